@@ -219,9 +219,8 @@ def syntax(
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
+    control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -235,9 +234,8 @@ def coreference(
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
+    control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["label", "head"] = "label",
@@ -255,8 +253,7 @@ def links(
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    label_column: str | None = None, folds: int = 5, control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def probe(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,

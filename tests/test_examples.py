@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from transformers import AutoModelForSequenceClassification
 import attnprobe
 from attnprobe.attention.block import AttentionBlock, build_uniform_block
 from attnprobe.attention.observed import Observed
-from attnprobe.corpus.sources.text import read_embedded
+from attnprobe.corpus.sources.text import Source, read_documents, read_embedded
 
 pytestmark = pytest.mark.slow
 
@@ -195,6 +196,26 @@ def test_a_notebook(path):
     shown, found = (outputs.printed(nbformat.reads(text, 4)) for text in (before, after))
     assert shown
     assert not outputs.differences(shown, found)
+
+
+def test_winobias(tmp_path):
+    """The pronoun asks which of two occupations is meant; the file tells which words are occupations."""
+    lines = [
+        "1 [The welder] waved to the pilot, because [he] was early.",
+        "2 The welder\u2019s boss waved to [the  tour pilot] because [she] was early.",
+        "3 Nobody came, because [they] slept.",
+    ]
+    path = tmp_path / "anti_stereotyped_type1.txt.dev"
+    path.write_text("\n".join(lines) + "\n")
+    output = tmp_path / "links.jsonl"
+    subprocess.run([sys.executable, EXAMPLES / "winobias.py", output, path], check=True)
+    found = [
+        [document.text[span.start : span.stop] for span in (link.source, link.target, *link.candidates)]
+        for document in read_documents(Source(str(output), annotated=True))
+        for link in document.annotation.links
+    ]
+    assert found == [["he", "welder", "welder", "pilot"], ["she", "pilot", "welder", "pilot"]]
+    assert "anti-stereotypical" in output.read_text()
 
 
 def test_every_example_says_how_to_run_it():

@@ -17,7 +17,6 @@ from attnprobe.cli.session import (
     is_first_process,
     list_read,
     set_environment,
-    split_query,
 )
 from attnprobe.commands import COMMANDS
 from attnprobe.commands.output import Output
@@ -82,7 +81,7 @@ class RecordedLine:
                 elif option.reads == "table":
                     found.append(str(Path(one).with_suffix(".json")))
                 else:
-                    found.append(split_query(one)[0] if "?" in one else one)
+                    found.append(one)
         return [one for one in found if one]
 
 

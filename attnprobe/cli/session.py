@@ -54,7 +54,6 @@ def list_read(command: Command, given: Given) -> list[str]:
         values = [str(one) for one in value] if isinstance(value, list) else [str(value)] if value else []
         reads = option.reads
         if reads == "side":
-            values = [split_query(one)[0] for one in values]
             reads = "data" if given.get("model") else "table"
         if reads == "order":
             from attnprobe.intervention.pruning.options import list_order_files
@@ -67,12 +66,6 @@ def list_read(command: Command, given: Given) -> list[str]:
         if reads or option.keyword == "model":
             found += [one for one in values if one]
     return found
-
-
-def split_query(spec: str) -> tuple[str, str]:
-    """Split the name of data from its own options; a question mark may also be part of a file's name."""
-    path, mark, query = spec.rpartition("?")
-    return (spec, "") if not mark or Path(spec).exists() else (path, query)
 
 
 def set_environment(*, offline: bool) -> None:

@@ -1,27 +1,13 @@
 """Commands that do more than write one table: a second table on a terminal, an exit code, what was done."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
-from attnprobe.cli.session import Given, call, choose_destination, emit, prepare, split_query
+from attnprobe.cli.session import Given, call, choose_destination, emit, prepare
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, CheckFailedError, UnfinishedError
 
-if TYPE_CHECKING:
-    from attnprobe.corpus.sources.text import Source
-
 #: How many heads that disagree a terminal shows.
 SHOWN = 10
-#: What may stand after the question mark of data, and what a ``Source`` calls it.
-_KNOWN = {
-    "split": "split",
-    "dataset-config": "config",
-    "text-column": "text_column",
-    "text-pair-column": "pair_column",
-    "label-column": "label_column",
-    "document-column": "document_column",
-}
 
 
 def doctor(command: Command, given: Given) -> None:
@@ -81,9 +67,7 @@ def correlate(command: Command, given: Given) -> None:
         asked = {**domains, **{name: given[name] for name in ("column", "across_models")}}
         found = call(command, given, lambda **_: compare_sides(**asked))
     else:
-        if len(model) == 1 and given["dataset"] is None:
-            domains = {name: None if one is None else _read_side(one) for name, one in domains.items()}
-        found = call(command, given, lambda by, **keywords: compare_sides(**keywords), **domains)
+        found = call(command, given, lambda by, **keywords: compare_sides(**keywords))
     if by == "head":
         emit(found.tabulate_heads(), given)
         return
@@ -94,25 +78,3 @@ def correlate(command: Command, given: Given) -> None:
     if len(found.others) == 1:
         print()
         emit(replace(found.tabulate_heads(SHOWN), notes=[]), given)  # which stand below the first table
-
-
-def _read_side(spec: str) -> "Source":
-    """Read one side, whose own options may follow a question mark."""
-    from attnprobe.corpus.sources.text import Source
-
-    path, query = split_query(spec)
-    try:
-        own = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
-    except ValueError:
-        raise AttnprobeError(
-            f"What follows the question mark in {spec!r} is not NAME=VALUE&NAME=VALUE."
-        ) from None
-    own = {name.replace("_", "-"): value for name, value in own.items()}
-    if "target-column" in own:  # as the option has two names
-        own.setdefault("label-column", own.pop("target-column"))
-    if unknown := [name for name in own if name not in _KNOWN]:
-        raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
-    if not path:
-        raise AttnprobeError("Give the data of both sides: --in-domain DATA --out-domain DATA.")
-    columns: dict[str, Any] = {field: own.get(name) for name, field in _KNOWN.items()}
-    return Source(path, **columns)

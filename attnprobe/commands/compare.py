@@ -191,8 +191,7 @@ def correlate(
     in_domain: Annotated[
         "HeadTable | Texts",
         Option(
-            "A table that importance or ablate wrote. With MODEL: data, which may end in options of its "
-            "own, as in ?split=S&label-column=C.",
+            "A table that importance or ablate wrote. With MODEL: data.",
             doc="A table of importance or ablate, or the path of one; with one model, texts.",
             metavar="TABLE|DATA",
             line=str | None,
@@ -246,8 +245,6 @@ def correlate(
     Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
     [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
     bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
-    [bold]spearman_true[/bold], Spearman without that noise, with a 95 % interval by the jackknife over
-    documents (spearman_true_low, spearman_true_high);
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
 
@@ -295,8 +292,8 @@ def merge(
         "Sequence[HeadTable | Path | str]",
         Option(
             "The json beside each table, or the table itself.",
-            doc="Tables, or the json files beside them. If two have documents in common, a note says how "
-            "many; if one has all documents of the other, they are refused.",
+            doc="Tables, or the json files beside them. Two that read the same text, file or part are "
+            "refused.",
             metavar="TABLE...",
             line=list[Path],
             argument=True,
@@ -315,8 +312,8 @@ def merge(
     or a file of its own, writes a table with -o, and merge adds up the sums in the json files beside them. A
     note names parts that are missing. Tables of census and of its parts, rank, induction,
     mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
-    is rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
-    tables have in common are refused or counted in a note. One table stays as it is, of any command; with -o,
+    is rare is counted in each job's own text, so the columns on rare tokens are left out. Tables that read
+    the same text, file or part are refused. One table stays as it is, of any command; with -o,
     in another format.
 
     Examples:

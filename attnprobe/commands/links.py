@@ -20,21 +20,12 @@ if TYPE_CHECKING:
 class BestHeads(Group):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
-    selection: Annotated[
-        Literal["folds", "half"],
-        Option(
-            "folds: choose heads and rules on all folds of the documents but one and score them on that one, "
-            "for each; half: choose on one half of the documents and score on the other."
-        ),
-    ] = "folds"
     folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
     control: Annotated[
-        Literal["links", "weights"] | None,
+        Literal["links"] | None,
         Option(
             "Compare with what heads find of the same links, each moved to another word of its text at the "
-            "same distance (links); or with the same architecture with random weights, three times (weights, "
-            "three more passes). One at a time.",
-            guesses=("controls", "baseline"),
+            "same distance.",
         ),
     ] = None
 
@@ -46,10 +37,8 @@ _LAYERS_OF_HEADS = Rule(
 _OF_BEST_HEADS = [
     *(
         Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
-        for name in ("selection", "folds", "control")
+        for name in ("folds", "control")
     ),
-    Rule("--folds and --selection half exclude one another; leave one out.", ("folds", "selection=half")),
-    Rule("--control goes with folds; leave out --selection half.", ("control", "selection=half")),
 ]
 
 
@@ -61,9 +50,9 @@ _OF_BEST_HEADS = [
     rules=[
         Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
         Rule(
-            "--trees chooses no heads; leave out --selection, --folds and --control.",
+            "--trees chooses no heads; leave out --folds and --control.",
             given=("trees",),
-            beside=("selection", "folds", "control"),
+            beside=("folds", "control"),
         ),
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
         *_OF_BEST_HEADS,
@@ -108,13 +97,14 @@ def syntax(
     [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    Head and rule of each fold of the documents are chosen on the other folds;
-    [bold]accuracy_selected[/bold] is what choosing and scoring on the same would have claimed.
-    [bold]chosen[/bold]: the share of folds that chose the head that is named;
-    [bold]runner_up_accuracy[/bold]: that of the next best. [bold]p[/bold]: how likely chance alone would put
-    the head so far ahead of the rule (sign flips over documents, heads and rules chosen anew);
-    [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
-    [bold]selectivity[/bold], with --control: accuracy less that of the best heads of the control.
+    The head of each fold of the documents is chosen on the other folds: [bold]accuracy[/bold] is that of the
+    folds' heads together, and the head that most folds chose is named ([bold]chosen[/bold]: the share of
+    them). The rule is the best over all dependencies, so that a gain is never flattered.
+    [bold]accuracy_selected[/bold]: what choosing and scoring on the same would have claimed. [bold]p[/bold]:
+    how likely chance alone would put the heads so far ahead of the rule (sign flips over documents, heads
+    chosen anew); [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
+    [bold]selectivity[/bold], with --control: accuracy less that of the best heads for moved links. Models
+    without training have some too, as words can be told apart without it.
 
     Examples:
       attnprobe syntax demo
@@ -122,8 +112,6 @@ def syntax(
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
 
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
-
-      attnprobe syntax my-bert -d dev.conllu --selection half
 
       attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
@@ -144,8 +132,8 @@ def syntax(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    by = "trees" if trees else by
-    return find_links("syntax", Gold.TREEBANK, model, texts, by, chosen, options)
+    rows = "trees" if trees else by
+    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
 
 
 @command(
@@ -173,16 +161,16 @@ def coreference(
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
     the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
     noun or other noun, the nearest with the same words or head word, or the first with the same last word
-    (the nearest where there is none). Head and rule of each fold of the documents are chosen on the other
-    folds; see syntax on [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
-    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
+    (the nearest where there is none); or, where texts name candidates, chance among them. See syntax on
+    [bold]accuracy[/bold], [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
+    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 
     Examples:
       attnprobe coreference demo
 
-      attnprobe coreference bert-base-uncased -d gap-test.tsv --control weights
+      attnprobe coreference bert-base-uncased -d gap-test.tsv
 
-      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
+      attnprobe coreference my-bert -d gum.conllu --by-group genre
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
@@ -218,9 +206,9 @@ def coreference(
             lacks=("alignments",),
         ),
         Rule(
-            "--metric aer chooses on folds and has no control; leave out --selection half and --control.",
+            "--metric aer has no control; leave out --control.",
             given=("metric=aer",),
-            beside=("selection=half", "control"),
+            beside=("control",),
         ),
         *_OF_BEST_HEADS,
     ],

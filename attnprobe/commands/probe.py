@@ -41,7 +41,7 @@ def probe(
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
         Option(
-            "What the file holds: dependencies (CoNLL-U), coreference (CorefUD, GAP, WinoBias), or links of "
+            "What the file holds: dependencies (CoNLL-U), coreference (CorefUD, GAP), or links of "
             "your own (JSON lines), as syntax, coreference and links read them.",
             panel=TEXT,
         ),

@@ -42,7 +42,7 @@ class RoleGold(Group, panel=TEXT):
     coreference: Annotated[
         "Texts",
         Option(
-            "CorefUD, GAP or WinoBias, so that heads can have coreference; repeat it for several.",
+            "CorefUD or GAP, so that heads can have coreference; repeat it for several.",
             doc="As the texts of coreference. Without it, no head gets coreference.",
             metavar="FILE", line=list[str] | None, reads="data",
         ),

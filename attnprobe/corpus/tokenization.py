@@ -106,8 +106,9 @@ def _refuse_frame() -> AttnprobeError:
 
 def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
     return AttnprobeError(
-        f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
-        "words and links need; take a checkpoint with a fast tokenizer (tokenizer.json)."
+        f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
+        "which characters a token covers, as words and links need; census and other commands without "
+        "words read this checkpoint."
     )
 
 

@@ -6,28 +6,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.noise import LEAST, Disattenuated, disattenuate
+from attnprobe.findings.noise import Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
-from attnprobe.findings.rank_noise import NOTHING, DisattenuatedRanks, disattenuate_ranks
 from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-#: Standard deviations that are rounding.
-_ROUNDING = 1e-9
 #: An interval wider than this tells next to nothing.
 HIDDEN = 1.0
-#: With fewer heads than this, the notes say how little a correlation proves.
-FEW = 100
-#: How many heads the notes name.
-NAMED = 5
 #: What columns are called on the axis of a picture.
 _NAMES = {
     "pearson": "Pearson's r",
     "pearson_true": "Pearson's r without noise",
     "spearman": "Spearman's rho",
-    "spearman_true": "Spearman's rho without noise",
     "kendall": "Kendall's tau",
     "reliability_in": "split-half reliability, first side",
     "reliability_out": "split-half reliability, second side",
@@ -48,9 +40,8 @@ def correlate_sides(
     """Correlate two sides over heads, in one row; or one side with each of several others, a row for each.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
-    without the noise of the examples (``findings/noise.py``); Spearman, also without that noise
-    (``findings/rank_noise.py``), and Kendall's tau-b, each with its two-sided p; and the split-half
-    reliability of both sides.
+    without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
+    two-sided p; and the split-half reliability of both sides.
 
     Args:
         inside: In domain, or the first checkpoint.
@@ -74,8 +65,7 @@ def correlate_sides(
         unit = "probability" if name.endswith("_p") else "correlation"
         build.add(Column(name, unit, title=_make_title(name)), [float(row[name]) for row in rows])
     found = [
-        [*_note_differences(pair), *_note_noise(pair, row, alone=len(pairs) == 1), _note_disagreement(pair)]
-        for pair, row in zip(pairs, rows, strict=True)
+        [*_note_differences(pair), *_note_noise(pair, row)] for pair, row in zip(pairs, rows, strict=True)
     ]
     title = f"correlation of {inside.column} over heads"
     return build.table(title, [*notes, *_merge_notes(pairs, found)], "correlations")
@@ -184,7 +174,7 @@ def _correlate(pair: Pair) -> dict[str, float]:
     interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
-    true, ranks = _remove_noise(pair), _remove_noise_from_ranks(pair)
+    true = _remove_noise(pair)
     return {
         "pearson": pearson.statistic,
         "pearson_low": interval[0],
@@ -195,9 +185,6 @@ def _correlate(pair: Pair) -> dict[str, float]:
         "pearson_true_high": true.high,
         "spearman": spearman.statistic,
         "spearman_p": spearman.pvalue,
-        "spearman_true": ranks.spearman,
-        "spearman_true_low": ranks.low,
-        "spearman_true_high": ranks.high,
         "kendall": kendall.statistic,
         "kendall_p": kendall.pvalue,
         "reliability_in": pair.inside.reliability,
@@ -277,16 +264,8 @@ def _remove_noise(pair: Pair) -> Disattenuated:
     return disattenuate(inside, outside, shared=pair.shared)
 
 
-def _remove_noise_from_ranks(pair: Pair) -> DisattenuatedRanks:
-    """Remove the noise of the examples from the rank correlation, where both sides have sums over blocks."""
-    inside, outside = pair.inside.sample, pair.outside.sample
-    if pair.shared is None or inside is None or outside is None:
-        return NOTHING
-    return disattenuate_ranks(inside, outside, shared=pair.shared)
-
-
-def _note_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Iterator[str]:
-    """Say what the examples and the heads allow one to conclude; of one of several pairs, only the worst."""
+def _note_noise(pair: Pair, numbers: Mapping[str, float]) -> Iterator[str]:
+    """Say where the noise of the examples hides the correlation, or is the same on both sides."""
     if pair.shared is None:
         yield (
             "Both sides read some of the same examples, and nobody can tell which: their noise is shared, "
@@ -300,69 +279,11 @@ def _note_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Ite
             "Both sides read the same examples, whose noise both share: r may be too high or too low "
             f"for it; {without}."
         )
-    yield from _note_examples(numbers, shared=pair.shared is not False, alone=alone)
-    heads = len(pair.inside.values)
-    if heads < 4:
-        yield f"{heads} heads are too few for any interval."
-    elif heads < FEW:
-        yield (
-            f"{heads} heads are few. pearson_low and pearson_high take them for a random sample of heads; "
-            "they know nothing of the noise of the examples, and heads of one layer are not independent of "
-            "each other."
-        )
-
-
-def _note_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> Iterator[str]:
-    """Say what the noise of the examples hides."""
-    inside, outside = numbers["reliability_in"], numbers["reliability_out"]
-    true, low, high = (numbers[f"pearson_true{end}"] for end in ("", "_low", "_high"))
-    known = np.isfinite([inside, outside]).all()
-    if known and min(inside, outside) > 0:
-        ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
-        if not shared:
-            yield (
-                f"Pearson's r is {numbers['pearson']:.2f}. With examples as noisy as these, two sides that "
-                f"agree perfectly would have an r of about {ceiling:.2f} (reliabilities {inside:.2f} and "
-                f"{outside:.2f})."
-            )
-    elif known:
+    if min(numbers["reliability_in"], numbers["reliability_out"]) <= 0:
         yield "The halves of a side don't agree with one another: too few examples to tell anything."
-    else:
-        yield ("A reliability is unknown where a record has no sums over documents, or heads do not differ.")
-    if np.isfinite([low, high]).all() and high - low > HIDDEN:
+    low, high = numbers["pearson_true_low"], numbers["pearson_true_high"]
+    if high - low > HIDDEN:
         yield (
             f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible with "
             "these examples (95 %, bootstrap over documents). Measure more of them."
         )
-    elif alone and np.isfinite([true, low, high]).all():
-        yield (
-            f"Without the noise of the examples, r would be {true:.2f} (95 % from {low:.2f} to {high:.2f}, "
-            "bootstrap over documents)."
-        )
-    elif np.isfinite(true) and not np.isfinite([low, high]).all():
-        yield (
-            f"Without the noise of the examples, r would be about {true:.2f}. Its interval needs at least "
-            f"{LEAST} documents a side, and the json that attnprobe writes beside a table with -o."
-        )
-
-
-def _note_disagreement(pair: Pair) -> str:
-    apart, order = _find_disagreement(pair)
-    inside, outside = pair.inside, pair.outside
-    if not np.abs(apart).max() > _ROUNDING:
-        return "No head disagrees: both sides have the same values, up to scale."
-    places = list(inside.values)
-    named = [f"{_name_head(places[row])} ({apart[row]:+.1f} sd)" for row in order[:NAMED]]
-    what = inside.column if inside.column == outside.column else "the value"
-    where = pair.where[1]
-    return f"The heads that disagree most (+ where {what} is relatively higher {where}): {', '.join(named)}."
-
-
-def _name_head(place: tuple[Any, ...]) -> str:
-    """Name a head in a list.
-
-    >>> _name_head((3, 9)), _name_head(("cross", 0, 1))
-    ('L3 H9', 'cross L0 H1')
-    """
-    *kind, layer, head = place
-    return " ".join([*map(str, kind), f"L{layer} H{head}"])

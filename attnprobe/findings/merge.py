@@ -3,21 +3,18 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.findings.overlaps import Content, check_overlaps
+from attnprobe.findings.overlaps import Content, refuse_twice
 from attnprobe.findings.parts import Parts, PartsRead, list_files
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
-from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
@@ -39,7 +36,6 @@ class Job:
         tabulation: What a row of its table is.
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
-        sketch: Which documents they have.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
         parts: Which parts of corpora it has read; None for each dataset of which it has read all.
@@ -52,7 +48,6 @@ class Job:
     sums: Arrays
     identities: list[str]
     texts: list[str]
-    sketch: Sketch
     rarity: str
     beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
@@ -87,17 +82,9 @@ class Job:
             arrays = unpack(measured["sums"])
             beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
             table = str(measured["table"])
-            if "sketch" not in corpus:
-                raise AttnprobeError(
-                    f"{name} was made by an earlier version, which did not record which documents it read; "
-                    "make it again."
-                )
-            sketch = Sketch.unpack(str(corpus["sketch"]))
             options = record.get("options") or {}
             parts = [Parts.read(one, options) if one else None for one in _list_datasets(record)]
-            return cls(
-                name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record, parts
-            )
+            return cls(name, str(title), table, arrays, identities, texts, rarity, beside, record, parts)
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error
 
@@ -107,9 +94,9 @@ class Job:
         every = _list_datasets(self.record)
         whole = [one for one, part in zip(every, self.parts, strict=True) if one and part is None]
         files = frozenset(file for one in whole for file in list_files(one))
-        found = [part for part in self.parts if part is not None]
-        corpus = found[0] if len(found) == len(every) == 1 else None
-        return Content(self.name, frozenset(self.texts), files, self.sketch, corpus)
+        # Two parts of a corpus may say the same; which they are tells them apart.
+        texts = frozenset[str]() if len(every) == 1 and not whole else frozenset(self.texts)
+        return Content(self.name, texts, files)
 
     def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         try:
@@ -129,6 +116,7 @@ class _Whole:
         measurement: The sums.
         beside: Of each statistic that was measured beside the texts, on what.
         contents: What each job has read.
+        texts: The texts of all, by their SHA-256.
         names: The names of the datasets, each once.
         datasets: The datasets that were read as a whole, of tables that were merged themselves one by one.
         parts: The parts of others.
@@ -143,6 +131,7 @@ class _Whole:
     measurement: Measurement
     beside: dict[str, list[str]]
     contents: list[Content]
+    texts: set[str]
     names: dict[str, None]
     datasets: list[Any]
     tables: list[Mapping[str, str]]
@@ -157,8 +146,8 @@ class _Whole:
         statistics = _find_statistics(first, own)
         beside = {name: list(seen) for name, seen in first.beside.items()}
         begun = cls(
-            replace(first, sums={}), own, statistics, first.measure(statistics), beside, [], {}, [], [], 0,
-            rare_decided=True,
+            replace(first, sums={}), own, statistics, first.measure(statistics), beside,
+            [], set(), {}, [], [], 0, rare_decided=True,
         )  # fmt: skip
         begun._note(first)
         return begun
@@ -196,6 +185,7 @@ class _Whole:
             else:
                 self.parts.add(job.name, parts)
         self.contents.append(job.content)
+        self.texts.update(job.texts)
         self.names[str(job.record["dataset"]["name"])] = None
         self.tables += [job.described] if job.described else []
         self.clusters += job.record["corpus"]["clusters"]
@@ -269,7 +259,8 @@ def merge_tables(
     whole = _Whole.begin(first, own)
     for job in chain([second], jobs):
         whole.add(job)
-    notes = [*whole.list_left_out(), *whole.parts.notes(), *check_overlaps(whole.contents, whole.parts)]
+    refuse_twice(whole.contents, whole.parts)
+    notes = [*whole.list_left_out(), *whole.parts.notes()]
     tabulation = _find_tabulation(first)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
     if "part" in (options := record.get("options") or {}):
@@ -279,11 +270,10 @@ def merge_tables(
         "command": command,
         "dataset": {"name": datasets},
         "corpus": {
-            "texts": sorted(set().union(*(content.texts for content in whole.contents))),
+            "texts": sorted(whole.texts),
             "rarity": first.rarity,
             "sequences": whole.measurement.sequences,
             "clusters": whole.clusters,
-            "sketch": reduce(add, (one.sketch for one in whole.contents)).pack(),
             "rare_decided": whole.rare_decided,
         },
         "merged": [*whole.datasets, *(parts.record for parts in whole.parts.list())],

@@ -29,6 +29,13 @@ Values = dict[Named, float]
 LISTED = 20
 
 
+#: What is said of a side that is no table of heads.
+MODEL_IS_MISSING = (
+    "a model is missing where the sides are data, `attnprobe correlate MODEL --in-domain DATA --out-domain "
+    "DATA`; or give tables that `attnprobe importance` or `attnprobe ablate` wrote."
+)
+
+
 @dataclass(frozen=True)
 class Side:
     """One table: a number for every head.
@@ -70,10 +77,7 @@ class Side:
     def from_frame(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
         """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= set(frame.columns):
-            raise AttnprobeError(
-                f"{name} has no columns layer and head; give a table that `attnprobe importance` or "
-                "`attnprobe ablate` wrote, or a MODEL to compare two datasets."
-            )
+            raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(frame):
             raise AttnprobeError(f"{name} has no rows.")
         if column is None:

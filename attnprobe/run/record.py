@@ -20,7 +20,6 @@ from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source, describe_sour
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.machine import count_threads, name_device
 from attnprobe.run.process_group import Ranks
-from attnprobe.sums.documents import Sketch
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import describe_table
 
@@ -56,7 +55,6 @@ def record_provenance(
         | {
             "sequences": corpus.sequences,
             "clusters": corpus.documents,
-            "sketch": Sketch.of(corpus.batches.names).pack(),
             "tokens": corpus.tokens,
             "rare_types": corpus.rare_types,
             "texts": [corpus.batches.digest],
@@ -75,12 +73,10 @@ def record_provenance(
 def add_corpora(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Add up what is on record of two parts of a corpus, in which nothing was counted as rare."""
     found = {name: value + other[name] for name, value in one.items() if type(value) is int}
-    sketch = Sketch.unpack(one["sketch"]) + Sketch.unpack(other["sketch"])
     return {
         **one,
         **found,
         "spelled_token": one["spelled_token"] or other["spelled_token"],
-        "sketch": sketch.pack(),
         "texts": [*one["texts"], *other["texts"]],
     }
 

@@ -20,6 +20,7 @@ from attnprobe.statistics.alignment import (
     SURE,
     add_rates,
 )
+from attnprobe.statistics.links import ONE_FOLD
 from attnprobe.statistics.rules import INPUT, OUTPUT, SAME_PLACE
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
@@ -35,11 +36,6 @@ from attnprobe.table.table import Column
 Ints = NDArray[np.int64]
 #: Layer, head and way.
 Cell = tuple[int, int, int]
-#: Said where nothing could be chosen.
-ONE_FOLD = (
-    "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
-    "scored on another; give more documents, or look at all heads."
-)
 #: What an alignment is read off.
 HEAD = "head"
 FORWARD, BACKWARD = "source_to_target", "target_to_source"

@@ -3,27 +3,25 @@
 The best head for each label is chosen on some documents and scored on others.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.best_heads import Best, Cell, Selection, choose_and_score, read_numbers
-from attnprobe.statistics.link_notes import (
-    note_control,
-    note_few_documents,
-    note_left_out,
-    note_optimism,
-    note_rare,
-    note_same_links,
-    note_significant,
-    note_ties,
+from attnprobe.statistics.best_heads import (
+    Best,
+    Cell,
+    Choice,
+    choose,
+    compare_with_control,
+    read_numbers,
+    score,
 )
-from attnprobe.statistics.links_by_group import by_label_and_group_table
+from attnprobe.statistics.by_group import Part, sort_groups, stack_groups
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -38,13 +36,15 @@ from attnprobe.statistics.rules import (
     Asking,
     offsets_to,
 )
-from attnprobe.statistics.statistic import CONTROLS, Family, Statistic
+from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
+from attnprobe.sums.crossfit import FOLDS
 from attnprobe.sums.resampling import adjust
 from attnprobe.sums.tally import FAR, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
@@ -52,6 +52,13 @@ FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference"
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
 FEWEST = 20
+#: Said where nothing could be chosen.
+ONE_FOLD = (
+    "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
+    "scored on another; give more documents, or look at all heads."
+)
+#: With fewer blocks of documents, no p can be small.
+_FEW_BLOCKS = 15
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
@@ -59,6 +66,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
 
     Where labels were chosen, there is no row of all: it would be one of those alone.
     """
+    if not tally.keys:
+        return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
     kinds = [place.kind for place in labels.places]
     directions = [asking.forward, asking.backward]
     asked = labels.provenance.get("asked", {})
@@ -66,18 +75,17 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
     rare, found = dict[str, int](), list[tuple[int, Cell]]()
     places = {key: place for place, key in enumerate(tally.keys)}
     named = {label for label, *_ in tally.keys} - {ALL}
+    numbers = tally.asked
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        for place, key in enumerate(tally.compared):
+        for place, key in enumerate(tally.near):
             label, direction, *position = key
-            if label == ALL and chosen and named:
-                continue
-            number = int(tally.asked[place, layers[0]].sum())
-            if not number:
+            number = int(numbers[place, layers[0]])
+            if not number or (label == ALL and chosen and named):
                 continue
             if label == ALL and len(named) == 1:
                 alone = places.get((next(iter(named)), direction, *position))
-                if alone is not None and tally.asked[alone, layers[0]].sum() == number:
+                if alone is not None and numbers[alone, layers[0]] == number:
                     continue  # the one label says the same
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
@@ -96,21 +104,67 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
             one[1].position == INPUT,
         )
     )
-    if not tally.keys:
-        return [], ["No text has a link that is asked for.", *note_left_out(tally)]
-    gone = {label: number for label, number in rare.items() if label not in shown}
-    return [cell for _, cell in found], [*note_rare(gone, fewest, asking), *note_left_out(tally)]
+    gone = sorted((label for label in rare if label not in shown), key=lambda label: (-rare[label], label))
+    notes = [*_note_left_out(tally)]
+    if gone:
+        notes.insert(0, f"Left out, with fewer than {fewest} links: {join_names(gone, 8)}.")
+    return [cell for _, cell in found], notes
 
 
-def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
-    """Give, for each cell, the number of the first with the same links: all answers agree, on either half."""
-    known: dict[tuple[object, ...], int] = {}
-    found = []
-    for number, cell in enumerate(cells):
-        counts = (tally.asked, tally.hits, tally.guessed)
-        links = tuple(count[cell.place, cell.layers].tobytes() for count in counts)
-        found.append(known.setdefault((cell.direction, cell.kind, *links), number))
-    return found
+def _note_left_out(tally: Tally) -> Iterator[str]:
+    same, unseen, certain = tally.left_out.tolist()
+    for number, reason in (
+        (same, "both ends of the link have the same tokens"),
+        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
+        (certain, "every candidate in sight is right"),
+    ):
+        if number:
+            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table of best heads.
+
+    Attributes:
+        cells: The links of each, at the first position of a decoder that is asked.
+        choices: What was chosen for them; None where nothing could be.
+        gone: Heads that the checkpoint lacks (layer, head).
+        notes: What is not shown.
+    """
+
+    cells: Sequence[Cell]
+    choices: Sequence[Choice | None]
+    gone: np.ndarray
+    notes: Sequence[str]
+
+    @classmethod
+    def of(cls, tally: Tally, labels: Labels, asking: Asking) -> "_Rows":
+        cells, notes = choose_cells(tally, labels, asking)
+        gone = np.zeros(tally.products.shape[1:], bool)
+        for place in labels.removed:
+            gone[place] = True
+        folds = _read_folds(labels)
+        rows = [
+            list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))
+        ]
+        choices = [choose(tally, some, gone, asking, folds) for some in rows]
+        return cls([some[0] for some in rows], choices, gone, notes)
+
+    def score(self, tally: Tally) -> list[Best]:
+        """Score what was chosen on the documents of a tally."""
+        found = []
+        for cell, choice in zip(self.cells, self.choices, strict=True):
+            there = cell.in_tally(tally)
+            if choice is not None:
+                found.append(score(choice, tally, self.gone, len(self.cells)))
+            else:
+                found.append(Best(0 if there is None else int(tally.asked[there.place, there.layers[0]])))
+        return found
+
+
+def _read_folds(labels: Labels) -> int:
+    return int(labels.provenance.get("asked", {}).get("folds", FOLDS))
 
 
 def by_label_table(
@@ -123,41 +177,92 @@ def by_label_table(
 ) -> HeadTable:
     """Tabulate the best head for each label and direction, beside the best rule.
 
-    The documents are in K folds (5, or as many as ``folds`` says). For each fold, head and rule are those
-    with most right answers on the other folds; of equals, the first head and the nearest offset. They are
-    scored on that fold, so that all ``n`` links are scored, none by whom it chose: ``accuracy`` and
-    ``baseline`` are right answers of all folds, divided by n. ``layer``, ``head``, ``baseline_offset`` and
-    ``baseline_rule`` name those that most folds chose, and ``chosen`` is the share of folds that chose the
-    head. ``runner_up_layer``, ``runner_up_head`` and ``runner_up_accuracy`` are the same without that head.
-    ``n_far`` counts the links that have a word between their ends, and ``accuracy_far`` and ``baseline_far``
-    are shares of these; there are none between two texts, which know no distance.
-    ``accuracy_selected`` is the largest accuracy of any head over all documents, which choosing and scoring
-    on the same would have claimed.
+    The documents are in K folds (5, or as many as ``folds`` says). For each fold, the head with most right
+    answers on the other folds is scored on it; of equals, the first. So all ``n`` links are scored, none by
+    the head that it chose, and ``accuracy`` is that of the folds' heads together: right answers of all folds,
+    divided by n. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of
+    folds that chose it. ``baseline`` is the share of all links that the best rule finds, which is chosen over
+    all of them, so that it is too high if anything; where links name candidates, it is chance among them at
+    least. ``baseline_offset`` and ``baseline_rule`` name it. ``n_far`` counts the links that have a word
+    between their ends, and ``accuracy_far`` and ``baseline_far`` are shares of these; there are none between
+    two texts, which know no distance. ``accuracy_selected`` is the largest accuracy of any head over all
+    documents, which choosing and scoring on the same would have claimed.
 
     A head of a decoder beside an encoder is asked where it predicts a word and where it reads it, and
     ``position`` says which of the two was chosen: ``output`` or ``input``. ``gain`` is accuracy less
     baseline. Its error and that of the accuracy are over blocks of documents (``Contrast.error``), and so is
-    ``p`` (``Contrast.chance``); both choose anew with every draw. ``p_adjusted`` counts rows that are about
-    the very same links once.
+    ``p`` (``Contrast.chance``); heads are chosen anew with every draw.
 
-    ``control`` is the accuracy of the best heads of a control, cross-fitted alike over the same documents,
-    and ``selectivity`` is accuracy less control, with its paired error. With ``control="links"``, each link
-    was moved to another word of its sequence (``move_links``), with ``"weights"`` the model has random
-    weights, and the control is the mean over three seeds.
-
-    With ``selection="half"``, head and rule are chosen on one half of the documents and scored on the other,
-    of which all numbers are then; ``p`` is ``Compared.chance``.
+    With ``control="links"``, links were moved to other words of their sequence (``move_links``). ``control``
+    is the accuracy of the best heads for these, cross-fitted alike, and ``selectivity`` is accuracy less
+    control, with its paired error.
     """
     tally: Tally = measurement.sums[statistic.name]
-    cells, notes = choose_cells(tally, labels, asking)
-    gone = np.zeros(tally.hits.shape[1:3], bool)
-    for place in labels.removed:
-        gone[place] = True
-    rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
-    asked = labels.provenance.get("asked", {})
-    selection = Selection.read(asked, tally, len(rows), list_controls(statistic, measurement))
-    found = [choose_and_score(tally, some, gone, asking, selection) for some in rows]
-    cells = [some[0] for some in rows]
+    rows = _Rows.of(tally, labels, asking)
+    found = rows.score(tally)
+    notes = list(rows.notes)
+    control = measurement.sums.get(make_control(statistic).name)
+    if control is not None:
+        found = [
+            best if one is None else compare_with_control(best, one, control, rows.gone, _read_folds(labels))
+            for best, one in zip(found, rows.choices, strict=True)
+        ]
+    if found and all(one is None for one in rows.choices):
+        notes.insert(0, ONE_FOLD)
+    else:
+        blocks = max(
+            (int((one.heads.asked > 0).sum()) for one in rows.choices if one is not None), default=64
+        )
+        if blocks < _FEW_BLOCKS:
+            notes.insert(
+                0, f"Few documents: no p is below {0.5**blocks:.2g}, as there are {blocks} blocks of them."
+            )
+    table = _tabulate(title, rows.cells, found, asking, labels, with_control=control is not None)
+    return replace(table, notes=notes)
+
+
+def by_label_and_group_table(
+    statistic: Statistic,
+    asking: Asking,
+    title: str,
+    measurement: Measurement,
+    statistics: Sequence[Statistic],
+    labels: Labels,
+) -> HeadTable:
+    """Tabulate each label and direction over all groups of documents, and below it in each group.
+
+    Heads and rules are chosen over all groups, so that all rows of a label and direction are about the same.
+    In a group, each fold is scored with the head that the other folds of all groups chose for it, so that
+    right answers of the groups add up to those of all. ``p`` is of the group, given what was chosen, and
+    ``p_adjusted`` counts the rows of the group. See ``tabulate_groups`` on the test that groups are alike,
+    which is of ``accuracy``.
+    """
+    tally: Tally = measurement.sums[statistic.name]
+    table = by_label_table(statistic, asking, title, measurement, statistics, labels)
+    whole, rows = Part.of(table, measurement), _Rows.of(tally, labels, asking)
+    groups = {}
+    for name in sort_groups([*measurement.strata]):
+        own = measurement.strata[name]
+        counts: Tally = own.sums[statistic.name]
+        found, documents = rows.score(counts), counts.count_documents()
+        made = _tabulate(title, rows.cells, found, asking, labels, with_control="control" in table.data)
+        by_row = {}
+        for key, cell in zip(whole.places, rows.cells, strict=True):
+            there = cell.in_tally(counts)
+            by_row[key] = 0 if there is None else int(documents[there.place, there.layers[0]])
+        groups[name] = replace(Part.of(made, own), by_row=by_row)
+    return stack_groups(whole, groups, ("accuracy",))
+
+
+def _tabulate(
+    title: str,
+    cells: Sequence[Cell],
+    found: Sequence[Best],
+    asking: Asking,
+    labels: Labels,
+    *,
+    with_control: bool,
+) -> HeadTable:
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
     if asking.backward:
@@ -170,83 +275,42 @@ def by_label_table(
     build.add(Column("head", role="count"), [best.head for best in found])
     if any(cell.position for cell in cells):
         build.add(Column("position", role="text"), [best.position for best in found])
-    accuracy, title_of = read_numbers(found, "accuracy"), "links that the best head finds"
+    accuracy, title_of = read_numbers(found, "accuracy"), "links found by the heads that the folds chose"
     build.measure("accuracy", UNIT, accuracy, read_numbers(found, "error"), headline=True, title=title_of)
-    build.add(
-        Column("baseline", UNIT, title="links that the best rule finds"), read_numbers(found, "baseline")
-    )
+    baseline = read_numbers(found, "baseline")
+    build.add(Column("baseline", UNIT, title="links that the best rule finds"), baseline)
     chosen = [best.rule for best in found]
     if asking.offsets:
         number = len(asking.offsets)
         offsets = [None if rule is None or rule >= number else asking.offsets[rule] for rule in chosen]
         build.add(Column("baseline_offset", "words", role="count"), offsets)
-    if asking.named:
-        names = [None if rule is None else asking.name_of(rule) for rule in chosen]
-        build.add(Column("baseline_rule", role="text"), names)
-    gain = accuracy - read_numbers(found, "baseline")
-    build.measure("gain", UNIT, gain, read_numbers(found, "gain_error"), title="gain over the best rule")
-    build.add(Column("p", title="p"), read_numbers(found, "p"))
-    first = np.array(find_first_alike(tally, cells), np.int64)
-    once, where = np.unique(first, return_inverse=True)
-    adjusted = adjust(read_numbers(found, "p")[once])[where]
-    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    names = [None if rule is None else asking.name_of(rule) for rule in chosen]
+    build.add(Column("baseline_rule", role="text"), names)
+    gain_error = read_numbers(found, "gain_error")
+    build.measure("gain", UNIT, accuracy - baseline, gain_error, title="gain over the best rule")
+    p = read_numbers(found, "p")
+    build.add(Column("p", title="p"), p)
+    build.add(Column("p_adjusted", title="adjusted p"), adjust(p))
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
     build.add(selected, read_numbers(found, "selected"))
-    _add_far(build, found)
-    if selection.folds:
-        _add_choices(build, found, labels)
-    if selection.controls:
-        _add_controls(build, found)
-    said = [
-        *note_significant(cells, found, adjusted, asking, labels, selection),
-        *note_few_documents(found, selection),
-        *note_ties(cells, found, selection, labels),
-        *note_optimism(found, selection),
-        *note_control(found, asked.get("control"), asking),
-    ]
-    return build.table(title, [*said, *note_same_links(cells, first), *notes], "best heads")
-
-
-def list_controls(statistic: Statistic, measurement: Measurement) -> list[Tally]:
-    """List what was counted of the controls of a statistic."""
-    every = [one.name for control in get_args(LinkControl) for one in make_controls(statistic, control)]
-    return [measurement.sums[name] for name in every if name in measurement.sums]
-
-
-def _add_far(build: TableBuilder, found: Sequence[Best]) -> None:
-    """Append what is found of links that have a word between their ends."""
     build.count("n_far", np.array([best.n_far for best in found], np.int64), "links")
-    accuracy, title = (
-        read_numbers(found, "accuracy_far"),
-        "links with a word between their ends that it finds",
+    far, far_error = read_numbers(found, "accuracy_far"), read_numbers(found, "error_far")
+    build.measure(
+        "accuracy_far", UNIT, far, far_error, title="links with a word between their ends that it finds"
     )
-    build.measure("accuracy_far", UNIT, accuracy, read_numbers(found, "error_far"), title=title)
-    title = "links with a word between their ends that the rule finds"
-    build.add(Column("baseline_far", UNIT, title=title), read_numbers(found, "baseline_far"))
-
-
-def _add_controls(build: TableBuilder, found: Sequence[Best]) -> None:
-    """Append what the best heads of the control find, and how far the best head is ahead of them."""
-    for name, title in (
-        ("control", "links that the best head of the control finds"),
-        ("selectivity", "accuracy less that of the control"),
-    ):
-        value, error = (read_numbers(found, one) for one in (name, f"{name}_error"))
-        build.measure(name, UNIT, value, error, title=title)
-
-
-def _add_choices(build: TableBuilder, found: Sequence[Best], labels: Labels) -> None:
-    """Append how sure the choice of the head is, and which one is next."""
-    build.add(
-        Column("chosen", "share", title="folds that chose the head"),
-        [best.times / best.folds if best.folds else np.nan for best in found],
+    baseline_far = Column(
+        "baseline_far", UNIT, title="links with a word between their ends that the rule finds"
     )
-    ups = [best.runner_up for best in found]
-    layers = [None if layer is None else labels.places[layer].layer for layer, _ in ups]
-    build.add(Column("runner_up_layer", role="count"), layers)
-    build.add(Column("runner_up_head", role="count"), [head for _, head in ups])
-    accuracy = Column("runner_up_accuracy", UNIT, title="links that the next best head finds")
-    build.add(accuracy, read_numbers(found, "runner_up_accuracy"))
+    build.add(baseline_far, read_numbers(found, "baseline_far"))
+    build.add(Column("chosen", "share", title="folds that chose the head"), read_numbers(found, "chosen"))
+    if with_control:
+        for name, title_of in (
+            ("control", "links that the best head of the control finds"),
+            ("selectivity", "accuracy less that of the control"),
+        ):
+            error = read_numbers(found, f"{name}_error")
+            build.measure(name, UNIT, read_numbers(found, name), error, title=title_of)
+    return build.table(title, [], "best heads")
 
 
 def by_head_table(
@@ -264,7 +328,7 @@ def by_head_table(
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = choose_cells(tally, labels, asking)
-    heads = range(tally.hits.shape[2])
+    heads = range(tally.products.shape[2])
     rows = [(cell, layer, head) for cell in cells for layer in cell.layers for head in heads]
     at = tuple(np.array([(cell.place, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T)
     build = TableBuilder(labels, len(rows))
@@ -274,7 +338,7 @@ def by_head_table(
         build.key("position", [cell.position for cell, _, _ in rows])
     build.layers([layer for _, layer, _ in rows])
     build.key("head", [head for _, _, head in rows])
-    build.count("n", tally.asked.sum(-1)[at[:2]], "links")
+    build.count("n", tally.asked[at[:2]], "links")
     share, error = tally.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
     # Places of links at a distance; where there are none, any place will do, as nothing is said of it.
@@ -282,7 +346,7 @@ def by_head_table(
     far = tuple(
         np.array([(cell.far or 0, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T
     )
-    build.count("n_far", np.where(there, tally.asked.sum(-1)[far[:2]], 0), "links")
+    build.count("n_far", np.where(there, tally.asked[far[:2]], 0), "links")
     share, error = (np.where(there, one[far], np.nan) for one in (share, error))
     far = "links with a word between their ends that are found"
     build.measure("accuracy_far", UNIT, share, error, title=far)
@@ -328,7 +392,7 @@ def _define(
     """Give the statistic of some links, its table of labels, and its table of labels and heads."""
     found = Statistic(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
-        sums=Tally, version=3, family=FAMILY, title=title, order=order,
+        sums=Tally, version=4, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     by_label = partial(by_label_table, found, asking)
     best = f"{name}: the best head for each {asking.counted(1)}"
@@ -338,7 +402,7 @@ def _define(
             asking.label,
             by_label,
             best,
-            partial(by_label_and_group_table, by_label, found, asking),
+            partial(by_label_and_group_table, found, asking),
             stacked=True,
         ),
         Tabulation(
@@ -359,36 +423,16 @@ COREFERENCE, BY_MENTION, BY_MENTION_AND_HEAD = _define(
 LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", ASKING_LINKS, "links found", "a label", 2)
 
 
-#: What heads are compared with beside simple rules.
-LinkControl = Literal["links", "weights"]
-
-
 @cache
-def make_controls(statistic: Statistic, control: LinkControl) -> Sequence[Statistic]:
-    """Make the control of what heads find: the same of links that were moved, or with random weights.
-
-    No rule is asked. Moved links are asked in the same pass, and random weights take a pass of their own for
-    each of three seeds.
-    """
+def make_control(statistic: Statistic) -> Statistic:
+    """Make the control of what heads find: the same of links that were moved. No rule is asked."""
     of_links: Any = statistic.function
     asking = replace(of_links.keywords["asking"], rules=())
-    if control == "links":
-        function = partial(questions_of, asking=asking, moved=True)
-        return [replace(statistic, name=f"{statistic.name}_moved", function=function)]
-    function = partial(questions_of, asking=asking)
-    return [
-        replace(statistic, name=f"{statistic.name}_{one.replace(' ', '_')}", function=function, control=one)
-        for one in CONTROLS
-        if one.startswith("random ")
-    ]
+    function = partial(questions_of, asking=asking, moved=True)
+    return replace(statistic, name=f"{statistic.name}_moved", function=function)
 
 
 def find_control(name: str) -> Statistic | None:
     """Find the control of that name, if it is one."""
-    every = (
-        one
-        for statistic in (SYNTAX, COREFERENCE, LINKED)
-        for control in get_args(LinkControl)
-        for one in make_controls(statistic, control)
-    )
+    every = map(make_control, (SYNTAX, COREFERENCE, LINKED))
     return next((one for one in every if one.name == name), None)

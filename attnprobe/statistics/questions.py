@@ -53,6 +53,7 @@ class Questions:
         keys: What questions count for; those of links at a distance end in ``FAR``.
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
+        chance: (question,) the share of its candidates that are right; 0 where the link names none.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
             decoder sees no right answer from there, because every candidate that it sees is right.
     """
@@ -65,6 +66,7 @@ class Questions:
     keys: tuple[Key, ...]
     entries: Ints
     choices: Ints
+    chance: NDArray[np.float64]
     left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -135,6 +137,7 @@ class _Collected:
         self._keys: dict[Key, int] = {}
         self._entries: list[tuple[int, int, int]] = []
         self._choices: list[Ints] = []
+        self._chance: list[float] = []
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
@@ -158,12 +161,15 @@ class _Collected:
                 own = NONE if crossed and not said.same else place
                 if link.candidates:
                     side, at = Words(link.candidates), len(self._spans)
-                    itself = not crossed and (asker.start, asker.stop) in side.ends
-                    self_ = side.within(asker) if itself else NONE
+                    inside = not crossed and (asker.start, asker.stop) in side.ends
+                    self_ = side.within(asker) if inside else NONE
                 else:
                     side, at, self_ = answering, first, own
-                found = [(span, side.within(span)) for span in right]
-                found = [(span, ends) for span, ends in found if ends != NONE and not _in(ends, self_)]
+                found = [
+                    (span, ends)
+                    for span in right
+                    if (ends := side.within(span)) != NONE and not _in(ends, self_)
+                ]
                 if not found:
                     self._same += 1
                     continue
@@ -173,12 +179,12 @@ class _Collected:
                     if not found:
                         self._unseen += 1
                         continue
-                answers = [ends for _, ends in found]
                 # Candidates are numbered among themselves.
                 words = [answering.within(span) if link.candidates else ends for span, ends in found]
                 far = _are_far(asker, place, [span for span, _ in found], words, said)
                 choices = side.choices(self_, in_sight) if link.candidates else None
-                if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
+                chance = _find_chance(choices, [ends for _, ends in found])
+                if chance == 1:
                     self._certain += 1
                     continue
                 for position, before in self._positions:
@@ -188,10 +194,13 @@ class _Collected:
                         if link.candidates and at == len(self._spans):
                             self._spans += side.ends
                         who_asks = (sequence, asker.start - before, asker.stop - before)
-                        there = (at, at + len(side.ends), at + self_[0], at + self_[1])
-                        self._rows.append((*who_asks, *there))
+                        candidates = (at, at + len(side.ends), at + self_[0], at + self_[1])
+                        self._rows.append((*who_asks, *candidates))
                     name = (direction, position) if position else (direction,)
-                    self._count(sequence, labels, name, row, [(a + at, b + at) for a, b in answers], far=far)
+                    self._chance += [chance]
+                    self._count(
+                        sequence, labels, name, row, [(a + at, b + at) for _, (a, b) in found], far=far
+                    )
                     answerers.append(
                         Answerer(
                             place,
@@ -239,8 +248,17 @@ class _Collected:
             tuple(self._keys),
             _array(self._entries, 3),
             np.concatenate([np.zeros((0, len(self._asking.rules)), np.int64), *self._choices]),
+            np.array(self._chance, np.float64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
+
+
+def _find_chance(choices: set[int] | None, answers: list[Ends]) -> float:
+    """Give the share of candidates that are right: 0 where a link names none, 1 where any choice is right."""
+    if choices is None:
+        return 0.0
+    wrong = choices.difference(*(range(*ends) for ends in answers))
+    return 1 - len(wrong) / len(choices) if wrong else 1.0
 
 
 def _by_word(choices: set[int], side: Words, answering: Words, at: int) -> dict[int, int]:

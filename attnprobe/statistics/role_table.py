@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.best_heads import Compared
+from attnprobe.statistics.best_heads import answer_by_rules
 from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.role_evidence import (
     Heads,
@@ -19,8 +19,8 @@ from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import CONFIDENCE
-from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.sums.resampling import CONFIDENCE, sign_flip
+from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
@@ -35,13 +35,11 @@ _NAMED = 6
 def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
     """Give the relations that each head knows: those of which it finds more than the best simple rule.
 
-    On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
-    the other half, the interval of the difference has to lie beyond ``gain`` (Student's t over documents).
-    So that a few documents of uneven size don't decide it, the difference also has to be significant by
-    ``Compared.chance``.
-    Intervals hold for all that are tried together with 95 % (Bonferroni), and for as many as there are heads
-    at least. Relations of fewer than 20 links in either half are not tried. Links of which none has a label
-    are tried together.
+    The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
+    of documents. The interval of the difference has to lie beyond ``gain`` (Student's t), for all heads and
+    relations together with 95 % (Bonferroni). So that a few documents of uneven size don't decide it, the
+    difference also has to be above 0 by signs over blocks (``sign_flip``). Relations of fewer than 20 links
+    are not tried. Links of which none has a label are tried together.
 
     Args:
         tally: What was counted.
@@ -57,29 +55,30 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     """
     from scipy.stats import t as student  # takes a second to import
 
-    compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
-    tried = [
-        (place, layer, head, rule, label, measure)
-        for place, layer, rule, label, measure, ahead in _list_asked(tally, asking)
-        for head in np.flatnonzero(ahead >= gain)
-    ]
-    tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)
+    layers, heads = tally.products.shape[1:]
+    listed = list(_list_asked(tally, asking))
+    tail = (1 - CONFIDENCE) / 2 / max(1, len(listed) * heads)
     found: list[tuple[float, int, Role]] = []
-    for place, layer, head, rule, label, measure in tried:
-        n = int(tally.asked[place, layer, SCORING])
-        clusters = compared.clusters[place, layer].item()
-        if clusters < 2:
+    for place, layer, label, measure in listed:
+        asked = tally.blocks.asked[place, tally.kinds[layer]].astype(np.float64)
+        blocks = int((asked > 0).sum())
+        if blocks < 2:
             continue
-        accuracy = tally.hits[place, layer, head, SCORING] / n
-        baseline = tally.guessed[place, layer, rule, SCORING] / n
-        where = (place, layer, int(head), rule)
-        error = compared.gain_error(where, n)
-        if compared.chance(where) > tail:
-            continue
-        if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
-            spread = float(compared.error[place, layer, head])
-            role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)
-            found.append((accuracy - baseline, layer * heads + int(head), role))
+        rules = answer_by_rules(tally, place, layer)
+        tried = [*range(len(asking.rules[: asking.least])), len(asking.rules)]
+        rule = tried[asking.best_rule(rules[tried].sum(-1))]
+        hits = tally.blocks.hits[place, layer].astype(np.float64)
+        accuracy, spread = _find_share(hits, asked, blocks)
+        ahead, error = _find_share(hits - rules[rule], asked, blocks)
+        low = ahead - float(student.isf(tail, blocks - 1)) * error
+        for head in np.flatnonzero(low >= gain).tolist():
+            # Chance is no whole number.
+            scale = 100 if rule == len(asking.rules) else 1
+            if sign_flip(np.rint(scale * (hits[head] - rules[rule])).astype(np.int64)) > tail:
+                continue
+            numbers = accuracy[head], spread[head], accuracy[head] - ahead[head] + gain
+            role = Role(f"{name}: {label}", measure, *map(float, numbers))
+            found.append((float(ahead[head]), layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(found, key=lambda one: -one[0]):
@@ -87,24 +86,24 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     return [list(held.values()) for held in roles]
 
 
-def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, str, str, Floats]]:
-    """List what there are enough links of in both halves: key, layer, the best rule of the choosing half.
+def _find_share(right: Floats, asked: Floats, blocks: int) -> tuple[Floats, Floats]:
+    """Give the share of links, and its error over blocks (head, block), as a ratio's (``Tally.accuracy``)."""
+    share = right.sum(-1) / asked.sum()
+    squares = np.square(right - share[:, None] * asked).sum(-1)
+    return share, np.sqrt(squares * blocks / (blocks - 1)) / asked.sum()
 
-    Then the label, how it is called as a measure, and by how much each head is ahead of the rule, (head,).
-    """
-    only_all = all(label == ALL for label, *_ in tally.compared)
-    for place, (label, direction, *position) in enumerate(tally.compared):
+
+def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, str, str]]:
+    """List what there are enough links of: key, layer, the label, and how it is called as a measure."""
+    only_all, numbers = all(label == ALL for label, *_ in tally.near), tally.asked
+    for place, (label, direction, *position) in enumerate(tally.near):
         if label == ALL and not only_all:
             continue
         asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
         measure = ", ".join(["accuracy", *asked_as])
-        for layer, asked in enumerate(tally.asked[place]):
-            if asked.min() < FEWEST:
-                continue
-            by_rule = tally.guessed[place, layer, : asking.least, CHOOSING]
-            rule = asking.best_rule(by_rule)
-            ahead = (tally.hits[place, layer, :, CHOOSING] - by_rule[rule]) / asked[CHOOSING]
-            yield place, layer, rule, label, measure, ahead
+        for layer, number in enumerate(numbers[place].tolist()):
+            if number >= FEWEST:
+                yield place, layer, label, measure
 
 
 def role_table(

@@ -10,14 +10,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenLink, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
-from attnprobe.sums.resampling import SIGNIFICANT
 
 if TYPE_CHECKING:
     from attnprobe.kernels.words import Ints
@@ -29,8 +28,8 @@ ALL = "all"
 OUTPUT, INPUT = "output", "input"
 #: A fixed offset looks so many words far at most, where dependencies are asked for.
 FURTHEST = 10
-#: How it is tested that a head finds more than a rule, in the words of a note.
-TESTED = f"(one-sided test over documents, Holm, p < {SIGNIFICANT})"
+#: The rule behind all others: any of the candidates that a link names.
+CHANCE = "chance"
 
 
 def offsets_to(furthest: int) -> tuple[str, ...]:
@@ -93,18 +92,19 @@ class Asking:
         return self.rules[-len(OF_PARTS_OF_SPEECH) :] == OF_PARTS_OF_SPEECH
 
     def name_of(self, rule: int) -> str:
-        """Name a rule by its place: "offset +1", "same text"."""
-        return f"offset {self.offsets[rule]:+d}" if rule < len(self.offsets) else self.rules[rule]
+        """Name a rule by its place: "offset +1", "same text"; chance is behind the last."""
+        if rule < len(self.offsets):
+            return f"offset {self.offsets[rule]:+d}"
+        return self.rules[rule] if rule < len(self.rules) else CHANCE
 
-    @cached_property
-    def preference(self) -> tuple[int, ...]:
-        """The places of rules, first that of equals which is chosen: the nearest offset, the earlier name."""
-        nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
-        return (*nearest, *range(len(nearest), len(self.rules)))
+    def best_rule(self, right: NDArray[Any]) -> int:
+        """Choose the rule with most right answers, of all, the first, or all and chance (rule,).
 
-    def best_rule(self, right: NDArray[np.int64]) -> int:
-        """Choose the rule with most right answers, of all or of the first (rule,); see ``preference``."""
-        return max((rule for rule in self.preference if rule < len(right)), key=lambda rule: right[rule])
+        Of equals it is the nearest offset, then the earlier name.
+        """
+        offsets = self.offsets[: len(right)]
+        order = [*sorted(range(len(offsets)), key=lambda place: abs(offsets[place]))]
+        return max([*order, *range(len(order), len(right))], key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""

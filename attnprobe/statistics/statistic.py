@@ -94,13 +94,11 @@ def sinks(layout: Layout) -> Tensor:
     return found
 
 
-#: Nothing, the ordinary tokens of each text in a random order, all tokens at the same position, or the same
-#: architecture with random weights, three times.
-Control = Literal["", "shuffled", "alike", "random 1", "random 2", "random 3"]
+#: Nothing, the ordinary tokens of each text in a random order, or all tokens at the same position.
+Control = Literal["", "shuffled", "alike"]
 #: All of them, in the order of their passes.
 CONTROLS: tuple[Control, ...] = get_args(Control)
 
-_RANDOM = "Over the same sequences, read by the same architecture with random weights."
 #: What a control means, for the definitions of statistics under it.
 MEANING: dict[Control, str] = {
     "shuffled": (
@@ -116,9 +114,6 @@ MEANING: dict[Control, str] = {
         "is left of a number does not come from the table. `offset_share` is the share of the offset that "
         "the head has in the text as it is."
     ),
-    "random 1": _RANDOM,
-    "random 2": _RANDOM,
-    "random 3": _RANDOM,
 }
 
 

@@ -16,28 +16,28 @@ Counts = NDArray[np.int32]
 class Answers(Sum):
     """How many links there are in each block of documents, and how many heads and rules answer rightly.
 
-    Whoever is chosen without a block, and for whatever reason, is known only in the end. So all answers are
-    kept, block by block; how head and rule agree within a block is known of their sums.
-
     Attributes:
         asked: (key, kind, block) links.
         hits: (key, layer, head, block) links that a head answers rightly.
         guessed: (key, kind, rule, block) links that a rule answers rightly.
+        chance: (key, kind, block) how many would be answered rightly by chance, where links name candidates.
     """
 
     asked: Counts
     hits: Counts
     guessed: Counts
+    chance: NDArray[np.float64]
 
     @classmethod
     def empty(cls, keys: int, kinds: int, layers: int, heads: int, rules: int) -> "Answers":
         """Begin to count."""
         shapes = ((kinds,), (layers, heads), (kinds, rules))
-        return cls(*(np.zeros((keys, *shape, BLOCKS), np.int32) for shape in shapes))
+        asked, hits, guessed = (np.zeros((keys, *shape, BLOCKS), np.int32) for shape in shapes)
+        return cls(asked, hits, guessed, np.zeros((keys, kinds, BLOCKS)))
 
     def over(self, at: NDArray[np.int64], keys: int) -> "Answers":
         """Put the counts of keys in their places ``at`` among more of them."""
-        more = {name: np.zeros((keys, *one.shape[1:]), np.int32) for name, one in vars(self).items()}
+        more = {name: np.zeros((keys, *one.shape[1:]), one.dtype) for name, one in vars(self).items()}
         for name, whole in more.items():
             whole[at] = getattr(self, name)
         return replace(self, **more)

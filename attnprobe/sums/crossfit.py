@@ -1,14 +1,14 @@
 """Cross-fitting: what is best is chosen on all folds of the documents but one, and scored on that one.
 
-So every link is scored, and none of them chose what it scores. Folds choose for one another, though: two of
-them share most of the links that they choose by, and what is lucky in one is chosen for the other. Errors and
-p values that take the chosen for given are too small then, up to half of what they have to be; so they choose
-anew, with every draw of signs.
+Every link is scored, and none of them chose what it scores. But any two folds share most of the links that
+they choose by, so that errors and p values that take the choice for given are too small, down to half of what
+they should be. So the choice is made anew with every draw of signs.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,13 +99,6 @@ class CrossFit:
         """In how many folds that have links this one is chosen."""
         return int((self.chosen[self.scored] == self.named).sum())
 
-    def without(self, candidate: int) -> "CrossFit":
-        return CrossFit(self.asked, np.delete(self.hits, candidate, 0), self.folds)
-
-    def answer_of(self, others: Ints) -> int:
-        """Count right answers of another kind, (candidate, block), given by whom the other folds choose."""
-        return int(self.answers_of(others).sum())
-
     def answers_of(self, others: Ints) -> Ints:
         """Give answers of another kind, (candidate, block), of whom the other folds choose, (block,)."""
         return others[self.chosen[assign_folds(self.folds)], np.arange(BLOCKS)]
@@ -176,10 +169,26 @@ class Transferred:
 
     @property
     def share(self) -> float:
-        return self.by.answer_of(self.hits) / int(self.asked.sum())
+        return int(self.by.answers_of(self.hits).sum()) / int(self.asked.sum())
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
         return self.by.draw(signs, tied=tied, other=self)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Links and right answers of one that was not chosen by folds, (block,)."""
+
+    asked: Ints
+    hits: NDArray[Any]
+
+    @property
+    def share(self) -> float:
+        return float(self.hits.sum() / self.asked.sum())
+
+    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
+        """Draw the share less what is expected, as ``CrossFit.draw`` does."""
+        return signs @ (self.hits - self.share * self.asked) / self.asked.sum()
 
 
 def _subtract_shares(asked: Ints, hits: Ints) -> tuple[Floats, Floats]:
@@ -203,7 +212,7 @@ class Contrast:
         weights: One each.
     """
 
-    sides: Sequence[CrossFit | Transferred]
+    sides: Sequence[CrossFit | Transferred | Fixed]
     weights: Sequence[float]
 
     @property

@@ -344,39 +344,6 @@ def _beyond(sums: Floats, reached: int, step: float, squares: int) -> Floats:
     return ((ends[1] - ends[0]) / (2 * step)).clip(0, 1)
 
 
-def mcnemar(only_head: int, only_rule: int, squares: float) -> float:
-    """Give the p value of McNemar's exact test, one-sided: that the head finds more than the rule.
-
-    Of the b + c links that only one of the two answers rightly, b are the head's; if either were as likely,
-    P(X >= b) with X binomial, of chance 1/2. Links of one document may agree, and then they say less than as
-    many independent ones: with d_c by how many right answers the head is ahead in document c, both numbers
-    are divided by the design effect
-
-        max(1, sum_c d_c^2 / (b + c))
-
-    which is 1 where no document has two such links. The binomial sum is then a regularised incomplete beta
-    function.
-
-    Args:
-        only_head: b.
-        only_rule: c.
-        squares: sum_c d_c^2.
-
-    References:
-        McNemar (1947), Note on the sampling error of the difference between correlated proportions.
-        Eliasziw and Donner (1991), Application of the McNemar test to non-independent matched pair data.
-
-    >>> round(mcnemar(9, 1, 10.0), 4), round(mcnemar(9, 1, 40.0), 4), mcnemar(0, 5, 5.0)
-    (0.0107, 0.2712, 1.0)
-    """
-    if not only_head:
-        return 1.0
-    from scipy.special import betainc  # takes a while to import
-
-    effect = max(1.0, squares / (only_head + only_rule))
-    return float(betainc(only_head / effect, only_rule / effect + 1, 0.5))
-
-
 #: Confidence of the intervals of all heads together.
 CONFIDENCE = 0.95
 

@@ -1,7 +1,6 @@
 """From blocks of attention to counts of gold links that heads answer rightly."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidate
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.documents import BLOCKS, find_block
+from attnprobe.sums.documents import find_block
 from attnprobe.sums.groups import fold_names
-from attnprobe.sums.tally import CHOOSING, FAR, SCORING, Tally, order_keys
+from attnprobe.sums.tally import Tally, order_keys
 
 #: For each layer, the heads that were not removed; empty where none is.
 Standing = Sequence[Sequence[int]]
@@ -67,7 +66,7 @@ class Choices:
 
 
 class QuestionIndex:
-    """The questions of a batch in one kind of attention, sorted by what they count for, half and sequence."""
+    """The questions of a batch in one kind of attention, sorted by what they count for and by sequence."""
 
     def __init__(self, asked: Questions, batch: Batch) -> None:
         """Find which questions count for which cells, and which lie in one document."""
@@ -75,41 +74,27 @@ class QuestionIndex:
         # By name, so that a document is in the same block in whatever job it is read.
         block = find_block(batch.members if batch.names is None else batch.names)
         clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
-        half = (block >= BLOCKS // 2).astype(np.int64)
-        order = np.lexsort((asked.entries[:, 2], half[asked.entries[:, 2]], asked.entries[:, 1]))
+        order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
         self.size = np.diff(self._starts, append=len(order))
         self.key, where = key[self._starts], sequence[self._starts]
-        self.block, self.half = block[where], half[where]
+        self.block = block[where]
         #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
-        self.cluster = np.where(clusters[where] < 0, -1, 2 * clusters[where] + self.half)
-        #: (question of a run, rule) which rules answer it rightly, run by run.
-        self.right = asked.guesses[self._question].astype(np.float32)
+        self.cluster = clusters[where]
         #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _sum_runs(self.right.astype(np.int64), self._starts)
-        #: The runs of each key that are compared on the scoring half, and the questions of these runs.
-        self.scored = list(self._list_scored())
+        self.guesses = _sum_runs(asked.guesses[self._question].astype(np.int64), self._starts)
+        #: (run,) how many would be answered rightly by chance.
+        self.chance = _sum_runs(asked.chance[self._question], self._starts)
 
-    def hits(self, found: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Count right answers, (run, head), and tell those to each question of a run, (question, head).
-
-        ``found`` is what each row chose (row, head).
-        """
+    def hits(self, found: Ints) -> Ints:
+        """Count right answers, (run, head), by what each row chose (row, head)."""
         hits = self.asked.hits(found)[self._question]
-        return _sum_runs(hits.astype(np.int64), self._starts), hits
-
-    def _list_scored(self) -> Iterator[tuple[int, slice, slice]]:
-        ends = np.append(self._starts, len(self._question))
-        begins = np.flatnonzero(np.diff(self.key, prepend=-1) | np.diff(self.half, prepend=-1))
-        for first, stop in pairwise([*begins.tolist(), len(self.key)]):
-            key = int(self.key[first])
-            if self.half[first] == SCORING and self.asked.keys[key][-1] != FAR:
-                yield key, slice(first, stop), slice(int(ends[first]), int(ends[stop]))
+        return _sum_runs(hits.astype(np.int64), self._starts)
 
 
-def _sum_runs(values: Ints, starts: Ints) -> Ints:
+def _sum_runs(values: NDArray[Any], starts: Ints) -> NDArray[Any]:
     return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
 
 
@@ -141,95 +126,33 @@ def count_layers(
     places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
     cut = [index.cluster >= 0 for index in indices]
     groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(indices, cut, strict=True)]
-    agreements = [
-        _Agreement(index, [layer for layer, one in enumerate(kinds) if one == kind], heads)
-        for kind, index in enumerate(indices)
-    ]
     for kind, (index, some) in enumerate(zip(indices, cut, strict=True)):
         tally.left_out[:] += index.asked.left_out
-        cells = groups[kind], places[kind][index.key[some]]
-        np.add.at(tally.groups.count[:, :, kind], cells, index.size[some])
-        np.add.at(tally.group_guesses[:, :, kind], cells, index.guesses[some])
-        np.add.at(tally.blocks.asked[:, kind], (places[kind][index.key], index.block), index.size)
+        key = places[kind][index.key]
+        np.add.at(tally.groups.count[:, :, kind], (groups[kind], key[some]), index.size[some])
+        np.add.at(tally.blocks.asked[:, kind], (key, index.block), index.size)
+        np.add.at(tally.blocks.chance[:, kind], (key, index.block), index.chance)
         run, rule = np.nonzero(index.guesses)
-        cells = places[kind][index.key[run]], rule, index.block[run]
+        cells = key[run], rule, index.block[run]
         np.add.at(tally.blocks.guessed[:, kind], cells, index.guesses[run, rule])
-        _count_guesses(tally, agreements[kind].layers, index, places[kind])
     for layer, (index, found) in enumerate(layers):
         kind = kinds[layer]
-        key = places[kind][index.key]
-        alone = ~cut[kind]
-        np.add.at(tally.asked[:, layer], (key, index.half), index.size)
-        cells = key[alone], index.half[alone]
-        np.add.at(tally.clusters[:, layer], cells, 1)
-        np.add.at(tally.asked_squared[:, layer], cells, index.size[alone] ** 2)
-
+        key, alone = places[kind][index.key], ~cut[kind]
+        np.add.at(tally.clusters[:, layer], key[alone], 1)
+        np.add.at(tally.asked_squared[:, layer], key[alone], index.size[alone] ** 2)
         there = (standing or present)[layer]
         if not there:
             continue
         columns = [present[layer].index(head) for head in there]
-        by_run, by_question = index.hits(found[:, columns])
-        _add(tally.hits, layer, key, there, index.half, by_run)
-        _add(tally.blocks.hits, layer, key, there, index.block, by_run)
-        _add(tally.hits_squared, layer, key[alone], there, index.half[alone], by_run[alone] ** 2)
-        products = by_run[alone] * index.size[alone, None]
-        _add(tally.products, layer, key[alone], there, index.half[alone], products)
-        agreements[kind].take(layer, there, by_run, by_question)
+        right = index.hits(found[:, columns])
+        _add(tally.blocks.hits, layer, key, there, index.block, right)
+        once = np.zeros(int(alone.sum()), np.int64)
+        products = right[alone] * index.size[alone, None]
+        _add(tally.hits_squared[..., None], layer, key[alone], there, once, right[alone] ** 2)
+        _add(tally.products[..., None], layer, key[alone], there, once, products)
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
-        np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
-    for one, there in zip(agreements, places, strict=True):
-        one.count(tally, there)
+        np.add.at(tally.group_hits[:, :, layer], cells, right[~alone])
     return tally
-
-
-class _Agreement:
-    """What heads and rules both answer rightly on the scoring half, in the layers of one kind of attention.
-
-    Counts are whole numbers, below 2^53 of a run and below 2^24 of the questions of a batch, so that
-    floating point holds them exactly.
-    """
-
-    def __init__(self, index: QuestionIndex, layers: list[int], heads: int) -> None:
-        """Expect what the heads of some layers answer."""
-        self._index, self.layers = index, layers
-        self._runs = np.zeros((len(index.size), len(layers), heads))
-        self._questions = np.zeros((len(index.right), len(layers), heads), np.float32)
-
-    def take(self, layer: int, heads: Sequence[int], runs: Ints, questions: NDArray[np.bool_]) -> None:
-        """Take the right answers of some heads of a layer, (run, head) and (question, head)."""
-        at = self.layers.index(layer)
-        self._runs[:, at, heads] = np.where(self._index.cluster[:, None] < 0, runs, 0)
-        self._questions[:, at, heads] = questions
-
-    def count(self, tally: Tally, places: Ints) -> None:
-        """Count by the place of each key."""
-        index, shape = self._index, (len(self.layers), tally.both.shape[2], tally.both.shape[3])
-        cells = shape[0] * shape[1]
-        runs, questions = (part.reshape(len(part), cells) for part in (self._runs, self._questions))
-        guesses = index.guesses.astype(np.float64)
-        for number, some, asked in index.scored:
-            cell = places[number], self.layers
-            tally.agreed[cell] += (runs[some].T @ guesses[some]).astype(np.int64).reshape(shape)
-            tally.both[cell] += (questions[asked].T @ index.right[asked]).astype(np.int64).reshape(shape)
-
-
-def _count_guesses(tally: Tally, layers: list[int], index: QuestionIndex, places: Ints) -> None:
-    """Count what rules answer rightly in the layers of one kind, which are asked the same."""
-    key, right = places[index.key], index.guesses
-    scored = (index.cluster < 0) & (index.half == SCORING)
-    for half in (CHOOSING, SCORING):
-        here = index.half == half
-        tally.guessed[..., half][:, layers] += _sum_by_key(right[here], key[here], len(tally.keys))
-    key, right, size = key[scored], right[scored], index.size[scored, None]
-    tally.guessed_squared[:, layers] += _sum_by_key(right**2, key, len(tally.keys))
-    tally.guess_products[:, layers] += _sum_by_key(right * size, key, len(tally.keys))
-
-
-def _sum_by_key(values: Ints, key: Ints, number: int) -> Ints:
-    """Add up (run, rule) by key, (key, 1, rule), for all layers alike."""
-    found = np.zeros((number, 1, values.shape[1]), np.int64)
-    np.add.at(found[:, 0], key, values)
-    return found
 
 
 def _add(

@@ -18,7 +18,6 @@ from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
@@ -43,12 +42,7 @@ STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
     "alike": "measuring, positions equal",
-    "random 1": "measuring, random weights",
-    "random 2": "measuring, other random weights",
-    "random 3": "measuring, yet other random weights",
 }
-#: The seeds of the weights of controls.
-WEIGHTS: Mapping[Control, int] = {"random 1": 1, "random 2": 2, "random 3": 3}
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 
@@ -351,19 +345,17 @@ def measure_passes(
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, change, model = ready.corpus.batches, None, nullcontext(), checkpoint
+        batches, question, change = ready.corpus.batches, None, nullcontext()
         if control == "shuffled":
             assert controls.seed is not None
             batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
             assert controls.positions is not None
             change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
-        if control in WEIGHTS:
-            model = randomise_weights(checkpoint, WEIGHTS[control])
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with change, open_meter(model, architecture, statistics) as meter:
+        with change, open_meter(checkpoint, architecture, statistics) as meter:
             stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(

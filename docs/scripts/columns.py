@@ -129,11 +129,7 @@ FOUND = {
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "--control links: moved": "attnprobe.statistics.moved_links:move_links",
-        "--control weights: random": "attnprobe.model.random_weights:randomise_weights",
-        "--by head, --selection half: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "--selection half: p": "attnprobe.statistics.best_heads:Compared.chance",
-        "Where each sequence is a document: mcnemar": "attnprobe.sums.resampling:mcnemar",
-        "Where documents have several sequences: sign_flip": "attnprobe.sums.resampling:sign_flip",
+        "--by head: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
     },
     "probe": {
         "The probe": "attnprobe.kernels.probing:answer",
@@ -167,7 +163,7 @@ FOUND = {
     "--by-group": {
         "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
         "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
-        "Of syntax, coreference and links": ("attnprobe.statistics.links_by_group:by_label_and_group_table"),
+        "Of syntax, coreference and links": "attnprobe.statistics.links:by_label_and_group_table",
     },
     "induction": {
         "notes": "attnprobe.statistics.induction:induction_table",

@@ -9,10 +9,10 @@ from scipy.stats import ttest_ind
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX
+from attnprobe.statistics.links import SYNTAX
 from attnprobe.sums.base import Measurement, unpack
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import FAR, SCORING, Tally
+from attnprobe.sums.tally import Tally
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -107,13 +107,7 @@ def test_tests_are_those_of_the_rows():
     stepped = np.maximum.accumulate(order * np.arange(len(order), 0, -1)).clip(max=1)
     np.testing.assert_allclose(np.sort(all_groups["entropy_q_p_adjusted"]), stepped)
     assert np.isnan(rows_of(table, "news")["entropy_q"]).all()
-    (said,) = [note for note in table.notes if note.startswith("entropy ")]
-    most = int(np.argmin(all_groups["entropy_q_p"]))
-    place = f"layer {all_groups['layer'][most]} head {all_groups['head'][most]}"
-    assert f"most in {place}:" in said
-    assert f"Q = {all_groups['entropy_q'][most]:.3g}" in said
     assert "2 groups, with their documents: fiction (" in table.notes[0]
-    assert any("fewer than 30 documents, so that p of Q is rough" in note for note in table.notes)
 
 
 def sentence(draw):
@@ -196,51 +190,14 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
             assert found["accuracy"] == pytest.approx(number / found["n"])
             total += number
         assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])
+        every_row = {name: cells[row] for name, cells in rows_of(table, ALL_GROUPS).items()}
+        assert np.isfinite(every_row["accuracy_q_p"]) or every_row["accuracy"] == 1
     assert differ > 1
 
 
 def read_tally(table) -> Tally:
     sums = unpack(table.provenance["measurement"]["sums"])
     return Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
-
-
-def test_best_heads_are_chosen_on_half_of_all_groups_and_scored_in_each(treebank):
-    chosen = {"min_links": 1, "selection": "half"}
-    table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", **chosen)
-    whole = attnprobe.syntax("demo", treebank["whole"], **chosen)
-    assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
-    row = whole.data["relation"].index("obj")
-    layer, head, named = (whole.data[name][row] for name in ("layer", "head", "baseline_rule"))
-    rule = next(at for at in range(len(ASKING_SYNTAX.rules)) if ASKING_SYNTAX.name_of(at) == named)
-    accuracies = []
-    for group in GROUPS:
-        alone = attnprobe.syntax("demo", treebank[group], **chosen)
-        tally = read_tally(alone)
-        key = tally.keys.index(("obj", whole.data["direction"][row]))
-        n = int(tally.asked[key, layer, SCORING])
-        found = {name: cells[row] for name, cells in rows_of(table, group).items()}
-        assert found["n"] == n
-        assert (found["layer"], found["head"], found["baseline_rule"]) == (layer, head, named)
-        if not n:
-            continue
-        assert found["accuracy"] == tally.hits[key, layer, head, SCORING] / n
-        assert found["baseline"] == tally.guessed[key, layer, rule, SCORING] / n
-        assert found["gain"] == pytest.approx(found["accuracy"] - found["baseline"])
-        np.testing.assert_allclose(found["accuracy_se"], tally.accuracy(SCORING)[1][key, layer, head])
-        far = tally.keys.index((*tally.keys[key], FAR))
-        n_far = tally.asked[far, layer, SCORING]
-        assert found["n_far"] == n_far
-        if n_far:
-            assert found["accuracy_far"] == tally.hits[far, layer, head, SCORING] / n_far
-            assert found["baseline_far"] == tally.guessed[far, layer, rule, SCORING] / n_far
-        if found["accuracy_se"]:
-            accuracies.append((found["accuracy"], found["accuracy_se"]))
-    assert len(accuracies) > 1
-    values, errors = np.array(accuracies).T
-    weights = 1 / errors**2
-    q = float((weights * (values - (weights * values).sum() / weights.sum()) ** 2).sum())
-    assert rows_of(table, ALL_GROUPS)["accuracy_q"][row] == pytest.approx(q)
-    assert "gain_q_p_adjusted" in table.data
 
 
 def test_batches_of_any_size_and_parts_of_a_run_add_up():
@@ -280,6 +237,6 @@ def test_one_group_and_groups_of_one_document():
     assert np.isnan(table["entropy_q"].astype(float)).all()
     texts["g"] = ["a", "a", "b"]
     table = attnprobe.entropy("demo", texts, text_column="t", by_group="g")
-    assert "b has one document, no error, and does not count in Q." in table.notes
+    assert "Groups of fewer than 5 documents do not count in Q: a and b." in table.notes
     with pytest.raises(AttnprobeError, match="by_group"):
         attnprobe.entropy("demo", ["a dog"], by_group="g")

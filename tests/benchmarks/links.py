@@ -13,7 +13,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX, make_controls
+from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX, make_control
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import DIRECTED, TREES
@@ -84,7 +84,7 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
         for command, passes, limits in (
             ("syntax", [[SYNTAX]], syntax),
-            ("syntax --control links", [[SYNTAX, *make_controls(SYNTAX, "links")]], control),
+            ("syntax --control links", [[SYNTAX, make_control(SYNTAX)]], control),
             ("syntax --trees", [[TREES, DIRECTED]], (bar, aim)),
             ("roles", [census, shuffled], (3.2, 2.6)),
         ):

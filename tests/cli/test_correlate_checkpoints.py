@@ -119,7 +119,6 @@ def test_a_checkpoint_with_itself(invoke, classifier, reviews):
     assert code == 0
     assert row[[*names, "spearman", "kendall"]].tolist() == pytest.approx([1] * 8)
     assert any("the very same weights: what they agree on says nothing" in note for note in said(error))
-    assert any("No head disagrees" in note for note in said(error))
 
 
 def test_the_head_that_was_changed_disagrees_most(invoke, classifier, reviews, tmp_path):
@@ -134,8 +133,6 @@ def test_the_head_that_was_changed_disagrees_most(invoke, classifier, reviews, t
     top = frame(invoke(*words, "--by", "head")[1]).iloc[0]
     assert (top["layer"], top["head"], top["place"]) == (1, 2, 1)
     assert top["disagreement"] > 1
-    note = next(note for note in said(invoke(*words)[2]) if note.startswith("The heads that disagree most"))
-    assert "relatively higher in loud): L1 H2 (+" in note
 
 
 # Snapshots

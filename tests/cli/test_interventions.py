@@ -23,7 +23,7 @@ SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "
 CORRELATION = [
     "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "pearson_true",
     "pearson_true_low", "pearson_true_high", "spearman", "spearman_p",
-    "spearman_true", "spearman_true_low", "spearman_true_high", "kendall", "kendall_p",
+    "kendall", "kendall_p",
     "reliability_in", "reliability_out",
 ]  # fmt: skip
 LAYERS, HEADS, WIDTH = 3, 4, 8
@@ -251,23 +251,12 @@ def test_saving_into_a_folder_that_is_there(refused, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
-        ("?nonsense", "question mark"),
-        ("?colour=red", "'colour'"),
-        ("?split=test", "--split"),
-        ("?label-column=stars", "'stars'"),
-        ("?text_column=words", "'words'"),
-    ],
-)
-def test_bad_queries(refused, classifier, reviews, spec, says):
-    data = f"{reviews / 'first.tsv'}{spec}"
-    for sides in (
-        ["--in-domain", data, "--out-domain", "embedded"],
-        ["--in-domain", "embedded", "--out-domain", data],
-    ):
-        assert says in refused("correlate", classifier, *sides)
+@pytest.mark.parametrize("name", ["data.tsv", "data.csv", "data.txt", "data.jsonl"])
+def test_sides_that_are_data_lack_a_model(refused, tmp_path, name):
+    between = {"csv": ",", "tsv": "\t"}.get(name.rpartition(".")[2], " ")
+    (tmp_path / name).write_text(f"text{between}label\nThe parcel came.{between}good\n")
+    data = tmp_path / name
+    assert "a model is missing" in refused("correlate", "--in-domain", data, "--out-domain", data)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +320,7 @@ def write_pairs(folder):
 def test_correlation_of_files(invoke, tables, kind, column):
     paths = [tables / f"{kind}-{part}.csv" for part in ("first", "second")]
     inside, outside = (pandas.read_csv(path) for path in paths)
-    code, out, error = invoke("correlate", "--in-domain", paths[0], "--out-domain", paths[1])
+    code, out, _ = invoke("correlate", "--in-domain", paths[0], "--out-domain", paths[1])
     assert code == 0
     found = frame(out).iloc[0]
     pearson = stats.pearsonr(inside[column], outside[column])
@@ -348,7 +337,6 @@ def test_correlation_of_files(invoke, tables, kind, column):
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
     assert (found["in_domain"], found["out_domain"]) == ("first.tsv", "second.tsv")
-    assert "12 heads are few" in error
 
 
 def test_formats_of_tables_agree(invoke, tables):
@@ -371,7 +359,8 @@ def test_formats_of_tables_agree(invoke, tables):
 def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
     sides = [(f"--{side}-domain", part) for side, part in (("in", "first"), ("out", "second"))]
     files = [word for option, part in sides for word in (option, tables / f"{kind}-{part}.csv")]
-    data = [word for option, part in sides for word in (option, f"{reviews / part}.tsv?label-column=label")]
+    data = [word for option, part in sides for word in (option, reviews / f"{part}.tsv")]
+    data += ["--label-column", "label"]
     for more in ([], ["--by", "head"]):
         tabled = frame(invoke("correlate", *files, *more)[1])
         measured = frame(invoke("correlate", classifier, *data, *words, *more)[1])

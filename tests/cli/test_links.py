@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ BEST = [
     "gain",
 ]
 BEST += ["gain_se", "p", "p_adjusted", "accuracy_selected", "n_far", "accuracy_far", "accuracy_far_se"]
-BEST += ["baseline_far", "chosen", "runner_up_layer", "runner_up_head", "runner_up_accuracy"]
+BEST += ["baseline_far", "chosen"]
 
 
 @pytest.fixture(scope="session")
@@ -60,13 +59,12 @@ def rows_of(out):
 
 
 def test_syntax(invoke, treebank):
-    code, out, error = invoke("syntax", "demo", "-d", treebank / "whole.conllu")
+    code, out, _ = invoke("syntax", "demo", "-d", treebank / "whole.conllu")
     found = rows_of(out)
     assert code == 0
     assert list(found[0]) == ["model", "dataset", "relation", "direction", *BEST]
     assert {row["direction"] for row in found} == {"dependent_to_head", "head_to_dependent"}
     assert found[0]["relation"] == "all"
-    assert "The documents are in 5 folds, and heads and baselines of each were chosen on the others" in error
 
 
 def test_by_head(invoke, treebank):
@@ -128,9 +126,8 @@ def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
     path.write_text("\n".join(lines))
     code, out, error = invoke("coreference", "demo", "-d", path, "--min-links", 1)
     assert (code, [row["mention"] for row in rows_of(out)]) == (0, ["pronoun"])
-    assert re.search("No head finds significantly|For 1 of 1 kind of mention,", error)
     _, out, error = invoke("coreference", "demo", "-d", path)
-    assert (rows_of(out), "1 kind of mention with fewer than 20 links is left out" in error) == ([], True)
+    assert (rows_of(out), "Left out, with fewer than 20 links: pronoun." in error) == ([], True)
 
 
 def test_links_of_pairs(invoke, aligned):

@@ -148,7 +148,7 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
     [
         ["syntax", "--by", "head"],
         ["syntax", "--trees"],
-        ["syntax", "--control", "weights"],
+        ["syntax"],
         ["coreference", "--control", "links"],
         ["roles"],
     ],

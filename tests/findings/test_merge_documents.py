@@ -98,21 +98,6 @@ class TestTwice:
         with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
             attnprobe.merge(parts)
 
-    def test_a_part_of_another_file(self, files):
-        parts = [attnprobe.entropy("demo", files[name]) for name in ("first", "whole")]
-        with pytest.raises(AttnprobeError, match="every document of one of them is in the other"):
-            attnprobe.merge(parts)
-
-    def test_some_documents(self, files):
-        table = attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "across")])
-        (said,) = [note for note in table.notes if "count twice" in note]
-        assert said.startswith("4 documents are both in ")
-
-    def test_a_table_that_was_merged(self, files):
-        parts = [attnprobe.entropy("demo", files[name]) for name in ("first", "second")]
-        with pytest.raises(AttnprobeError, match="count twice"):
-            attnprobe.merge([attnprobe.merge(parts), attnprobe.entropy("demo", files["across"])])
-
     def test_a_file_that_was_merged_twice_over(self, files, tmp_path):
         """The files of every job are known, however often their tables were merged."""
         third = str(treebank(tmp_path / "third.conllu", range(24, 30)))

@@ -1,16 +1,13 @@
 """Tables of parts of one corpus: what they add up to, what is missing, and what would count twice."""
 
 import json
-import time
 
 import numpy as np
 import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.overlaps import Content, check_overlaps
 from attnprobe.findings.parts import Parts, PartsRead
-from attnprobe.sums.documents import LEAST_NAME, Sketch
 
 LINES = [f"The dog number {place % 9} ran to the old house ." for place in range(30)]  # most of them twice
 ROWS = "\n".join(["text,who", *(f"{line},{place // 4}" for place, line in enumerate(LINES))])
@@ -160,27 +157,3 @@ class TestRefusals:
         assert self.add(*read_parts([1, 2], 2, hub)) == []
         with pytest.raises(AttnprobeError, match="both hold part 1 of 2 of hub"):
             self.add(*read_parts([1, 1], 2, hub))
-
-    def test_documents_of_parts_are_compared_with_those_of_other_corpora_only(self):
-        """Two that say the same count in both parts of a corpus, as they do in the whole."""
-        same = Sketch.of(np.arange(LEAST_NAME, LEAST_NAME + 40))
-        one, other = (
-            Content(f"t{part.numbers}", frozenset("a"), frozenset(), same, part)
-            for part in read_parts([1, 2])
-        )
-        assert check_overlaps([one, other]) == []
-        stranger = Content("b", frozenset("b"), frozenset(), same)
-        with pytest.raises(AttnprobeError, match=r"b and the parts of a\.txt can't be added up"):
-            check_overlaps([one, stranger, other])
-
-    def test_a_thousand_parts_take_no_time(self):
-        names = np.random.default_rng(0).integers(LEAST_NAME, 2 * LEAST_NAME, (1000, 5000))
-        read, contents = PartsRead(), []
-        for number, part in enumerate(read_parts(range(1, 1001), 1000)):
-            sketch = Sketch.of(names[number])
-            contents.append(Content(f"t{number}", frozenset([f"{number}"]), frozenset(), sketch, part))
-        began = time.process_time()
-        for content in contents:
-            read.add(content.name, content.parts)
-        assert check_overlaps(contents, read) == []
-        assert time.process_time() - began < 2

@@ -25,8 +25,9 @@ from attnprobe.statistics.role_table import (
 from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import half_width
-from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
@@ -192,20 +193,10 @@ def tally(random, chance, rule, documents=400, links=2):
         [("det", ASKING_SYNTAX.forward)], [0, 0], 2, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
     )
     for document in range(documents):
-        half = document % 2
-        h = random.binomial(links, chance)
-        g = random.binomial(links, rule)
-        found.asked[0, :, half] += links
-        found.clusters[0, :, half] += 1
-        found.asked_squared[0, :, half] += links**2
-        found.hits[0, :, :, half] += h
-        found.hits_squared[0, :, :, half] += h**2
-        found.products[0, :, :, half] += h * links
-        found.guessed[0, :, 3, half] += g
-        if half == SCORING:
-            found.agreed[0, :, :, 3] += h * g
-            found.guessed_squared[0, :, 3] += g**2
-            found.guess_products[0, :, 3] += g * links
+        block = document % BLOCKS
+        found.blocks.asked[0, 0, block] += links
+        found.blocks.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
+        found.blocks.guessed[0, 0, 3, block] += random.binomial(links, rule)
     return found
 
 
@@ -220,20 +211,6 @@ def test_a_relation_that_a_head_knows():
     assert role.value == pytest.approx(0.9, abs=0.04)
     assert role.threshold == pytest.approx(0.6, abs=0.08)
     assert 0 < role.error < 0.03
-
-
-def test_both_halves_have_a_say():
-    """A head that is ahead on the half that it is chosen on, and not on the other, has no role."""
-    found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
-    for name in ("hits", "hits_squared", "products"):
-        getattr(found, name)[..., CHOOSING] = 0
-    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
-    found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
-    found.hits[..., SCORING] = found.guessed[:, :, 3, SCORING][..., None]
-    found.hits_squared[..., SCORING] = found.guessed_squared[:, :, 3][..., None]
-    found.products[..., SCORING] = found.guess_products[:, :, 3][..., None]
-    found.agreed[..., 3] = found.guessed_squared[:, :, 3][..., None]
-    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
 
 
 def test_false_alarms():
@@ -254,24 +231,29 @@ def test_links_without_labels_are_tried_together():
     } == {"mine: all"}
 
 
-def test_of_a_tie_the_nearest_offset():
-    """Two offsets find as much on the one half, and the nearer one finds everything on the other."""
-    documents = 200
-    tally = Tally.empty([("det", ASKING_SYNTAX.forward)], [0], 1, len(OFFSETS), np.zeros(0, np.int64))
-    tally.asked[:], tally.clusters[:], tally.asked_squared[:] = documents, documents, documents
-    for whole in (tally.hits, tally.hits_squared, tally.products):
-        whole[:] = documents
-    near, far = OFFSETS.index("1"), 0
-    tally.guessed[0, 0, [near, far], CHOOSING] = 50
-    assert [role.name for role in find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1)[0]] == [
-        "syntactic: det"
-    ]
-    tally.guessed[0, 0, near, SCORING] = documents
-    for whole in (tally.guessed_squared, tally.guess_products):
-        whole[0, 0, near] = documents
-    for whole in (tally.both, tally.agreed):
-        whole[0, 0, 0, near] = documents
-    assert find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1) == [[]]
+def test_a_head_has_to_beat_the_best_rule_over_all_links():
+    """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
+    found = Tally.empty(
+        [("det", ASKING_SYNTAX.forward)], [0], 1, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
+    )
+    found.blocks.asked[:] = found.blocks.hits[:] = 10
+    found.blocks.guessed[0, 0, OFFSETS.index("1")] = 5
+
+    def name_roles():
+        (held,) = find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1)
+        return [(role.name, role.threshold) for role in held]
+
+    assert name_roles() == [("syntactic: det", pytest.approx(0.6))]
+    found.blocks.guessed[0, 0, 0, ::2] = 10
+    found.blocks.guessed[0, 0, 0, 1::2] = 1
+    assert name_roles() == [("syntactic: det", pytest.approx(0.65))]
+    found.blocks.chance[:] = 8
+    assert name_roles() == [("syntactic: det", pytest.approx(0.9))]
+    found.blocks.chance[:] = 9.5
+    assert name_roles() == []
+    found.blocks.chance[:] = 0
+    found.blocks.asked[..., 3:] = found.blocks.hits[..., 3:] = found.blocks.guessed[..., 3:] = 0
+    assert name_roles() == []
 
 
 def tabulated(corpus=None, documents=slice(None), **given):

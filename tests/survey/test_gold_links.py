@@ -418,7 +418,7 @@ class TestAnother:
         loaded = replace(checkpoint("t5"), target_tokenizer=Slow())
         options = CorpusOptions(truncate=True)
         with (
-            pytest.raises(AttnprobeError, match=r"\(Slow\) doesn't say which characters"),
+            pytest.raises(AttnprobeError, match=r"\(Slow\) has no fast form"),
             tokenise(loaded, _some(targets=True), options, labelled=True),
         ):
             pass

@@ -12,7 +12,6 @@ from attnprobe.corpus.tokenization import Reading
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus
-from attnprobe.sums.documents import Sketch
 from attnprobe.sums.groups import Clustered
 from attnprobe.survey.until import Round, find_targets, measure_width, read_until_enough
 from attnprobe.table.head_table import HeadTable
@@ -69,7 +68,6 @@ def read(values, target=0.1, *, sample=None, limit=None, empty=()):
         if not numbers:
             raise NothingToMeasureError("None of them.")
         corpus = {"sequences": len(numbers), "clusters": len(numbers), "spelled_token": "", "texts": [number]}
-        corpus["sketch"] = Sketch.of(np.arange(len(numbers)) + 1000 * number).pack()
         kept = Corpus([], Reading(documents=len(texts)), 8)
         return Round(Clustered.of(np.array(numbers)[:, None]), {"corpus": corpus}, kept)
 

@@ -11,13 +11,13 @@ from attnprobe.commands.call.several import list_checkpoints, measure_checkpoint
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import expand_patterns, is_pattern
+from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def compare_sides(
                 f"{given} is for two or more checkpoints, MODEL MODEL; name another one, or give --in-domain "
                 "and --out-domain."
             )
-        if any(one is None for one in domains):
+        if any(one is None or (isinstance(one, str) and not one) for one in domains):
             raise AttnprobeError(
                 "Give the tables or the data of both sides, --in-domain and --out-domain, or two checkpoints "
                 "and --dataset DATA."
@@ -181,18 +181,16 @@ def _measure_domains(
     options: Mapping[str, Any],
     call: Call,
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    specs = [domain.spec if isinstance(domain, Source) else domain for domain in domains]
-    if all(isinstance(one, str) and one == _STDIN for one in specs):
+    if all(isinstance(one, str) and one == _STDIN for one in domains):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
-    own = [domain.label_column if isinstance(domain, Source) else None for domain in domains]
-    task = read_task(options, next(filter(None, own), None))
+    task = read_task(options, None)
     check_model(model, tokenizer, options)
-    columns = [one or options.get("label_column") for one in own]
+    column = options.get("label_column")
     inside, outside = (
         read_first(open_texts(domain, named=options, label_column=column, find_labels=True))
-        for domain, column in zip(domains, columns, strict=True)
+        for domain in domains
     )
     from attnprobe.intervention.importance import measure_sides
 
@@ -209,13 +207,14 @@ def _measure_domains(
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.pair import Side
+    from attnprobe.findings.pair import MODEL_IS_MISSING, Side
 
     if isinstance(table, HeadTable):
         return Side.from_table(table, name, column)
-    if isinstance(table, str | Path):
+    if isinstance(table, str | Path) and extension(Path(table)) in READABLE:
         return Side.from_table(HeadTable.read(table), str(table), column)
-    raise AttnprobeError("Without a model, give two tables of heads, or their paths.")
+    data = str(table) if isinstance(table, str | Path) else name
+    raise AttnprobeError(f"{data} is no table of heads; {MODEL_IS_MISSING}")
 
 
 def _describe(table: Any) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What heads find of gold links, alone or all together: the way from keywords to the table."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
 from attnprobe.commands.call.call import (
@@ -20,9 +20,6 @@ from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
-
-if TYPE_CHECKING:
-    from attnprobe.statistics.statistic import Statistic
 
 
 def find_links(
@@ -54,16 +51,20 @@ def find_links(
         chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
     if metric == "aer" and by != "head":
-        chosen |= {"folds": _choose_selection(options)["folds"]}
+        chosen |= {"folds": options.get("folds", 5)}
     if best:
-        chosen |= _choose_selection(options)
+        control = options.get("control")
+        chosen |= {"folds": options.get("folds", 5), **({} if control is None else {"control": control})}
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         opened = open_gold(texts, gold, options) if aligned is None else aligned()
         source = check_groups(read_first(opened), options)
         documents = _choose_links(source, gold, chosen)
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
-        statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
+        if "control" in chosen:
+            from attnprobe.statistics.links import make_control
+
+            statistics = [*statistics, make_control(statistics[0])]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.norm import apply_weights
@@ -177,18 +178,3 @@ def _ask_alignment(by: str) -> Answer:
     from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
 
     return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS
-
-
-def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
-    selection, control = options.get("selection", "folds"), options.get("control")
-    chosen = {"selection": selection}
-    if selection == "folds":
-        chosen["folds"] = options.get("folds", 5)
-    return chosen if control is None else {**chosen, "control": control}
-
-
-def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
-    from attnprobe.statistics.links import make_controls
-
-    return make_controls(statistic, chosen["control"]) if "control" in chosen else []

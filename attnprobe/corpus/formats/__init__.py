@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 PEEK_ROWS = 32
 #: What stands for the file that a document lies in, and for its folder, where a column of groups is named.
 FILE, FOLDER = "file", "folder"
-#: What the names of files of coreference may end in, behind the extension: pro_stereotyped_type1.txt.dev.
-_PARTS = (".dev", ".test", ".train")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +138,15 @@ class DocumentFormat:
 class CoreferenceFormat:
     """How files of coreference are read: documents with a link for every mention that has an antecedent.
 
-    ``read`` is given the lines and the path of a file, or what errors call them; with ``groups``, also the
-    column or the comment that says in which group a document counts, or None. ``begins`` tells the format by
-    its first line that is not blank, where no extension does; one format without it takes the rest.
+    ``read`` is given the lines and the path of a file, or what errors call them, and the column or comment
+    that says in which group a document counts, or None. ``begins`` tells the format by its first line that is
+    not blank, where no extension does.
     """
 
     name: str
     extension: str
-    read: "Callable[..., Iterator[Document]]"
-    begins: Callable[[str], bool] | None = None
-    groups: bool = False
+    read: "Callable[[Iterable[str], str, str | None], Iterator[Document]]"
+    begins: Callable[[str], bool]
 
 
 def refuse_columns(source: "Source", name: str) -> None:
@@ -217,7 +214,7 @@ def find_extension(path: PurePath) -> str:
 
 
 def list_coreference(join: Callable[[Sequence[str]], str] = either) -> str:
-    """List the formats of coreference: CorefUD (.conllu), ... or WinoBias (.txt)."""
+    """List the formats of coreference: CorefUD (.conllu) or GAP (.tsv)."""
     return join([f"{one.name} ({one.extension})" for one in _load_formats(CoreferenceFormat)])
 
 
@@ -227,9 +224,7 @@ def find_coreference_format(name: str | PurePath) -> CoreferenceFormat | None:
     Raises:
         AttnprobeError: When no format has it.
     """
-    path = strip_packing(PurePath(name))
-    path = path.with_suffix("") if path.suffix.lower() in _PARTS else path
-    extension = path.suffix.lower()
+    extension = strip_packing(PurePath(name)).suffix.lower()
     found = next((one for one in _load_formats(CoreferenceFormat) if one.extension == extension), None)
     if extension and found is None:
         raise AttnprobeError(
@@ -246,24 +241,18 @@ def read_coreference(
 
     Args:
         lines: Of a file, or of standard input.
-        name: The path of the file, or what errors call it. Without an extension, or with that of plain text,
-            the first line decides.
+        name: The path of the file, or what errors call it. Without an extension, the first line decides.
         group: The column or the comment that says in which group a document counts.
 
     Raises:
-        AttnprobeError: When the lines are not in the format that the extension names, or have no groups.
+        AttnprobeError: When the lines are not in the format that the extension names, or in none.
     """
     found = find_coreference_format(name)
-    if found is None or found.begins is None:
+    if found is None:
         first, lines = peek_lines(lines)
-        formats: list[CoreferenceFormat] = _load_formats(CoreferenceFormat)
-        told = (one for one in formats if one.begins is not None and one.begins(first))
-        found = next(told, None) or next(one for one in formats if one.begins is None)
-    if found.groups:
-        return found.read(lines, str(name), group)
-    if group is not None:
-        raise AttnprobeError(
-            f"{name} ({found.name}) does not say in which group a document counts; leave out --by-group, or "
-            f"give --by-group {FILE} with several files."
-        )
-    return found.read(lines, str(name))
+        if not first.strip():
+            return iter(())
+        found = next((one for one in _load_formats(CoreferenceFormat) if one.begins(first)), None)
+    if found is None:
+        raise AttnprobeError(f"{name} holds no coreference; give {list_coreference()}.")
+    return found.read(lines, str(name), group)

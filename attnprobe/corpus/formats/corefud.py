@@ -1,7 +1,7 @@
 """CorefUD: CoNLL-U with mentions as brackets in ``Entity=``, a document at a time."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,6 @@ from attnprobe.corpus.sources.links import (
     PROPER,
     Mention,
     link_mentions,
-    warn_left_out,
 )
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError
@@ -188,10 +187,9 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
-    left_out: Counter[str] = Counter()
     text = document = None
     for text in _read_texts(lines, name):
-        if (found := text.finish(left_out)) is not None:
+        if (found := text.finish()) is not None:
             document = found
             yield document if group is None else replace(document, stratum=text.find_comment(group))
     if text is not None and document is None:
@@ -199,7 +197,6 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
             "mentions from Entity= in the last column, as CorefUD has them."
         )
-    warn_left_out(name, "mention", left_out)
 
 
 def _read_texts(lines: Iterable[str], name: str) -> Iterator["_Text"]:
@@ -276,13 +273,10 @@ class _Text:
         self._append(text)
         self._glued = is_glued(sentence.tokens)
 
-    def finish(self, left_out: Counter[str]) -> Document | None:
-        """Give the document, or None if it has no link; count the mentions that are left out."""
-        every = [self._mention(bracketed) for bracketed in self.brackets.finish()]
-        mentions = [mention for mention in every if mention is not None]
-        links, unasked = link_mentions(mentions)
-        left_out["for words that are not in the text (empty nodes)"] += len(every) - len(mentions)
-        left_out["with an antecedent, but without two mentions before to choose from"] += unasked
+    def finish(self) -> Document | None:
+        """Give the document, or None if it has no link."""
+        mentions = map(self._mention, self.brackets.finish())
+        links = link_mentions([mention for mention in mentions if mention is not None])
         if not links:
             return None
         words = dict.fromkeys(node.span for node in self.nodes if node.span is not None)
@@ -328,4 +322,4 @@ def _is_range(number: Any) -> bool:
     return isinstance(number, tuple) and number[1] == "-"
 
 
-FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu, groups=True)]
+FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu)]

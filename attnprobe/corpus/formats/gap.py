@@ -1,14 +1,13 @@
 """GAP: snippets in tab-separated columns, each with a pronoun and two names."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from attnprobe.corpus.formats import CoreferenceFormat
 from attnprobe.corpus.sources.columns import require
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.links import PRONOUN, PROPER, Mention, link_antecedent, warn_left_out
+from attnprobe.corpus.sources.links import PRONOUN, PROPER, Mention, link_antecedent
 from attnprobe.corpus.sources.streams import shorten, strip_ends
 from attnprobe.errors import AttnprobeError
 
@@ -34,21 +33,16 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
     References:
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
     """
-    left_out: Counter[str] = Counter()
-    any_link = False
+    number, document = 1, None
     for number, cells in _read_rows(lines, name):
-        document = _read_document(cells, f"line {number} of {name}")
-        if isinstance(document, Document):
-            any_link = True
-            yield document if group is None else replace(document, stratum=_read_stratum(cells, group, name))
-        else:
-            left_out[document] += 1
-    if left_out and not any_link:
+        if (found := _read_document(cells, f"line {number} of {name}")) is not None:
+            document = found
+            yield found if group is None else replace(found, stratum=_read_stratum(cells, group, name))
+    if number > 1 and document is None:
         raise AttnprobeError(
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
             "rows that do."
         )
-    warn_left_out(name, "row", left_out)
 
 
 def _read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -86,12 +80,12 @@ def _read_stratum(cells: Mapping[str, str], column: str, name: str) -> str | Non
     return cells[column].strip() or None
 
 
-def _read_document(cells: Mapping[str, str], where: str) -> Document | str:
-    """Make a document of a row, or say why it is left out."""
+def _read_document(cells: Mapping[str, str], where: str) -> Document | None:
+    """Make a document of a row; None where neither name is right, or both share words with the pronoun."""
     text, word = cells["Text"], cells["Pronoun"]
     right = {name for name in _NAMES if _read_truth(cells, f"{name}-coref", where)}
     if not right:
-        return "in which neither A nor B is the antecedent"
+        return None
     source = Mention(_read_span(cells, "Pronoun", where), word, True, PRONOUN)
     heads = {name: _find_last_word(text, _read_span(cells, name, where)) for name in _NAMES}
     names = [
@@ -101,9 +95,7 @@ def _read_document(cells: Mapping[str, str], where: str) -> Document | str:
     gender = GENDERS.get(word.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = link_antecedent(source, sorted(names, key=lambda one: one.head.start), label)
-    if link is None:
-        return "in which A, B and the pronoun share words"
-    return Document(text, annotation=Annotation(links=(link,)))
+    return None if link is None else Document(text, annotation=Annotation(links=(link,)))
 
 
 def _read_truth(cells: Mapping[str, str], column: str, where: str) -> bool:
@@ -132,4 +124,4 @@ def _find_last_word(text: str, name: Span) -> Span:
     return Span(name.start + worded[-1].start(), name.start + worded[-1].end())
 
 
-FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first, groups=True)]
+FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first)]

@@ -2,7 +2,6 @@
 
 import io
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from attnprobe.corpus.formats import DocumentFormat, refuse_columns
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
 from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -21,7 +20,7 @@ Token = Mapping[str, Any]
 _ROOT = 0
 
 
-def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, Annotation, int]:
+def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, Annotation]:
     """Find the words of a sentence in its text, and link each to the head it depends on.
 
     A word inside a multi-word token, such as "du" for "de le", covers the whole of it; the token is one of
@@ -29,23 +28,21 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
     nodes stand for nothing in the text and are left out, and so are links from or to them.
 
     Returns:
-        The text; its words in their order with a link a dependent: source the dependent, target its head,
-        label the relation; and how many relations are no link because they lie inside a token.
+        The text; and its words in their order with a link a dependent: source the dependent, target its head,
+        label the relation.
     """
     text, spans = place_words(tokens, text)
-    links, inside = [], 0
+    links = []
     for token in tokens:
         number, head = token["id"], token.get("head")
         if not isinstance(number, int) or not isinstance(head, int) or head == _ROOT or head not in spans:
             continue
-        if spans[number] == spans[head]:
-            inside += 1
-        else:
+        if spans[number] != spans[head]:
             relation = token.get("deprel")
             label = "" if relation in (None, "_") else str(relation)
             links.append(Link(spans[number], spans[head], label))
     words = tuple(dict.fromkeys(spans.values()))
-    return text, Annotation(words, tuple(links), parts_of_speech=find_parts_of_speech(tokens, spans)), inside
+    return text, Annotation(words, tuple(links), parts_of_speech=find_parts_of_speech(tokens, spans))
 
 
 def find_parts_of_speech(tokens: Iterable[Token], spans: Mapping[int, Span]) -> dict[Span, str]:
@@ -278,8 +275,7 @@ def read_conllu(
     Args:
         lines: Of the file.
         name: Of the file, for errors.
-        annotated: Whether words and dependencies are read too. How many relations lie inside one multi-word
-            token, and are left out, is said at the end.
+        annotated: Whether words and dependencies are read too.
         tags: The column that labels the words, such as ``upos``.
         group: The comment that says in which group a sentence counts: its own, or that of the sentence that
             opens its document.
@@ -288,32 +284,20 @@ def read_conllu(
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
-    left_out, strata = 0, _StratumReader(group)
+    strata = _StratumReader(group)
 
     def read(sentence: Sentence) -> tuple[Sentence, Document]:
-        nonlocal left_out
         stratum = strata.read(sentence)
         if not annotated:
             label = None if tags is None else tag_sentence(sentence.tokens, tags)
             return sentence, Document(sentence.text, label=label, stratum=stratum)
         _check_heads(sentence.tokens)
-        text, annotation, inside = annotate_sentence(sentence.tokens, sentence.said)
-        left_out += inside
+        text, annotation = annotate_sentence(sentence.tokens, sentence.said)
         return sentence, Document(text, annotation=annotation, stratum=stratum)
 
     for document in _group_sentences(parse_conllu(lines, name, read)):
         if document.text.strip():
             yield document
-    if left_out:
-        if left_out == 1:
-            lie, left = f"1 relation of {name} lies", "it is left out, since both of its words"
-        else:
-            lie = f"{left_out:,} relations of {name} lie"
-            left = "they are left out, since both of their words"
-        sentence = (
-            f"{lie} inside one multi-word token, such as du for de le; {left} have the same characters."
-        )
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:

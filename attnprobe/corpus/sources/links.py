@@ -1,6 +1,5 @@
 """Words and gold links, by the characters of their texts: read from rows of JSON, and asked of mentions."""
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 #: So many labels are named where one is not found.
 _NAMED = 12
@@ -420,34 +419,22 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     return Link(source.head, target, label, candidates, also, tuple(guesses))
 
 
-def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
+def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
     """Ask every mention of a text for its antecedent among the ``REACH`` before it.
 
     Before a mention stand those whose head words stand before its own.
 
     Returns:
-        A link for each mention that has an antecedent, and how many of them ask nothing: fewer than two
-        candidates, or no antecedent within reach.
+        A link for each mention that has an antecedent within reach, and another mention to choose from.
     """
-    links, left_out, known = [], 0, set()
     ordered = sorted(mentions, key=lambda one: one.head.start)
-    for place, source in enumerate(ordered):
-        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
-        if link is not None:
-            links.append(link)
-        elif source.entity in known:
-            left_out += 1
-        known.add(source.entity)
-    return links, left_out
+    links = (
+        link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
+        for place, source in enumerate(ordered)
+    )
+    return [link for link in links if link is not None]
 
 
 def _measure_gap(one: Span, other: Span) -> int:
     """Count the characters between two spans; negative where they share some."""
     return max(other.start - one.stop, one.start - other.stop)
-
-
-def warn_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
-    """Warn of how many rows or the like were left out of a file, by reason: "in which nobody is meant"."""
-    reasons = [f"{n:,} {what}{'s' * (n != 1)} {reason}" for reason, n in left_out.items() if n]
-    if reasons:
-        warnings.warn(f"left out of {name}: {'; '.join(reasons)}.", AttnprobeWarning, stacklevel=3)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Label
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError
 
 IMAGE, SOUND = "image", "sound"
 EXTENSIONS = {
@@ -168,13 +168,15 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
             return {}
         return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
-        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        raise AttnprobeError(
+            f"{path} is damaged: it can't be read as a table with a column file_name."
+        ) from error
 
 
 def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
     if isinstance(error, ImportError):
         return AttnprobeError("Sound needs soundfile: pip install soundfile.")
-    return AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.")
+    return AttnprobeError(f"{path} is damaged: it can't be read as sound.")
 
 
 def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
@@ -184,7 +186,7 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
         AttnprobeError: When it is none, or larger than any honest one.
     """
     try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise AttnprobeError("Images need Pillow: pip install pillow.") from error
     try:
@@ -192,14 +194,18 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(image) as opened:
                 if opened.format in _PROGRAMS:
-                    raise ValueError(f"{opened.format} is a program that draws")
+                    raise AttnprobeError(
+                        f"{name or image} can't be read as an image: {opened.format} is a program that draws."
+                    )
                 return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
-    except UnidentifiedImageError as error:  # which names an object in memory
+    except (AttnprobeError, MemoryError):
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise AttnprobeError(
-            f"{name or image} can't be read as an image: it is of no format that Pillow knows."
+            f"{name or image} has more pixels than any honest image; leave it out."
         ) from error
     except Exception as error:  # decoders raise whatever they like over broken files
-        raise AttnprobeError(f"{name or image} can't be read as an image: {first_line(error)}.") from error
+        raise AttnprobeError(f"{name or image} is damaged: it can't be read as an image.") from error
 
 
 def read_image_size(path: Path) -> tuple[int, int]:
@@ -211,7 +217,7 @@ def read_image_size(path: Path) -> tuple[int, int]:
             (width, height), turned = image.size, image.getexif().get(0x0112, 1) >= 5
             return (height, width) if turned else (width, height)
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
+        raise AttnprobeError(f"{path} is damaged: it can't be read as an image.") from error
 
 
 def read_sound(path: Path, rate: int) -> NDArray[np.float32]:

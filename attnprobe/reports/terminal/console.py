@@ -4,14 +4,13 @@ import contextlib
 import io
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.text import Text
 
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
@@ -60,16 +59,6 @@ ASCII_SIGNS = Signs(
 def choose_signs(console: Console) -> Signs:
     """Choose the signs that the console's encoding can hold."""
     return ASCII_SIGNS if console.options.ascii_only else Signs()
-
-
-def crop_line(text: str, console: Console) -> str:
-    """Crop a text to one line, between two words where it can be, with a sign for what is left out."""
-    if cell_len(text) <= console.width:
-        return text
-    more = choose_signs(console).more
-    kept = set_cell_size(text, max(0, console.width - cell_len(more) - 1)).rstrip()
-    words = kept.rpartition(" ")[0] if " " in kept else kept
-    return f"{words} {more}"
 
 
 def has_palette(console: Console) -> bool:
@@ -220,15 +209,3 @@ def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int 
 def shorten(text: str, longest: int) -> str:
     """Cut a text to so many cells of a terminal, the last of which is a full stop then."""
     return text if cell_len(text) <= longest else f"{set_cell_size(text, longest - 1).rstrip()}."
-
-
-def print_cells(
-    cells: Sequence[str], widths: Sequence[int], console: Console, style: str, texts: Collection[int] = (0,)
-) -> None:
-    """Print a line of a table, cells two blanks apart: those in places of texts to the left, others right."""
-    line = Text(style=style)
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=False)):
-        missing = " " * (width - cell_len(cell))
-        line.append(f"{cell}{missing}  " if place in texts else f"{missing}{cell}  ")
-    line.rstrip()
-    console.print(line, no_wrap=True, overflow="ignore", crop=False)

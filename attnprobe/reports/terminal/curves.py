@@ -1,26 +1,26 @@
 """Curves: scores while heads are removed, and measures over the steps of training."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.columns import read_floats, sort_labels
+from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import find_share
 from attnprobe.reports.shapes import (
     RANDOM,
     SCORE,
+    SETTLING_MEASURES,
     Comparison,
     Runs,
+    Settling,
     average_orders,
 )
 from attnprobe.reports.terminal.console import (
     DIGITS,
+    Field,
     Signs,
     choose_decimals,
     choose_figures,
@@ -30,181 +30,36 @@ from attnprobe.reports.terminal.console import (
     write_with_error,
 )
 from attnprobe.reports.terminal.grid import style_share
+from attnprobe.reports.terminal.rows import MOST_ROWS, print_fields
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Column
 
-
-@dataclass(frozen=True)
-class StepColumn:
-    """One column ready to print, under a header of two lines of which the upper one may be empty."""
-
-    header: tuple[str, str]
-    cells: list[str]
-
-    def width(self) -> int:
-        return max(cell_len(part) for part in (*self.header, *self.cells))
-
-
-class ScoreWriter:
-    """Writes the scores of one comparison to the same decimals, so that they can be compared by eye.
-
-    Its criterion's standard errors say how many decimals mean something. They hold for the random
-    orders too: other heads were off, but over the same examples.
-    """
-
-    def __init__(self, each: Comparison, signs: Signs, precision: int | None) -> None:
-        """Choose the decimals; an explicit precision is a number of significant digits instead."""
-        self._signs, self._digits = signs, precision or DIGITS
-        self._decimals = choose_decimals(each.error) if precision is None else None
-        figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
-        if precision is None and self._decimals is None and not figures.exponent:
-            self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
-
-    def write(self, value: float, error: float = np.nan) -> str:
-        """Write a score, with its standard error if it has one."""
-        cell = None if np.isnan(value) else float(value)
-        return write_with_error(cell, float(error), self._signs, self._decimals, self._digits)
-
-
-def write_removed(each: Comparison, signs: Signs) -> list[StepColumn]:
-    """Write out how far each step goes; by its number if the table does not say how much that is."""
-    columns = []
-    if not np.isnan(each.share).all():
-        columns.append(StepColumn(("", "removed"), _write_shares(each.share, signs)))
-    if not np.isnan(each.heads).all():
-        heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in each.heads]
-        columns.append(StepColumn(("", "heads"), heads))
-    return columns or [StepColumn(("", "step"), [str(step) for step in each.steps])]
-
-
-def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
-    """Write out the criterion's score and, where there are random orders, what they come to."""
-    columns = []
-    if each.criterion is not None:
-        columns.append(StepColumn(("", SCORE), list(map(writer.write, each.score, each.error))))
-    if (orders := each.random.shape[1]) == 1:
-        return [*columns, StepColumn(("", "random"), list(map(writer.write, each.random[:, 0])))]
-    ends = zip(("mean", "lowest", "highest"), each.summary, strict=True)
-    random = [StepColumn(("random", name), list(map(writer.write, values))) for name, values in ends]
-    return [*columns, *random] if orders else columns
-
-
-def _write_shares(shares: np.ndarray, signs: Signs) -> list[str]:
-    percent = 100 * shares
-    known = percent[np.isfinite(percent)]
-    decimals = 0 if np.allclose(known, np.round(known)) else 1
-    return [signs.undefined if np.isnan(share) else f"{share:z.{decimals}f} %" for share in percent]
-
-
-MARK_STYLE = "bold cyan"
-LEAST_WIDTH, MOST_WIDTH = 20, 40
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A scale to draw on."""
-
-    low: float  # the score at its left end; NaN, as at the right, if there is no finite score
-    high: float
-    width: int  # in characters
-    signs: Signs
-
-    def axis(self, low: str, high: str) -> Text:
-        """Write the ends of the scale above it; in the middle if they are the same."""
-        if self.low == self.high:
-            return Text(low.center(self.width).rstrip())
-        room = self.width - len(low)
-        return Text(f"{low}{high.rjust(room)}" if len(high) < room else "")
-
-    def draw(self, score: float, random: np.ndarray, mean: float) -> Text:
-        """Mark the score and the mean of the random orders, with a line over all the orders."""
-        cells = [" "] * self.width
-        places = [place for value in random if (place := self.place(value)) is not None]
-        if places:
-            wide = max(places) + 1 - min(places)
-            cells[min(places) : max(places) + 1] = [self.signs.line] * wide
-        middle, mark = self.place(mean), self.place(score)
-        if middle is not None:
-            cells[middle] = self.signs.other
-        if mark is None:
-            return Text("".join(cells))
-        # The score is drawn last: it is what the table is about.
-        return Text.assemble("".join(cells[:mark]), (self.signs.mark, MARK_STYLE), "".join(cells[mark + 1 :]))
-
-    def place(self, value: float) -> int | None:
-        """Find the character for a score; infinities lie at the ends, NaN nowhere."""
-        if np.isnan(value) or np.isnan(self.low):
-            return None
-        if np.isinf(value):
-            return 0 if value < 0 else self.width - 1
-        return round(find_share(value, self.low, self.high) * (self.width - 1))
-
-
-#: The columns of a pruning curve that are on the screen.
+#: The columns of a pruning curve that are on the screen; of how orders settle, those that say as much.
 CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
-#: More steps than this are thinned out: in lines below each other, and within a line.
-MOST_LINES, _MOST_IN_LINE = 40, 12
-GAP = 2
-
-
-@dataclass(frozen=True)
-class _Block:
-    """One criterion ready to print."""
-
-    curve: Comparison
-    writer: ScoreWriter
-    removed: list[StepColumn]
-    scores: list[StepColumn]
-    steps: Sequence[int]
-
-    def width(self) -> int:
-        return sum(column.width() + GAP for column in (*self.removed, *self.scores)) - GAP
+SETTLING_COLUMNS = frozenset(SETTLING_MEASURES)
+#: So many steps are in a sparkline, and so many heads are drawn that change most.
+_MOST_IN_LINE, _CHANGING = 24, 12
 
 
 def draw_curves(
     found: list[Comparison], console: Console, precision: int | None = None, full: bool = False
 ) -> None:
-    """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
+    """Print a table a criterion, a line a step.
 
     Without ``precision``, numbers have as many digits as their standard errors allow.
     """
-    known = choose_signs(console)
-    blocks = [_make_block(curve, known, precision, full) for curve in found]
-    room = console.width - max(block.width() for block in blocks)
-    width = min(room - GAP, MOST_WIDTH)
-    if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
-        width = 0
-    for block in blocks:
+    signs = choose_signs(console)
+    for curve in found:
+        steps = thin_out(len(curve.steps), None if full else MOST_ROWS)
         console.print()
-        console.print(_write_heading(block.curve))
-        console.print(_write_legend(block.curve, known, bool(width)))
-        if room >= 0:
-            console.print(_tabulate_block(block, width, known))
-        else:
-            _print_records(block, console)
-        if np.isnan(block.curve.random).any():
-            console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
-        note_left_out(len(block.curve.steps), len(block.steps), console)
-
-
-def start_table() -> Table:
-    """Start a table without lines, under bold headers."""
-    return Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-
-
-def note_left_out(steps: int, shown: int, console: Console) -> None:
-    """Say how many steps have no line."""
-    if (left := steps - shown) > 0:
-        more = choose_signs(console).more
-        console.print(Text(f"{more} {left} more steps; -o heads.csv writes them all", "dim"))
-
-
-def _make_block(curve: Comparison, signs: Signs, precision: int | None, full: bool) -> _Block:
-    writer = ScoreWriter(curve, signs, precision)
-    shown = thin_out(len(curve.steps), None if full else MOST_LINES)
-    return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
+        console.print(_write_heading(curve))
+        fields = [*_write_removed(curve, signs), *_write_scores(curve, signs, precision)]
+        kept = [Field(one.name, "", [one.cells[step] for step in steps], False) for one in fields]
+        print_fields(kept, console, full=True)
+        if (left := len(curve.steps) - len(steps)) > 0:
+            console.print(Text(f"{signs.more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
 def _write_heading(curve: Comparison) -> Text:
@@ -214,60 +69,53 @@ def _write_heading(curve: Comparison) -> Text:
     if curve.examples is not None:
         least, most = curve.examples
         parts.append(f"n {least}" if least == most else f"n {least} to {most}")
+    if (orders := curve.random.shape[1]) > 1 and curve.criterion is not None:
+        parts.append(f"beside {orders} random orders")
     name = "random orders" if curve.criterion is None else clean(curve.criterion)
     return Text.assemble((name, "bold"), *(f", {part}" for part in parts))
 
 
-def _write_legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
-    """Say what the score is compared with, and which mark is which."""
-    parts = []
+def _write_removed(curve: Comparison, signs: Signs) -> list[Field]:
+    """Write how far each step goes; by its number if the table does not say how much that is."""
+    fields = []
+    if not np.isnan(curve.share).all():
+        percent = 100 * curve.share
+        known = percent[np.isfinite(percent)]
+        decimals = 0 if np.allclose(known, np.round(known)) else 1
+        shares = [signs.undefined if np.isnan(one) else f"{one:z.{decimals}f} %" for one in percent]
+        fields.append(Field("removed", "", shares, False))
+    if not np.isnan(curve.heads).all():
+        heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in curve.heads]
+        fields.append(Field("heads", "", heads, False))
+    return fields or [Field("step", "", [str(step) for step in curve.steps], False)]
+
+
+def _write_scores(curve: Comparison, signs: Signs, precision: int | None) -> list[Field]:
+    """Write the criterion's score and, where there are random orders, what they come to.
+
+    All scores have the same decimals, which the criterion's standard errors leave two digits.
+    """
+    digits = precision or DIGITS
+    decimals = choose_decimals(curve.error) if precision is None else None
+    figures = choose_figures(np.concatenate([curve.score, curve.random.ravel()]), DIGITS)[0]
+    if precision is None and decimals is None and not figures.exponent:
+        decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
+
+    def write(values: Iterable[float], errors: Iterable[float] | None = None) -> list[str]:
+        known = list(values)
+        beside = [np.nan] * len(known) if errors is None else errors
+        return [
+            write_with_error(None if np.isnan(value) else float(value), float(error), signs, decimals, digits)
+            for value, error in zip(known, beside, strict=True)
+        ]
+
+    fields = []
     if curve.criterion is not None:
-        sure = "" if np.isnan(curve.error).all() else f" {signs.plus_minus} standard error"
-        parts.append((f"{SCORE}{sure}", signs.mark, MARK_STYLE))
-    orders = curve.random.shape[1]
-    if orders == 1:
-        parts.append(("one random order", signs.other, ""))
-    elif orders:
-        ends, mean = "lowest to highest", f"mean of {orders} random orders"
-        parts.append((mean if has_plot else f"{mean} ({ends})", signs.other, ""))
-        parts += [(ends, signs.line, "")] if has_plot else []
-    return Text(signs.between).join(
-        Text.assemble((f"{mark} ", style) if has_plot else "", (text, "dim")) for text, mark, style in parts
-    )
-
-
-def _tabulate_block(block: _Block, width: int, signs: Signs) -> Table:
-    table = start_table()
-    columns = [*block.removed, *block.scores]
-    has_top = any(column.header[0] for column in columns)
-    for column in columns:
-        header = "\n".join(column.header if has_top else column.header[1:])
-        table.add_column(Text(header), justify="right", no_wrap=True, min_width=column.width())
-    lines = [[Text(column.cells[step]) for column in columns] for step in block.steps]
-    if width:
-        low, high = block.curve.extent
-        strip = Strip(low, high, width, signs)
-        axis = strip.axis(block.writer.write(low), block.writer.write(high))
-        header = Text("\n" if has_top else "").append_text(axis)
-        table.add_column(header, no_wrap=True, min_width=width, header_style="not bold dim")
-        mean = block.curve.summary[0]
-        for line, step in zip(lines, block.steps, strict=True):
-            line.append(strip.draw(block.curve.score[step], block.curve.random[step], mean[step]))
-    for line in lines:
-        table.add_row(*line)
-    return table
-
-
-def _print_records(block: _Block, console: Console) -> None:
-    """Print a few short lines a step, for a console where not even the figures fit on one."""
-    for step in block.steps:
-        far = (f"{column.header[1]} {column.cells[step]}" for column in block.removed)
-        console.print(Text(", ".join(far), "bold"))
-        found: dict[str, list[str]] = {}
-        for column in block.scores:
-            found.setdefault(column.header[0] or column.header[1], []).append(column.cells[step])
-        for name, (cell, *ends) in found.items():
-            console.print(Text(f"  {name} {cell}" + (f" ({' to '.join(ends)})" if ends else "")))
+        fields.append(Field(SCORE, "", write(curve.score, curve.error), False))
+    if (orders := curve.random.shape[1]) == 1:
+        return [*fields, Field("random", "", write(curve.random[:, 0]), False)]
+    ends = zip(("random mean", "lowest", "highest"), curve.summary, strict=True)
+    return [*fields, *(Field(name, "", write(values), False) for name, values in ends)] if orders else fields
 
 
 @dataclass(frozen=True)
@@ -324,69 +172,55 @@ def draw_runs(
     precision: int | None,
     full: bool = False,
 ) -> Set[str]:
-    """Print the runs as grids or curves; returns the columns that are shown."""
+    """Print heads over the steps of training, or a pruning curve a step; returns the columns shown."""
     if PRUNING_STEP in table.data:
-        _print_curves(table, runs[0], console, precision, full)
+        _draw_curve_a_step(table, runs[0], console, precision, full)
         return CURVE_COLUMNS
     steps = runs[0].steps
     drawn = [steps[place] for place in thin_out(len(steps), _MOST_IN_LINE)]
-    console.print(Text("rows: layers, columns: heads, counted from 0; in each, from left to right:", "dim"))
     said = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
-    console.print(Text(f"{said} {', '.join(map(str, drawn))}", "dim"))
+    console.print(Text(f"{said} {', '.join(map(str, drawn))}; heads that change most come first", "dim"))
     for column in measures:
         values = read_floats(table, column.name)
         assert values is not None  # or it were no measure
         for one in runs:
-            _print_grid(column, values, one, drawn, console, precision)
+            _draw_changes(column, values, one, drawn, console, precision, full)
     return {column.name for column in measures}
 
 
-class HeadGrid(NamedTuple):
-    """Layers down and heads across, in pieces where they do not fit side by side."""
-
-    layers: list[Cell]
-    pieces: list[list[Cell]]  # the heads of each piece
-    label: int  # the width of the names of layers
-    wide: int  # the width of a head
-
-
-def split_heads(runs: Runs, steps: int, room: int) -> HeadGrid:
-    """Lay out heads, each with a sign for every step, in so many characters."""
-    layers, heads = (sort_labels([place[at] for place, _ in runs.places]) for at in (0, 1))
-    label = max(len(f"L{format_cell(layer)}") for layer in layers) + 1
-    wide = max(steps, *(len(f"H{format_cell(head)}") for head in heads)) + 1
-    across = max(1, (room - label) // wide)
-    pieces = -(-len(heads) // across)
-    each = -(-len(heads) // pieces)  # as alike as can be
-    return HeadGrid(layers, [heads[i : i + each] for i in range(0, len(heads), each)], label, wide)
-
-
-def _print_grid(
-    column: Column, values: np.ndarray, runs: Runs, steps: list[int], console: Console, precision: int | None
+def _draw_changes(
+    column: Column,
+    values: np.ndarray,
+    runs: Runs,
+    steps: Sequence[int],
+    console: Console,
+    precision: int | None,
+    full: bool,
 ) -> None:
-    scale = SparkScale.of(values[list(runs.places.values())])
+    """Print the heads that change most, a line each, with the number at both ends."""
+    heads = sorted({place for place, _ in runs.places}, key=lambda one: tuple(map(str, one)))
+    rows = [[runs.places.get((head, step)) for step in steps] for head in heads]
+    every = np.array([[np.nan if row is None else values[row] for row in line] for line in rows])
+    change = np.array([np.ptp(line[np.isfinite(line)]) if np.isfinite(line).any() else -1 for line in every])
+    order = np.argsort(-change, kind="stable").tolist()[: None if full else _CHANGING]
+    scale, signs = SparkScale.of(every), choose_signs(console)
     parts = [clean(part) for part in (column.unit, runs.label) if part]
     console.print()
     heading = Text.assemble((clean(column.name), "bold"), *(f", {part}" for part in parts))
     console.print(heading.append(f": {scale.legend(console, precision)}"))
-    layers, pieces, label, wide = split_heads(runs, len(steps), console.width)
-    for number, piece in enumerate(pieces):
-        if number:
-            console.print()
-        header = " " * label + "".join(f"H{format_cell(head)}".ljust(wide) for head in piece)
-        console.print(Text(header.rstrip(), "bold"), no_wrap=True, overflow="ignore", crop=False)
-        for layer in layers:
-            line = Text(f"L{format_cell(layer)}".ljust(label), "bold")
-            for head in piece:
-                rows = [runs.places.get(((layer, head), step)) for step in steps]
-                found = np.array([np.nan if row is None else values[row] for row in rows])
-                cell = Text() if set(rows) == {None} else scale.draw(found, console)
-                line.append_text(cell).append(" " * (wide - cell.cell_len))
-            line.rstrip()
-            console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    names = [f"L{format_cell(heads[place][0])} H{format_cell(heads[place][1])}" for place in order]
+    wide = max(map(len, names))
+    for name, place in zip(names, order, strict=True):
+        ends = [_write_figure(float(every[place][at]), console, precision) for at in (0, -1)]
+        line = Text.assemble((name.ljust(wide), "bold"), "  ").append_text(scale.draw(every[place], console))
+        _print_line(line.append(f"  {ends[0]} to {ends[1]}"), console)
+    if (left := len(heads) - len(order)) > 0:
+        console.print(Text(f"{signs.more} {left} more heads change less; --full shows them", "dim"))
 
 
-def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int | None, full: bool) -> None:
+def _draw_curve_a_step(
+    table: HeadTable, runs: Runs, console: Console, precision: int | None, full: bool
+) -> None:
     """Print a line a step of training: the score while heads are removed, beside that of random orders."""
     curves = average_orders(table, runs)
     scale = SparkScale.of(np.array(table.data[SCORE], float))
@@ -395,30 +229,47 @@ def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int
     heading = (clean(", ".join(names) or RANDOM), "bold")
     console.print()
     console.print(Text.assemble(heading, f", {SCORE}{unit}: {scale.legend(console)}"))
-    console.print(Text("in each line, from left to right: no head removed to all heads removed", "dim"))
-    lines = start_table()
-    has_random = any(True in of for of in curves.values())
-    for name in (STEP, "whole", "curve", "half removed", *(["random"] if has_random else [])):
-        lines.add_column(name, justify="left" if name in {"curve", "random"} else "right", no_wrap=True)
+    beside = ", then random orders" if any(True in of for of in curves.values()) else ""
+    console.print(Text(f"from no head removed to all heads removed{beside}", "dim"))
     steps = sorted(curves)
-    drawn = thin_out(len(steps), None if full else MOST_LINES)
-    for place in drawn:
-        of = curves[steps[place]]
+    drawn = [steps[place] for place in thin_out(len(steps), None if full else MOST_ROWS)]
+    wide = max(len(str(step)) for step in drawn)
+    for step in drawn:
+        of = curves[step]
         own = of.get(False, of.get(True, {}))
-        half = min(own, key=lambda removed: abs(removed - 0.5))
-        whole, middle = (
-            Text(_write_figure(own[removed], console, precision)) for removed in (min(own), half)
+        line = Text(f"{STEP} {str(step).rjust(wide)}  ").append_text(scale.draw(_thin_curve(own), console))
+        line.append(f"  {_write_figure(own[min(own)], console, precision)}  ")
+        if True in of:
+            line.append_text(scale.draw(_thin_curve(of[True]), console))
+        _print_line(line, console)
+
+
+def draw_settling(orders: Sequence[Settling], console: Console) -> None:
+    """Print a line for each order of heads: how it comes near that of the last step, and changes by step."""
+    every = np.concatenate([values for one in orders for values in (one.last, one.previous)])
+    scale = SparkScale(min(0.0, float(np.nanmin(every, initial=0.0))), 1.0)
+    console.print(Text(f"Spearman of heads over steps, {scale.legend(console)}", "dim"))
+    console.print(Text("with the last step, then with the step before", "dim"))
+    for one in orders:
+        places = thin_out(len(one.steps), _MOST_IN_LINE)
+        console.print()
+        console.print(Text(clean(one.label), "bold"))
+        line = scale.draw(one.last[places], console)
+        first = _write_figure(float(one.last[0]), console, 2)
+        line.append(f"  {first} at step {one.steps[0]}  ").append_text(
+            scale.draw(one.previous[places], console)
         )
-        beside = [scale.draw(_thin_curve(of.get(True, {})), console)] if has_random else []
-        lines.add_row(Text(str(steps[place])), whole, scale.draw(_thin_curve(own), console), middle, *beside)
-    console.print(lines)
-    note_left_out(len(steps), len(drawn), console)
+        _print_line(line, console)
 
 
 def _thin_curve(points: dict[float, float]) -> np.ndarray:
     values = list(points.values())
-    return np.array([values[place] for place in thin_out(len(values), 2 * _MOST_IN_LINE)])
+    return np.array([values[place] for place in thin_out(len(values), _MOST_IN_LINE)])
 
 
 def _write_figure(value: float, console: Console, precision: int | None) -> str:
     return choose_signs(console).undefined if np.isnan(value) else format_significant(value, precision)
+
+
+def _print_line(line: Text, console: Console) -> None:
+    console.print(line, no_wrap=True, overflow="crop")

@@ -130,6 +130,50 @@ def draw_grid(
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
+def can_draw_blocks(panel: Panel, layout: Layout, console: Console) -> bool:
+    """Tell whether blocks of half height have the room that numbers lack, and the colours."""
+    return (
+        len(layout.pieces) > 1
+        and layout.label + len(panel.heads) <= console.width
+        and has_palette(console)
+        and not console.options.ascii_only
+    )
+
+
+def draw_blocks(
+    panel: Panel, grid: np.ndarray, layout: Layout, console: Console, scale: Scale, pale: np.ndarray
+) -> None:
+    """Print a block of half height for each head, two layers a line; cells that are ``pale`` have none."""
+    names = layout.heads
+    step = next(step for step in (2, 5, 10, 20, 50, 1000) if step > max(map(len, names)))
+    ruler = "".join(names[place].ljust(step) for place in range(0, len(names), step))
+    console.print(Text(" " * layout.label + ruler.rstrip(), "bold"), no_wrap=True, overflow="crop")
+    for above in range(0, len(grid), 2):
+        line = Text.assemble((layout.layers[above].ljust(layout.label), "bold"))
+        for place in range(grid.shape[1]):
+            halves = [
+                None
+                if row >= len(grid) or pale[row, place] or np.isnan(grid[row, place])
+                else format_rgb(
+                    find_colour(scale.place(float(grid[row, place])), both_ways=scale.is_of_effects)
+                )
+                for row in (above, above + 1)
+            ]
+            line.append(*_choose_block(*halves))
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _find_colour(value: float, scale: Scale) -> str:
+    return format_rgb(find_colour(scale.place(value), both_ways=scale.is_of_effects))
+
+
+def _choose_block(upper: str | None, lower: str | None) -> tuple[str, Style]:
+    """Choose the block of half height that shows two colours, of which one or both may be missing."""
+    if upper is None:
+        return (" ", Style()) if lower is None else ("\u2584", Style(color=lower))
+    return "\u2580", Style(color=upper, bgcolor=lower)
+
+
 def style_cell(value: float, scale: Scale) -> Style:
     background = find_colour(scale.place(value), both_ways=scale.is_of_effects)
     return Style(color=format_rgb(choose_text_colour(background)), bgcolor=format_rgb(background))

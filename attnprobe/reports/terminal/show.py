@@ -1,4 +1,4 @@
-"""The terminal: heads as heat maps, pruning as curves, any other table as a list; then the notes."""
+"""The terminal: heads as heat maps, pruning as curves, any other table as rows; then the notes."""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -13,7 +13,6 @@ from attnprobe.reports.shapes import (
     AXES,
     ORDER_KEYS,
     Panel,
-    Runs,
     lay_out_best_heads,
     lay_out_panels,
     lay_out_positions,
@@ -21,21 +20,11 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import (
-    alignments,
-    curves,
-    grid,
-    groups,
-    interactions,
-    lists,
-    overview,
-    probes,
-    settling,
-)
-from attnprobe.reports.terminal.console import choose_signs, crop_line, has_palette
+from attnprobe.reports.terminal import curves, grid, rows
+from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import POSITION, PRUNING_STEP
+from attnprobe.table.kinds import POSITION
 from attnprobe.table.naming import STACKING
 from attnprobe.table.table import Column
 
@@ -44,21 +33,19 @@ _MOST_MEASURES = 4
 _MOST_LISTED = 8
 #: So many of the columns that are left out are named.
 _MOST_NAMED = 12
-#: More orders of heads than this have a line each, and not a line a step.
-_MOST_ORDERS = 4
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None, full: bool = False) -> None:
     """Print a table in the colours, width and encoding of a console.
 
     Without ``precision``, numbers have as many digits as can be taken in at a glance. Unless it is to be
-    ``full``, what does not fit a screen is drawn as maps of half height, where the console has the colours.
+    ``full``, what does not fit a screen is left out, or drawn without numbers.
     """
     described = [column for column in table.columns if column.role == "measure"]
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
-    apart = runs or at_positions or groups.has_groups(table)
+    apart = runs or at_positions or rows.has_groups(table)
     panels = lay_out_panels(table) if measures and not apart else []
     orders = lay_out_pruning(table)
     keys = list_keys(table)
@@ -73,77 +60,50 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
         console.print(Text(said))
     shown: Set[str] = table.data.keys()
     chosen = measures if full else _choose_measures(table, measures)
-    glance = frozenset() if full else _draw_glance(table, runs, panels, chosen, console, precision)
-    if glance:
-        shown = glance
-    elif runs:
+    if runs:
         shown = curves.draw_runs(table, runs, chosen, console, precision, full)
     elif at_positions:
-        shown = _draw_positions(table, measures, console, precision)
+        shown = _draw_positions(table, measures, console, precision, full)
     elif panels:
-        shown = _draw_panels(table, panels, chosen, console, precision)
-    elif listed := _draw_list(table, console, precision, full):
+        shown = _draw_panels(table, panels, chosen, console, precision, full)
+    elif listed := _draw_list(table, console, full):
         shown = listed
-    elif (found := lay_out_best_heads(table)) is not None:
-        lists.draw_best_heads(found, console, full)
-        shown = lists.FOUND_COLUMNS
     elif orders:
         curves.draw_curves(orders, console, precision, full)
         shown = curves.CURVE_COLUMNS
     elif len(table):
         short = table if full else _keep_headlines(table, measures)
-        lists.draw_rows(short, set(common), console, precision, full)
+        rows.draw_rows(short, set(common), console, precision, full)
         shown = short.data.keys()
     else:
         console.print(Text("no rows", "dim"))
-    _print_left_out(table, shown, console, whole=not glance)
+    _print_left_out(table, shown, console)
     if table.notes:
         console.print()
     for note in table.notes:
-        line = f"{choose_signs(console).bullet} {clean(note)}"
-        console.print(Text(crop_line(line, console) if glance else line))
+        console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
 
 
-def _draw_glance(
-    table: HeadTable,
-    runs: list[Runs],
-    panels: list[Panel],
-    measures: list[Column],
-    console: Console,
-    precision: int | None,
-) -> Set[str]:
-    """Print what takes more than a screen at a glance; returns the columns shown, none where it is not."""
-    orders = lay_out_settling(table)
-    if len(orders) > _MOST_ORDERS:
-        settling.draw_settling_lines(orders, console)
-        return settling.SETTLING_COLUMNS
-    if not has_palette(console) or console.options.ascii_only:
-        return frozenset()
-    if runs and PRUNING_STEP not in table.data and overview.can_draw_changes(runs, console):
-        return overview.draw_changes(table, runs, measures, console, precision)
-    if panels and table.kind != "roles" and overview.can_draw_maps(panels, measures, table, console):
-        overview.draw_maps(table, panels, measures, fit_scales(table, measures), console, precision)
-        return {column.name for column in measures}
-    return frozenset()
-
-
-def _draw_list(table: HeadTable, console: Console, precision: int | None, full: bool) -> Set[str]:
-    """Print groups, steps, alignments, probes, shares or pairs, a line each; returns the columns shown."""
+def _draw_list(table: HeadTable, console: Console, full: bool) -> Set[str]:
+    """Print groups, settling orders, alignments, probes, pairs or best heads; returns the columns shown."""
     shown: Set[str] = frozenset()
-    if groups.has_groups(table):
-        shown = groups.draw_groups(table, console, full)
+    if rows.has_groups(table):
+        shown = rows.draw_groups(table, console, full)
     elif steps := lay_out_settling(table):
-        settling.draw_settling(steps, console, full)
-        shown = settling.SETTLING_COLUMNS
+        curves.draw_settling(steps, console)
+        shown = curves.SETTLING_COLUMNS
     elif table.kind == "alignments" and len(table):
-        alignments.draw_alignments(table, console, precision, full)
-        shown = alignments.ALIGNMENT_COLUMNS
-    elif interactions.has_interactions(table):
-        interactions.draw_interactions(table, console, full)
-        shown = interactions.PAIR_COLUMNS
-    elif probes.has_probes(table):
-        probes.draw_probes(table, console, full)
-        shown = probes.PROBE_COLUMNS
+        rows.draw_alignments(table, console, full)
+        shown = rows.ALIGNMENT_COLUMNS
+    elif rows.has_interactions(table):
+        rows.draw_interactions(table, console, full)
+        shown = rows.PAIR_COLUMNS
+    elif rows.has_probes(table):
+        rows.draw_probes(table, console, full)
+        shown = rows.PROBE_COLUMNS
+    elif (found := lay_out_best_heads(table)) is not None:
+        rows.draw_best_heads(table, found, console, full)
+        shown = rows.FOUND_COLUMNS
     return shown
 
 
@@ -159,6 +119,7 @@ def _draw_panels(
     shown: list[Column],
     console: Console,
     precision: int | None,
+    full: bool,
 ) -> set[str]:
     """Print a grid for each measure and panel; returns the columns that are shown."""
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
@@ -169,42 +130,48 @@ def _draw_panels(
     for column in shown:
         for panel in panels:
             console.print()
-            _draw_measure(table, column, panel, console, precision, scales[column.name])
+            _draw_measure(table, column, panel, console, precision, scales[column.name], full)
     return {column.name for column in shown}
 
 
 def _draw_positions(
-    table: HeadTable, measures: list[Column], console: Console, precision: int | None
+    table: HeadTable, measures: list[Column], console: Console, precision: int | None, full: bool
 ) -> set[str]:
     """Print layers by positions, each cell of its strongest head; returns the columns that are shown."""
     column = next((one for one in measures if one.headline), measures[0])
     console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
-    values, scale = read_floats(table, column.name), fit_scales(table, [column])[column.name]
-    assert values is not None  # or there would be no panels
-    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    pale = np.array(marks.pale)
+    scale = fit_scales(table, [column])[column.name]
     for panel in lay_out_positions(table, column.name):
-        cells = panel.grid(values)
-        layout = grid.arrange(panel, cells, console.width, precision, averaged=False)
         console.print()
-        console.print(grid.write_heading(column, panel, layout.figures))
-        grid.draw_grid(panel, cells, layout, console, scale, panel.grid(pale) == 1)
-        console.print(grid.write_extremes(column, cells, layout, precision))
+        _draw_measure(table, column, panel, console, precision, scale, full, averaged=False)
     return {column.name, "token"}
 
 
 def _draw_measure(
-    table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None, scale: Scale
+    table: HeadTable,
+    column: Column,
+    panel: Panel,
+    console: Console,
+    precision: int | None,
+    scale: Scale,
+    full: bool,
+    *,
+    averaged: bool = True,
 ) -> None:
+    """Print a heat map: numbers, or where these have no room, blocks of half height."""
     values = read_floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
         console.print(grid.write_undefined(column, panel))
         return
     cells = panel.grid(values)
-    layout = grid.arrange(panel, cells, console.width, precision, averaged=column.unit != "probability")
-    console.print(grid.write_heading(column, panel, layout.figures))
+    averaged = averaged and column.unit != "probability"
+    layout = grid.arrange(panel, cells, console.width, precision, averaged=averaged)
     marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    grid.draw_grid(panel, cells, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
+    pale = panel.grid(np.array(marks.pale)) == 1
+    console.print(grid.write_heading(column, panel, layout.figures))
+    blocks = not full and grid.can_draw_blocks(panel, layout, console)
+    draw = grid.draw_blocks if blocks else grid.draw_grid
+    draw(panel, cells, layout, console, scale, pale)
     console.print(grid.write_extremes(column, cells, layout, precision))
     if has_palette(console):
         console.print(grid.write_colours(scale, marks.rule, console))
@@ -230,18 +197,13 @@ def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
     return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
 
 
-def _print_left_out(table: HeadTable, shown: Set[str], console: Console, *, whole: bool = True) -> None:
-    """Name the columns that are not shown: further measures, and indices other than n; or as many as fit."""
+def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
+    """Name the columns that are not shown: further measures, and indices other than n."""
     seen = {*shown, "n"}
     left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
     if left:
-        console.print()
+        names = ", ".join(clean(name) for name in left[:_MOST_NAMED])
+        names += ", ..." if len(left) > _MOST_NAMED else ""
         columns = "column" if len(left) == 1 else "columns"
-        said = ""
-        for most in range(_MOST_NAMED, -1, -1):
-            names = ", ".join(clean(name) for name in left[:most])
-            names += f"{', ' if most else ''}..." if len(left) > most else ""
-            said = f"{len(left)} more {columns} ({names}); -o heads.csv writes them all"
-            if whole or len(said) <= console.width:
-                break
-        console.print(Text(said, "dim"))
+        console.print()
+        console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes them all", "dim"))

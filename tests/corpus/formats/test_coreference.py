@@ -11,14 +11,13 @@ from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import STDIN, Source
 from attnprobe.errors import AttnprobeError
 
-WINOBIAS = "1 [The welder] met the pilot, as [he] said.\n2 The welder met [the pilot], as [she] said.\n"
 GAP = (
     "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
     "1\tAnn met Bea, as she said.\tshe\t16\tAnn\t0\tTRUE\tBea\t8\tFALSE\thttps://example.org\n"
 )
 ROW = "{}\tw\t_\tPRON\t_\t_\t_\t_\t_\tEntity=(e{})\n"
 COREFUD = "# global.Entity = eid\n" + "".join(ROW.format(*pair) for pair in [(1, 1), (2, 2), (3, 1)])
-FORMATS = {"x.conllu": COREFUD, "x.tsv": GAP, "x.txt": WINOBIAS, "pro.txt.dev": WINOBIAS, "plain": WINOBIAS}
+FORMATS = {"x.conllu": COREFUD, "x.tsv": GAP, "plain": GAP}
 
 
 def sources(spec):
@@ -37,17 +36,17 @@ def test_files(tmp_path, name, packed):
     assert opened.described["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert opened.described["bytes"] == path.stat().st_size
     assert all(document.annotation.links for document in documents)
-    assert len(documents) == 1 + (FORMATS[name] is WINOBIAS)
+    assert len(documents) == 1
 
 
-@pytest.mark.parametrize("content", [COREFUD, GAP, WINOBIAS])
+@pytest.mark.parametrize("content", [COREFUD, GAP])
 @pytest.mark.parametrize("byte_order_mark", ["", "\ufeff"])
 def test_standard_input_and_text_by_content(tmp_path, monkeypatch, content, byte_order_mark):
     raw = f"{byte_order_mark}\n{content}".encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
     opened, documents = sources(STDIN)
     assert (opened.name, opened.described["sha256"]) == ("stdin", None)
-    path = tmp_path / "anything.txt"
+    path = tmp_path / "anything"
     path.write_bytes(raw)
     assert sources(path)[1] == documents
 
@@ -78,7 +77,7 @@ def test_other_extensions_and_columns(tmp_path):
         sources(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["x.conllu", "x.tsv", "x.txt"])
+@pytest.mark.parametrize("name", ["x.conllu", "x.tsv", "plain"])
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_empty_files(tmp_path, name, content):
     path = tmp_path / name

@@ -27,8 +27,7 @@ def test_each_extension_is_of_one_format():
         ),
         (
             {"coreference": True},
-            "coreference reads CorefUD (.conllu), GAP (.tsv) and WinoBias (.txt), each also with .gz, .bz2, "
-            ".xz or .zst.",
+            "coreference reads CorefUD (.conllu) and GAP (.tsv), each also with .gz, .bz2, .xz or .zst.",
         ),
     ],
 )
@@ -49,4 +48,4 @@ def test_formats_without_links(tmp_path: Path):
 
 
 def test_coreference_is_listed():
-    assert list_coreference() == "CorefUD (.conllu), GAP (.tsv) or WinoBias (.txt)"
+    assert list_coreference() == "CorefUD (.conllu) or GAP (.tsv)"

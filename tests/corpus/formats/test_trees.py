@@ -6,7 +6,6 @@ import pytest
 
 from attnprobe.corpus.formats.treebank import read_conllu
 from attnprobe.corpus.sources.text import Source, read_documents
-from attnprobe.errors import AttnprobeWarning
 
 PLAIN = """# text = Who rang, "Ann"?
 1\tWho\twho\tPRON\t_\t_\t2\tnsubj\t_\t_
@@ -102,16 +101,9 @@ def test_parts_of_speech_in_other_words():
     assert parts_of_speech(sentence) == [("the", "DT"), ("dog", "NOUN"), ("barks", None)]
 
 
-def test_relations_inside_a_token_are_left_out_and_counted():
-    with pytest.warns(AttnprobeWarning, match=r"^2 relations of it lie inside one multi-word token"):
-        _, words, links = read(SPANISH)
+def test_relations_inside_a_token_are_left_out():
+    _, words, links = read(SPANISH)
     assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
-
-
-def test_one_relation_inside_a_token():
-    sentence = SPANISH.replace("1-3\tdámelo", "1-2\tdame").replace("3\tlo\tél", "3\tlo\tlo")
-    with pytest.warns(AttnprobeWarning, match=r"^1 relation of it lies inside .*; it is left out"):
-        assert len(read(sentence)[2]) == 2
 
 
 def test_a_relation_that_nobody_names():

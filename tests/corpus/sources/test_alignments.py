@@ -32,6 +32,13 @@ def test_links_lie_between_words_of_either_text():
     assert pair.annotation.links[0].target == Span(0, 1, "pair")
 
 
+def test_a_link_counts_once():
+    assert read("1-1 0-0 1-1 1-1 0?0 2p1 2?1 2p0 2-0") == [
+        ("bc", "z", "sure"), ("a", "xy", "sure"), ("d", "z", "possible"), ("d", "xy", "sure"),
+    ]  # fmt: skip
+    assert len(read("0-0 " * 100_000)) == 1
+
+
 @pytest.mark.parametrize(
     ("line", "how", "said"),
     [

@@ -1,6 +1,8 @@
 import re
+from dataclasses import replace
 
 import numpy as np
+import picture_tables as tables
 import pytest
 from printed import shown
 
@@ -56,10 +58,17 @@ def test_figures_are_true_to_two_digits_of_the_largest(heads, width, scale):
         np.testing.assert_allclose(found, expected, atol=abs(scale) * 0.0102)
 
 
-def test_a_wide_grid_breaks_between_heads_and_keeps_the_mean_for_the_end(heads):
-    lines = shown(heads(2, 16, entropy=np.linspace(0.101, 0.999, 32)), 60, precision=3)
-    headers = [line.split() for line in lines if re.match(r"\s+H\d", line)]
-    assert headers == [[f"H{i}" for i in range(8)], [*(f"H{i}" for i in range(8, 16)), "mean"]]
+def test_where_numbers_have_no_room_heads_are_blocks(heads):
+    """Two layers a line, each head in the colour that its number would have."""
+    table = heads(4, 16, entropy=np.linspace(0.0, 1.0, 64))
+    options = {"color_system": "truecolor", "force_terminal": True, "no_color": False}
+    lines = [line for line in shown(table, 60, **options) if re.match(r"\x1b\[1mL\d", line)]
+    assert len(lines) == 2
+    assert [line.count("\u2580") for line in lines] == [16, 16]
+    assert "38;2;68;1;84;" in lines[0]  # the lowest, above
+    assert "48;2;253;231;37m" in lines[1]  # the highest, below
+    full = "\n".join(shown(table, 60, full=True, **options))
+    assert "\u2580" not in full
 
 
 def test_rows_in_any_order_and_pruned_heads_find_their_place():
@@ -107,33 +116,12 @@ def test_many_measures_show_the_headlines_and_say_so(heads):
     assert "more column" not in everything
 
 
-def test_encoder_and_decoder_get_a_grid_each():
-    columns = [
-        Column("attention", role="key"),
-        Column("layer", role="key"),
-        Column("head", role="key"),
-        Column("x"),
-    ]
-    columns.insert(0, Column("objective", role="key"))
-    data = {"objective": ["mlm"] * 2, "attention": ["encoder", "cross"]}
-    data |= {"layer": [0, 0], "head": [0, 0], "x": [0.25, 0.75]}
-    lines = shown(HeadTable("t", columns, data))
-    assert "objective mlm" in lines
-    assert "x, encoder" in lines
-    assert "x, cross" in lines
-
-
 def test_rows_that_are_not_one_head_each_are_listed():
     columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
     data = {"layer": [0, 0], "head": [0, 0], "x": [0.25, 0.75]}
     lines = [line.split() for line in shown(HeadTable("t", columns, data))]
     assert ["0", "0", "0.25"] in lines
     assert ["0", "0", "0.75"] in lines
-
-
-def test_whole_numbers_stay_whole_and_their_mean_does_not(heads):
-    lines = shown(heads(1, 4, offset=np.array([-1.0, 0.0, 2.0, 1.0])))
-    assert any(line.split() == ["L0", "-1", "0", "2", "1", "0.5"] for line in lines)
 
 
 def test_colour_only_where_there_is_some(heads):
@@ -153,16 +141,6 @@ def test_colour_only_where_there_is_some(heads):
         assert "colours" not in plain
 
 
-def test_measures_of_one_unit_share_their_colours_and_start_at_0(heads):
-    """0.1000 to 0.1004 nats beside an entropy of 2: the difference is no difference of colour."""
-    table = heads(2, 2, entropy=np.array([2.0, 1.9, 1.8, 1.9]), entropy_first=0.1 + np.arange(4) * 1e-4)
-    lines = shown(table, color_system="truecolor", force_terminal=True, no_color=False)
-    assert sum("colours from 0 " in line and " to 2" in line for line in lines) == 2
-    grid = lines[next(place for place, line in enumerate(lines) if "entropy_first" in line) :]
-    found = [line for line in grid if re.match(r"\x1b\[1mL\d", line)]
-    assert len(set(re.findall(r"48;2;(\d+;\d+;\d+)m", "".join(found[:2])))) == 1
-
-
 def test_effects_within_their_errors_have_no_colour(heads):
     values = np.array([0.5, -0.5, 0.01, -0.01])
     table = heads(2, 2, delta=values)  # with errors of about 0.013
@@ -171,17 +149,7 @@ def test_effects_within_their_errors_have_no_colour(heads):
     first, second = re.findall(r"48;2;(\d+);(\d+);(\d+)m", found)
     assert int(first[0]) > int(first[2])  # orange above 0
     assert int(second[0]) < int(second[2])  # blue below
-
-
-def test_no_color_and_dumb_terminals_are_respected(heads, monkeypatch):
-    table = heads(1, 2, entropy=np.array([0.0, 1.0]))
-    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        with monkeypatch.context() as patch:
-            patch.setenv("TERM", "xterm-256color")
-            patch.delenv("NO_COLOR", raising=False)
-            patch.setenv(name, value)
-            text = "\n".join(shown(table, force_terminal=True, color_system="auto", no_color=None))
-        assert "48;" not in text
+    assert any("colours from -0.5" in line and "none: not " in line for line in lines)
 
 
 @pytest.mark.parametrize("share", np.linspace(-0.5, 1.5, 41))
@@ -189,12 +157,6 @@ def test_every_figure_is_readable_on_its_colour(share):
     background = find_colour(share)
     bright, dark = sorted([luminance(background), luminance(choose_text_colour(background))], reverse=True)
     assert (bright + 0.05) / (dark + 0.05) > 4.5  # WCAG AA
-
-
-def test_the_palette_rises_evenly_in_brightness():
-    steps = np.diff([luminance(find_colour(share)) ** (1 / 3) for share in np.linspace(0, 1, 9)])
-    assert (steps > 0.03).all()
-    assert steps.max() / steps.min() < 4
 
 
 def test_hostile_strings_are_printed_as_they_are(hostile):
@@ -241,15 +203,6 @@ def test_a_list_merges_errors_and_says_how_many_rows_are_left():
     assert "more rows" not in "\n".join(shown(_pairs(40), 80))
 
 
-def test_a_list_too_wide_becomes_records_with_every_number_whole():
-    values = {f"some_long_name_{i}": [0.1234 + i] for i in range(9)}
-    table = HeadTable("t", [Column(name) for name in values], values)
-    lines = shown(table, 40)
-    assert [line.split() for line in lines if "some" in line] == [
-        [name, f"{cells[0]:.4g}"] for name, cells in values.items()
-    ]
-
-
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_long_text_folds_and_loses_nothing(width):
     path = "/a/very/long/path/" + "x" * 300
@@ -260,33 +213,42 @@ def test_long_text_folds_and_loses_nothing(width):
     assert "…" not in "".join(lines)
 
 
-def test_findings_have_the_colour_of_their_status():
-    columns = [Column(name, role="key") for name in ("check", "status", "detail")]
-    data = {"check": ["a", "b", "c"], "status": ["ok", "warning", "failed"], "detail": ["d"] * 3}
-    table = HeadTable("Doctor", columns, data)
-    text = "\n".join(shown(table, force_terminal=True, color_system="truecolor", no_color=False))
-    assert "\x1b[32mok" in text
-    assert "\x1b[33mwarning" in text
-    assert "\x1b[1;31mfailed" in text
-
-
-def test_small_probabilities_and_gaps_in_a_list():
-    columns = [Column("in_domain", role="key"), Column("p"), Column("reliability")]
-    table = HeadTable("t", columns, {"in_domain": ["a"], "p": [3.21e-12], "reliability": [np.nan]})
-    assert any(line.split() == ["a", "3.21e-12", "·"] for line in shown(table))
-
-
 def test_an_empty_table_says_so():
     assert "no rows" in shown(HeadTable("t", [Column("x")], {"x": []}))
 
 
-def test_probabilities_have_no_mean(heads):
-    """The mean of p values says nothing; that of what they test does."""
-    table = heads(2, 2, delta=np.arange(4.0))
-    columns = [*table.columns, Column("p_adjusted", "probability", headline=True)]
-    data = {**table.data, "p_adjusted": [0.25, 0.5, 0.75, 1.0]}
-    lines = shown(HeadTable("Ablation", columns, data))
-    first, second = (number for number, line in enumerate(lines) if line.split()[:2] == ["H0", "H1"])
-    assert lines[first].split() == ["H0", "H1", "mean"]
-    assert lines[second].split() == ["H0", "H1"]
-    assert lines[second + 1].split() == ["L0", "0.25", "0.50"]
+def test_columns_without_room_are_named(heads):
+    values = {f"some_long_name_{number}": [0.1234 + number] for number in range(9)}
+    lines = shown(HeadTable("t", [Column(name) for name in values], values), 40)
+    assert any(line.split() == ["0.1234", "1.123"] for line in lines)
+    assert "no room for some_long_name_2" in " ".join(lines)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_star_where_heads_find_significantly_more(width):
+    table = tables.found(3, 4)
+    p = [0.001 if row == 1 else 0.5 for row in range(len(table))]
+    lines = shown(replace(table, data={**table.data, "p_adjusted": p}), width)
+    rows = [line for line in lines if re.search(r"\d-\d", line)]
+    assert [line.rstrip().endswith("*") for line in rows] == [place == 1 for place in range(len(rows))]
+
+
+def test_pairs_of_heads_have_a_line_each():
+    out = shown(tables.interactions(), width=80)
+    lines = [line for line in out if " + " in line]
+    assert [line.split()[:3] for line in lines] == [
+        ["0-0", "+", "1-1"],
+        ["0-1", "+", "1-0"],
+        ["1-0", "+", "2-3"],
+    ]
+    assert [line.rstrip().endswith("*") for line in lines] == [True, True, False]
+    assert "+0.400" in lines[0]
+    assert "0.003" in lines[0]
+
+
+def test_probes_have_a_line_each():
+    table = tables.NATURAL["probes"][0]()
+    out = shown(replace(table, data={**table.data, "p_adjusted": [0.001] * len(table)}), width=100)
+    (row,) = [line.split() for line in out if line.split()[:1] == ["det"]]
+    assert row[:4] == ["det", "0.80", "\u00b1", "0.02"]
+    assert row[-1] == "*"

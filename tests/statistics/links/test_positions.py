@@ -153,14 +153,14 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
 
 
 def test_the_best_of_both_positions():
-    """Chosen on the one half among both, and scored on the other."""
+    """Chosen with the head on some folds, and scored on the others."""
     keys = [("x", "source_to_target", INPUT), ("x", "source_to_target", OUTPUT)]
     tally = Tally.empty(keys, [0], 2, len(ASKING_LINKS.rules), np.zeros(0, np.int64))
-    tally.asked[:] = tally.clusters[:] = tally.asked_squared[:] = 50
-    tally.hits[0, 0] = [[10, 10], [30, 45]]
-    tally.hits[1, 0] = [[20, 11], [35, 12]]
-    labels = Labels("m", "d", {"asked": {"selection": "half"}}, [Place(0, Kind.CROSS)])
+    tally.blocks.asked[:] = 10
+    tally.blocks.hits[0, 0] = [[1], [4]]
+    tally.blocks.hits[1, 0] = [[2], [5]]
+    labels = Labels("m", "d", {}, [Place(0, Kind.CROSS)])
     found = BY_LABEL.table("t", Measurement({"links": tally}), [LINKED], labels)
     assert found.data["position"] == [OUTPUT]
-    assert (found.data["head"], found["accuracy"].tolist()) == ([1], [12 / 50])
-    assert found["accuracy_selected"].tolist() == [45 / 50]
+    assert (found.data["head"], found["accuracy"].tolist()) == ([1], [0.5])
+    assert found["accuracy_selected"].tolist() == [0.5]
