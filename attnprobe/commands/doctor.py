@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable
 
 
-@command(OneModel, *TEXTS, Images, Output, guesses=("check", "verify", "test", "info", "diagnose"))
+@command(OneModel, *TEXTS, Images, Output)
 def doctor(
     model: Any,
     texts: "Texts" = None,

@@ -1,7 +1,6 @@
 """What needs no model to be refused is refused before torch is imported, by commands and by functions."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -175,26 +174,6 @@ def test_tables_are_drawn_without_torch(data):
     ((code, out, error),) = ask(COMMANDS, [["plot", "heads1.csv", "-o", "heads.svg"]])
     assert (code, out) == (0, ""), error
     assert Path("heads.svg").read_text().startswith("<svg")
-
-
-@pytest.mark.parametrize("folder", [None, "bert"])
-def test_what_is_on_record_is_compared_without_torch(folder, data, invoke, saved):
-    """The machine, the versions, the files of the checkpoint and the text."""
-    name = "demo"
-    if folder:
-        name = str(shutil.copytree(saved(folder), "copy"))
-    read = ["-d", "in.csv", "--text-column", "body"]
-    assert invoke("census", name, *read, "-o", "heads.csv")[0] == 0
-    ((code, out, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
-    assert (code, out) == (0, ""), error
-    assert "nothing differs here from what is on record" in error
-    Path("in.csv").write_text("body,title\nthe dog ran,a\nshe came,b\n")
-    if folder:
-        with Path("copy", "model.safetensors").open("ab") as weights:
-            weights.write(b" ")
-    ((code, _, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
-    assert (code, "in.csv has changed since the record" in error) == (1, True), error
-    assert ("copy: model.safetensors has changed since the record" in error) == bool(folder), error
 
 
 @pytest.mark.parametrize("command", ["census", "syntax"])

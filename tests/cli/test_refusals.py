@@ -171,7 +171,6 @@ LONG = "x" * 200_000
         ("entropy", "demo", "--device", LONG),
         ("entropy", "demo", "-o", f"{LONG}.csv"),
         ("census", "demo", "--statistics", LONG),
-        ("rerun", LONG),
         ("merge", LONG, LONG),
         (LONG,),
     ],

@@ -18,7 +18,6 @@ from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
 from attnprobe.model.pruned import read_record
-from attnprobe.run.record import compare_checkpoint
 
 PROMPTED = "a prompt that is not pooled"
 SHORT = "a short window"
@@ -141,13 +140,9 @@ class TestPlace:
     @pytest.mark.parametrize(
         "changed", ["1_Pooling/config.json", "modules.json", "0_Transformer/config.json"]
     )
-    def test_what_changed_since_the_record(self, old, changed):
-        recorded = measure(str(old))[0].provenance["model"]
+    def test_another_file_is_another_checkpoint(self, old, changed):
         before = CheckpointFiles.read(str(old), LoadOptions()).identity
-        assert not [*compare_checkpoint(recorded, str(old), LoadOptions())]
         (old / changed).write_text((old / changed).read_text() + "\n")
-        (found,) = compare_checkpoint(recorded, str(old), LoadOptions())
-        assert "changed since the record" in found.sentence
         assert CheckpointFiles.read(str(old), LoadOptions()).identity != before
 
     def test_the_transformer_alone(self, old, saved):
