@@ -22,13 +22,11 @@ class Readout:
             has one answer as a whole.
         answer: The answer: a token, or a class as the file spells it; None where there is none.
         other: What it is compared with; None for all else.
-        first: The first token of the corrupted text that differs from the clean one.
     """
 
     places: tuple[int, int] = (0, 0)
     answer: Any = None
     other: Any = None
-    first: int = 0
 
 
 class ContrastBatches(Batches):

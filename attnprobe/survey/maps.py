@@ -290,10 +290,9 @@ class SentenceChoice(NamedTuple):
 def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceChoice:
     """Choose sentences of usual length, the same ones every time.
 
-    Among the first documents, those of at most 24 tokens count; where three of them or more end as a sentence
-    does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
-    lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
-    of the first documents stand in.
+    Among the first documents, those of at most 24 tokens count, and only those that end as a sentence does,
+    if there are three of them. Nearest to the median of their lengths, the earliest come first. Where there
+    are too few short ones, the beginnings of the first documents stand in.
     """
     import regex  # which knows the ends of sentences in any script; re does not
 

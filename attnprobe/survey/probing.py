@@ -35,14 +35,7 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What is asked of a probe.
-
-    Attributes:
-        asking: What a link is, and the rules beside heads.
-        by: What a row is.
-        folds: Into how many folds documents are sorted.
-        penalty: lambda of the penalty.
-    """
+    """What is asked of a probe; ``penalty`` is lambda."""
 
     asking: Asking
     by: Literal["label", "head"] = "label"
@@ -69,16 +62,8 @@ def probe_checkpoint(
 ) -> HeadTable:
     """Read attention between words in one pass, fit probes to it, and tabulate what they find.
 
-    Args:
-        checkpoint: The model; of one with an encoder and a decoder, the encoder is read.
-        documents: Texts with gold links.
-        plan: What is asked.
-        options: How text becomes sequences.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        resume: A file that keeps the state of the run; attention between words is part of it.
-        workers: How many batches are in flight.
-        progress: Is told how far it is.
+    Of a model with an encoder and a decoder, the encoder is read. ``resume`` is a file that keeps the state
+    of the run, attention between words included.
     """
     notes = []
     if checkpoint.decodes:

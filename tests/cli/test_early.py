@@ -189,20 +189,3 @@ def test_tables_are_added_up_without_torch(command, data, invoke):
     assert code == 0, error
     assert out == invoke("merge", *parts)[1]
     assert out.count("\n") > 2
-
-
-def test_both_names_of_the_column_of_labels(invoke, saved, data):
-    """In every command that has one."""
-    found = []
-    for option in ("--label-column", "--target-column"):
-        words = ["-d", "in.csv", "--text-column", "body", option, "title"]
-        code, out, error = invoke("entropy", saved("t5"), *words)
-        assert code == 0, error
-        found.append(out)
-        code, _, error = invoke("importance", "demo", *words)
-        assert (code, "leave out --label-column" in error) == (2, True)
-        side = f"in.csv?text-column=body&{option[2:]}=title"
-        code, _, error = invoke("correlate", "demo", "--in-domain", side, "--out-domain", side)
-        assert (code, "leave out --label-column" in error) == (2, True)
-    assert found[0] == found[1]
-    assert "cross" in found[0]

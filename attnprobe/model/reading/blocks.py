@@ -59,7 +59,10 @@ def _show_all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
     try:
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
             switch.set_attention_type(_FULL)
-        yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
+        yield (
+            f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so that "
+            "its scores and losses are those of full attention too",
+        )
     finally:
         for module, kind, put_back_children in before:
             module.attention_type = kind
