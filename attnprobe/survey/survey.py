@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.examples import LabelledExamples
-from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import (
@@ -368,8 +368,6 @@ def _prepare(
         architecture,
         corpus.documents,
         corpus.options,
-        price=lambda: price_statistics(architecture, controls.largest, find_itemsize(checkpoint)),
-        copies=count_copies(controls.statistics),
         cells=None if None in cells else max(one for one in cells if one is not None),
         labelled=corpus.labelled,
         describe=describe,
