@@ -42,7 +42,6 @@ LINES = [
     "probe demo -L 40",
     "probe demo -L 40 --by head",
     "interact demo --pairs 3",
-    "interact demo --pairs 3 --by head",
     "patch demo",
     "patch demo --positions --noising",
     "prune demo --step 0.5 --random-orders 1",
