@@ -118,21 +118,6 @@ def test_coreference(invoke):
     assert {row["baseline_rule"] for row in found} <= {"nearest", "same last word", "first"}
 
 
-def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
-    """A second row that says the same would make p_adjusted larger."""
-    people = ("The cook", "The nurse", "The guard", "The baker", "The clerk")
-    lines = [
-        f"[{one}] thanked {other.lower()} because [she] felt safe."
-        for one in people for other in people if one != other
-    ][:18]  # fmt: skip
-    path = tmp_path / "sentences.txt"
-    path.write_text("\n".join(lines))
-    code, out, error = invoke("coreference", "demo", "-d", path, "--min-links", 1)
-    assert (code, [row["mention"] for row in rows_of(out)]) == (0, ["pronoun"])
-    _, out, error = invoke("coreference", "demo", "-d", path)
-    assert (rows_of(out), "Left out, with fewer than 20 links: pronoun." in error) == ([], True)
-
-
 def test_links_of_pairs(invoke, aligned):
     code, out, _ = invoke("links", "demo", "-d", aligned)
     found = rows_of(out)
