@@ -254,10 +254,9 @@ class _Draft:
         )
         notes += left_out
         controls = {
-            corpus.name: Controls.of(checkpoint, architecture, some, request.seed)
+            corpus.name: Controls.of(some, request.seed)
             for corpus, some in zip(request.corpora, wanted, strict=True)
         }
-        evidence += [sentence for one in controls.values() for sentence in one.evidence]
         return cls(request, controls, evidence, notes)
 
     def limit_cells(self, architecture: Architecture, name: str) -> int | None:
@@ -295,7 +294,6 @@ class _Draft:
         """Note what a reader has to know of what was found in a corpus, the first of the table or another."""
         own, found = self.controls[name], self.measurements[name]
         self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
-        self.notes += own.notes
         if first:
             if turn := self.request.corpora[0].options.turn:
                 number, of = turn
