@@ -89,7 +89,6 @@ REFUSED = {
     "entropy in.txt": "in.txt is a file",
     "entropy demo --dtype float33": "'float33' is no floating-point type",
     "entropy demo --device the:gpu": "There is no device 'the:gpu'",
-    "entropy demo --memory much": "--memory must be a size with its unit",
     "entropy demo -d gone.csv": "there is no file gone.csv",
     "entropy demo -d in.csv": "which column of in.csv holds the text is not clear",
     "entropy demo -d in.csv --text-column text": "in.csv has no column 'text'",
@@ -190,20 +189,3 @@ def test_tables_are_added_up_without_torch(command, data, invoke):
     assert code == 0, error
     assert out == invoke("merge", *parts)[1]
     assert out.count("\n") > 2
-
-
-def test_both_names_of_the_column_of_labels(invoke, saved, data):
-    """In every command that has one."""
-    found = []
-    for option in ("--label-column", "--target-column"):
-        words = ["-d", "in.csv", "--text-column", "body", option, "title"]
-        code, out, error = invoke("entropy", saved("t5"), *words)
-        assert code == 0, error
-        found.append(out)
-        code, _, error = invoke("importance", "demo", *words)
-        assert (code, "leave out --label-column" in error) == (2, True)
-        side = f"in.csv?text-column=body&{option[2:]}=title"
-        code, _, error = invoke("correlate", "demo", "--in-domain", side, "--out-domain", side)
-        assert (code, "leave out --label-column" in error) == (2, True)
-    assert found[0] == found[1]
-    assert "cross" in found[0]
