@@ -14,7 +14,6 @@ from attnprobe.reports.picture import Picture
 from attnprobe.reports.view import View
 from attnprobe.run.progress import Progress
 from attnprobe.attention.block import AttentionBlock as AttentionBlock
-from attnprobe.commands.call.record import record as record
 from attnprobe.commands.call.training import HeadCallback as HeadCallback
 from attnprobe.corpus.sources.text import Source as Source
 from attnprobe.errors import AttnprobeError as AttnprobeError

@@ -17,7 +17,6 @@ SWITCHED = {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
-        "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
         "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
@@ -25,7 +24,6 @@ SWITCHED = {
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",
         "proposed": "attnprobe.intervention.interaction:propose_pairs",
-        "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
     },
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
@@ -37,20 +35,15 @@ SWITCHED = {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
-        "spearman_true, spearman_true_low, spearman_true_high": (
-            "attnprobe.findings.rank_noise:disattenuate_ranks"
-        ),
         "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
         "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
-        "--by norm": "attnprobe.intervention.strength:measure_norms",
-        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
-        "tried, with --search bisect": "attnprobe.intervention.pruning.search:search_steps",
+        "The steps of --margin": "attnprobe.intervention.pruning.curve:walk_within",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:compare_with_random"
         ),
@@ -70,13 +63,9 @@ INSIDE = {
         "notes": "attnprobe.statistics.rank:rank_notes",
     },
     "dynamics --by step": {
-        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
+        "spearman_last, kendall_last, spearman_previous, kendall_previous, settled": (
             "attnprobe.findings.settling:tabulate_orders"
         ),
-        "spearman_last_true, spearman_last_true_low, spearman_last_true_high": (
-            "attnprobe.findings.rank_noise:disattenuate_ranks"
-        ),
-        "settled, settled_true, settled_low, settled_high": "attnprobe.findings.settling:Settling",
     },
     "census --weights": {
         "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
@@ -89,8 +78,7 @@ COMPARED = {
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
-        "cka_se, cka_matched_se": "attnprobe.survey.head_outputs:OutputPulls",
-        "With --match outputs: matched_layer, matched_head": ("attnprobe.survey.head_outputs:match_outputs"),
+        "With --match outputs: matched_layer, matched_head": "attnprobe.survey.head_outputs:Alignment.of",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.differences:compare_paired"
         ),
@@ -98,16 +86,6 @@ COMPARED = {
     },
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
-    "compare --measure importance": {
-        "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.differences:tabulate_importance_change"
-        ),
-    },
-    "compare --spread": {
-        "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.spread:estimate_components",
-        "The root of the variance: sd": "attnprobe.findings.spread:Components",
     },
 }
 #: Columns of the command that cuts the tree of heads.
