@@ -50,7 +50,6 @@ LINES = [
     "compare demo demo",
     "compare demo demo --by layer",
     "compare demo demo --match layer",
-    "compare demo demo --measure importance",
     "dynamics demo demo --steps 1,2 --measure entropy",
     "dynamics demo demo --steps 1,2 --measure entropy --by step",
     "dynamics demo demo --steps 1,2 --measure prune --random-orders 1",
