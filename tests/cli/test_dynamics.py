@@ -504,7 +504,6 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         (["run/*", "--measure", "prune", "--by", "step"], "have none"),
         (["run/*", "--measure", "prune", "--prune-step", "0"], "--prune-step"),
         (["run/*", "--measure", "prune", "--prune-by", "chance"], "no criterion 'chance'"),
-        (["run/*", "--measure", "prune", "--prune-by", "norm,chance"], "no criterion 'chance'"),
         (["run/*", "--measure", "prune", "--weights", "norm"], "--weights is for --measure census"),
         (["run/*", "--measure", "entropy", "--metric", "loss"], "--metric is for --measure prune"),
         (["run/*", "--measure", "rank", "--method", "lrp"], "--method is for --measure importance"),
