@@ -16,7 +16,6 @@ _HOMES = {
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",
     "load_pruned": "attnprobe.model.pruned",
-    "record": "attnprobe.commands.call.record",
     "statistic": "attnprobe.statistics.statistic",
 }
 
@@ -29,7 +28,7 @@ def __getattr__(name: str) -> Any:
         return version("attnprobe")
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
-    commands = import_module("attnprobe.commands").COMMANDS  # which errors are spelled by, too
+    commands = import_module("attnprobe.commands").COMMANDS
     if name == "__all__":
         value: Any = sorted([*_HOMES, *commands])
     elif name in commands:

@@ -14,7 +14,6 @@ from attnprobe.reports.picture import Picture
 from attnprobe.reports.view import View
 from attnprobe.run.progress import Progress
 from attnprobe.attention.block import AttentionBlock as AttentionBlock
-from attnprobe.commands.call.record import record as record
 from attnprobe.commands.call.training import HeadCallback as HeadCallback
 from attnprobe.corpus.sources.text import Source as Source
 from attnprobe.errors import AttnprobeError as AttnprobeError
@@ -38,12 +37,11 @@ def census(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def entropy(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -56,12 +54,11 @@ def entropy(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def positional(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, control: bool = False,
@@ -74,12 +71,11 @@ def positional(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def special(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -92,12 +88,11 @@ def special(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def rare(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -110,12 +105,11 @@ def rare(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def modality(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -128,12 +122,11 @@ def modality(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def distance(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -147,12 +140,11 @@ def distance(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def mixing(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -166,11 +158,11 @@ def mixing(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def rank(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, map_rank: bool = False,
@@ -183,11 +175,11 @@ def rank(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    part: str | None = None, until: str | float | Mapping[str, float] | None = None,
-    by_group: str | None = None, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, part: str | None = None,
+    until: str | float | Mapping[str, float] | None = None, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def roles(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, treebank: Texts = None,
@@ -202,9 +194,8 @@ def roles(
     label_column: str | None = None, text_column: str | None = None, text_pair_column: str | None = None,
     no_header: bool = False, document_column: str | None = None, max_length: int | None = None,
     truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
-    part: str | None = None, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, layers: str | int | Sequence[int] | None = None,
-    resume: Path | str | None = None,
+    part: str | None = None, batch_tokens: int | None = None, frequencies: Path | str | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def syntax(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["relation", "head"] = "relation",
@@ -218,7 +209,7 @@ def syntax(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
-    batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
+    batch_tokens: int | None = None, by_group: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
     control: Literal["links"] | None = None,
 ) -> HeadTable: ...
@@ -233,7 +224,7 @@ def coreference(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
-    batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
+    batch_tokens: int | None = None, by_group: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
     control: Literal["links"] | None = None,
 ) -> HeadTable: ...
@@ -251,7 +242,7 @@ def links(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
-    batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
+    batch_tokens: int | None = None, by_group: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     label_column: str | None = None, folds: int = 5, control: Literal["links"] | None = None,
 ) -> HeadTable: ...
@@ -268,7 +259,7 @@ def probe(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, resume: Path | str | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def induction(
     model: str | Path | PreTrainedModel, *, length: int = 50, sequences: int = 64, seed: int = 42,
@@ -277,8 +268,8 @@ def induction(
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
-    batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    batch_tokens: int | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def importance(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -292,10 +283,10 @@ def importance(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, resume: Path | str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -310,12 +301,11 @@ def ablate(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
-    "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -328,10 +318,10 @@ def interact(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, resume: Path | str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def patch(
     model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
@@ -346,10 +336,10 @@ def patch(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, resume: Path | str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
@@ -365,7 +355,7 @@ def compare(
     dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
     text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
@@ -384,12 +374,12 @@ def correlate(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, labels: Iterable[Label] | None = None, objective: Literal["classification",
-    "multi-label", "regression", "token-classification", "question-answering", "seq2seq", "masked-lm",
-    "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None = None,
-    label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
-    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg",
-    "mrr", "recall"] | None = None, resume: Path | str | None = None,
+    labels: Iterable[Label] | None = None, objective: Literal["classification", "multi-label", "regression",
+    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
+    "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -405,12 +395,11 @@ def prune(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
-    "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -426,7 +415,7 @@ def dynamics(
     dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
     text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     frequencies: Path | str | None = None, content_only: bool = False, objective: Literal["classification",
     "multi-label", "regression", "token-classification", "question-answering", "seq2seq", "masked-lm",
     "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None = None,
@@ -464,7 +453,7 @@ def report(
     dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
     text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     frequencies: Path | str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
     "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
@@ -493,6 +482,5 @@ def doctor(
     text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    memory: str | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    image_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
 ) -> HeadTable: ...

@@ -2,8 +2,7 @@
 
 An option is a parameter of a command's function or an attribute of a ``Group``, always as
 ``name: Annotated[type, Option(help)] = default``. ``attnprobe.commands.registry`` makes of it an option of
-the command line, a keyword of Python with its documentation, and the check of what is given;
-``attnprobe.wording`` reads from it how errors spell it.
+the command line, a keyword of Python with its documentation, and the check of what is given.
 """
 
 import inspect
@@ -26,13 +25,11 @@ class Option:
         argument: Whether it is written without its name.
         low: The least number.
         high: The largest number.
-        words: What a free text may be, for example.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
             ``"side"`` for data where a model is given, or else a table.
         place: Whether it says where things go or how much is said, and nothing about numbers.
         free: Whether no number depends on it.
         runs: What code of strangers it lets run.
-        guesses: What people call it first; a mapping gives the value that a guess stands for.
         python: Whether Python has it.
         keyword: Python's name, from the declaration, as are the next two.
         type: Python's type.
@@ -51,32 +48,27 @@ class Option:
     low: int | None = None
     high: int | None = None
     envvar: str | None = None
-    words: tuple[str, ...] = ()
     reads: Literal["", "data", "order", "table", "side"] = ""
     place: bool = False
     free: bool = False
     runs: str = ""
-    guesses: tuple[str, ...] | Mapping[str, str] = ()
     python: bool = True
     keyword: str = ""
     type: Any = None
     default: Any = field(default=None, compare=False)
 
     def declare(self, keyword: str, annotation: Any, default: Any, **more: Any) -> "Option":
-        """Fill in what the declaration says, and enter the option into the list of all."""
+        """Fill in what the declaration says."""
         own = {name: value for name, value in more.items() if getattr(self, name) in (None, True)}
         name, flags = self.name or keyword, self.flags
         if not flags and not self.argument:
             dashed = name.replace("_", "-")
             words = (dashed, f"no-{dashed}") if default is True else (dashed,)
             flags = ("/".join(f"--{word}" for word in words),)
-        found = replace(
+        return replace(
             self, keyword=keyword, name=name, flags=flags, type=annotation, default=default,
             line=annotation if self.line is None else self.line, **own,
         )  # fmt: skip
-        for flag in [part for one in flags for part in one.split("/")]:
-            DECLARED.setdefault(flag, []).append(found)
-        return found
 
     @property
     def on_line(self) -> bool:
@@ -105,10 +97,6 @@ class Option:
         """Tell whether a value is another than where the option is left out."""
         simple = isinstance(value, str | int | float | NoneType)
         return value is not None and not (simple and value == self.default)
-
-
-#: All options by their flags; several commands may have options of one name.
-DECLARED: dict[str, list[Option]] = {}
 
 
 class Group:

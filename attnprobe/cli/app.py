@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,25 +13,18 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from attnprobe import commands
-from attnprobe.cli.rerun import RERUN
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.registry import Command, answer_guess, find_command
+from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
 from attnprobe.option import Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
-from attnprobe.wording import speaking_options
 
-_LIST = re.compile(r" <list\[\w+\]>")
-_BOLD = re.compile(r"\[/?bold\]")
-#: Narrower terminals have no room for an option and its help side by side.
-_NARROW = 78
 #: A line break within a paragraph; one stays before examples, and between sentences before what is bold.
 _BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
 
@@ -48,48 +40,6 @@ def unwrap(docstring: str) -> str:
     return _BREAK.sub(" ", docstring)
 
 
-def wrap_example(line: str, width: int) -> str:
-    r"""Wrap a command line so that it still is one: each line but the last ends in a backslash.
-
-    >>> print(wrap_example("  attnprobe entropy demo -o heads.csv", 28))
-      attnprobe entropy demo \
-          -o heads.csv
-    """
-    options = {"subsequent_indent": " " * 6, "break_long_words": False, "break_on_hyphens": False}
-    if len(line) <= width:
-        return line
-    return " \\\n".join(textwrap.wrap(line, width - 2, initial_indent="", **options))
-
-
-class Help(TyperCommand):
-    """A command whose help has each option in a line of its own, where there is no room for columns."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help; Typer's columns leave too few letters a line on a narrow terminal."""
-        from rich.console import Console
-        from rich.padding import Padding
-        from rich.text import Text
-
-        console = Console(highlight=False)
-        if console.width >= _NARROW:
-            super().format_help(ctx, formatter)
-            return
-        console.print(Text(self.get_usage(ctx)), end="\n\n")
-        for line in (self.help or "").splitlines():
-            is_example = line.startswith("  ")
-            console.print(Text(wrap_example(line, console.width)) if is_example else line)
-        panels: dict[str, list[Any]] = {}
-        for parameter in self.get_params(ctx):
-            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            panels.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(parameter)
-        for title, parameters in panels.items():
-            console.print(Text(f"\n{title}", "bold"))
-            for parameter in parameters:
-                if (record := parameter.get_help_record(ctx)) is not None:
-                    console.print(Padding(Text(_LIST.sub("", record[0])), (0, 0, 0, 2)))
-                    console.print(Padding(Text(_BOLD.sub("", record[1])), (0, 0, 0, 6)))
-
-
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -100,9 +50,8 @@ INTERRUPTED = ENDED + signal.SIGINT
 _RUN_BY = {
     **dict.fromkeys(("doctor", "prune", "dynamics", "correlate"), "attnprobe.cli.showing"),
     **dict.fromkeys(("view", "report", "plot"), "attnprobe.cli.pages"),
-    "rerun": "attnprobe.cli.rerun",
 }
-_COMMANDS = commands.sort_commands([*commands.COMMANDS.values(), RERUN])
+_COMMANDS = commands.COMMANDS
 
 
 def _make_function(command: Command) -> Callable[..., None]:
@@ -150,7 +99,7 @@ app = typer.Typer(
 )
 for _function in COMMANDS:
     _said = unwrap(_COMMANDS[_function.__name__].help)
-    app.command(_function.__name__, cls=Help, help=_said)(_function)
+    app.command(_function.__name__, help=_said)(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -209,7 +158,7 @@ def run(words: Sequence[str]) -> int:
 def call_words(words: Sequence[str]) -> Any:
     """Call the command of a command line; errors are raised."""
     try:
-        with speaking_options(), run_words(words), _print_warnings(words):
+        with run_words(words), _print_warnings(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.received is not None:  # what a signal breaks is no error of its own
@@ -240,38 +189,13 @@ def _explain_misuse(error: Any, words: Sequence[str]) -> int:
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
-    if (guess := getattr(error, "option_name", None)) is not None and error.ctx is not None:
-        said = _explain_option(guess, error.ctx.command) or said
-    elif error.ctx is not None and error.ctx.parent is None:
-        said = _explain_word(words) or said
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
-
-
-def _explain_word(words: Sequence[str]) -> str:
-    """Explain a word that is no command; empty where there is nothing to add."""
-    word = next((word for word in words if not word.startswith("-")), "")
-    if not word or word in _COMMANDS:
-        return ""
-    if word == "demo" or "/" in word or os.path.exists(word):  # noqa: PTH110  # which takes names that are too long
-        return f"{word} is no command; a command comes first, such as `attnprobe census {word}`"
-    meant = find_command(word, _COMMANDS)
-    return f"there is no command {word}" + (f": use `attnprobe {meant}`" if meant else "")
-
-
-def _explain_option(guess: str, command: Any) -> str:
-    """Explain an option that a command does not have; empty where there is nothing to add."""
-    said = answer_guess(guess, {parameter.name for parameter in command.params})
-    name = guess.strip("-").replace("-", "_")
-    owners = [command.name for command in _COMMANDS.values() if name in command.on_line]
-    if said is None and owners:
-        said = f"{', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"
-    return "" if said is None else f"there is no {guess} here: {said}"
 
 
 def _explain_unexpected(error: Exception) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
-        return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
+        return f"out of memory{where}; try a smaller --batch-tokens or --max-length."
     if isinstance(error, OSError) and (why := known_reason(error)) is not None:
         return f"{error.filename or 'a file'}: {why}."
     if "can't start new thread" in str(error):

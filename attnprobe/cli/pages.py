@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.cli.session import Given, call, is_first_process, note_tables, prepare_picture, print_written
+from attnprobe.cli.session import Given, call, is_first_process, prepare_picture, print_written
 from attnprobe.cli.stopping import stopping
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
@@ -50,7 +50,6 @@ def report(command: Command, given: Given) -> None:
             found = call(command, given)
     except UnfinishedError as error:
         raise _keep_tables(error, str(error), error.table, folder) from error
-    note_tables(found.tables)
     if not is_first_process():  # which writes for all
         return
     try:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 #: The words of the command line that runs.
 _words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
-#: Where tables that are written are collected too, for a command that runs another one.
-_collected: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_collected", default=None)
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
 
@@ -165,30 +163,12 @@ def is_first_process() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK", "0") == "0"
 
 
-@contextmanager
-def collect_tables() -> Iterator["dict[str, HeadTable]"]:
-    """Collect the tables that are made inside, by their names; that of a command with one table has none."""
-    found: dict[str, HeadTable] = {}
-    token = _collected.set(found)
-    try:
-        yield found
-    finally:
-        _collected.reset(token)
-
-
-def note_tables(tables: "Mapping[str, HeadTable]") -> None:
-    """Add tables, by their names, to those that are collected, if any are."""
-    if (collected := _collected.get()) is not None:
-        collected.update(tables)
-
-
 def emit(table: "HeadTable", given: Given) -> None:
     """Write the table where the options say; notes go to standard error where the output has none.
 
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
-    note_tables({"": table})
     if not is_first_process():  # which writes for all
         return
     with stopping.working(gentle=True):

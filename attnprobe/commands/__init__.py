@@ -34,7 +34,7 @@ _ORDER = (
         "correlate",
         "prune",
     ),
-    *("dynamics", "view", "report", "merge", "plot", "rerun", "doctor"),
+    *("dynamics", "view", "report", "merge", "plot", "doctor"),
 )
 
 

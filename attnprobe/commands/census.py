@@ -28,10 +28,6 @@ if TYPE_CHECKING:
             beside=("statistics", "weights"),
         )
     ],
-    guesses=(
-        *("heads", "head", "attention", "measure", "stats", "statistics", "run", "analyze"),
-        *("analyse", "all"),
-    ),
 )
 def census(
     model: Any,
@@ -167,7 +163,6 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     *SURVEY,
     Weights,
     Output,
-    guesses=("position", "positions", "offset", "offsets", "previous", "next"),
 )
 def positional(
     model: Any,
@@ -218,7 +213,7 @@ def positional(
     return survey_texts("positional", model, texts, question, options, shuffled=control)
 
 
-@command(OneModel, *SURVEY, Weights, Output, guesses=("separator", "cls", "sep", "delimiter", "delimiters"))
+@command(OneModel, *SURVEY, Weights, Output)
 def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Measure how much attention goes to special tokens and punctuation.
 
@@ -273,9 +268,7 @@ def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
 
 
-@command(
-    OneModel, *SURVEY, Weights, Output, guesses=("image", "images", "vision", "cross-modal", "multimodal")
-)
+@command(OneModel, *SURVEY, Weights, Output)
 def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Measure whether heads look at the image or at the text, where a model reads both together.
 
@@ -310,7 +303,6 @@ def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     Weights,
     Output,
     rules=[Rule("--all-pairs gives one row per pair; leave out --by.", given=("all_pairs",), beside=("by",))],
-    guesses=("similarity", "cluster", "clusters", "jsd", "divergence", "map"),
 )
 def distance(
     model: Any,

@@ -67,7 +67,6 @@ _RULES = (
     Resume,
     Output,
     rules=_RULES,
-    guesses=("diff", "difference", "versus"),
 )
 def compare(
     model: Annotated[
@@ -185,7 +184,6 @@ def compare(
     Metric,
     Resume,
     Output,
-    guesses=("correlation", "transfer", "domains"),
 )
 def correlate(
     in_domain: Annotated[
@@ -286,7 +284,7 @@ def correlate(
     return found.tabulate_heads() if by == "head" else found.tabulate_pairs()
 
 
-@command(Output, guesses=("join", "concat", "combine", "add"))
+@command(Output)
 def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
             given=("measure=prune", "by=step"),
         )
     ],
-    guesses=("training", "steps", "checkpoints"),
 )
 def dynamics(
     model: Annotated[

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     *SWITCHING,
     Resume,
     Output,
-    guesses=("interaction", "interactions", "backup", "redundancy", "synergy"),
 )
 def interact(
     model: Any,

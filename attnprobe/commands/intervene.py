@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     *SWITCHING,
     Resume,
     Output,
-    guesses=("gradient", "gradients", "saliency", "sensitivity", "fisher", "relevance", "lrp", "score"),
 )
 def importance(
     model: Any,
@@ -126,7 +125,6 @@ def importance(
     Resume,
     Output,
     rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
-    guesses=("ablation", "mask", "knockout", "remove"),
 )
 def ablate(
     model: Any,

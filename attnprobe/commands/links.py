@@ -57,7 +57,6 @@ _OF_BEST_HEADS = [
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
         *_OF_BEST_HEADS,
     ],
-    guesses=("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
 )
 def syntax(
     model: Any,
@@ -142,7 +141,6 @@ def syntax(
     BestHeads,
     Output,
     rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
-    guesses=("coref", "pronouns"),
 )
 def coreference(
     model: Any,
@@ -212,7 +210,6 @@ def coreference(
         ),
         *_OF_BEST_HEADS,
     ],
-    guesses=("alignment", "align", "gold", "aer"),
 )
 def links(
     model: Any,
@@ -244,7 +241,6 @@ def links(
             panel=TEXT,
             line=str | None,
             reads="data",
-            guesses=("pharaoh", "gold-alignments", "align-file"),
         ),
     ] = None,
     targets: Annotated[

@@ -21,7 +21,7 @@ class Saying(Group, panel=OUTPUT, python=False):
         bool,
         Option(
             "Show the traceback of an error.",
-            flags=("--verbose", "-v"), place=True, guesses=("debug", "traceback", "log-level"),
+            flags=("--verbose", "-v"), place=True,
         ),
     ] = False  # fmt: skip
     no_progress: Annotated[bool, Option("Show no progress bar.", place=True)] = False
@@ -35,21 +35,16 @@ class Output(Group, panel=OUTPUT, python=False):
         Option(
             f"Write a file; {either(FORMATS, before='.')} picks the format.",
             flags=("--output", "-o"), metavar="PATH", place=True,
-            guesses=("out", "output-file", "output-path", "save-to", "out-file", "csv"),
         ),
     ] = None  # fmt: skip
     format: Annotated[
         _FORMAT | None,
         Option("Default: a table on a terminal, csv in a pipe.", place=True),
     ] = None
-    precision: Annotated[
-        int | None, Option("Significant digits.", low=1, high=17, guesses=("digits", "decimals", "round"))
-    ] = None
+    precision: Annotated[int | None, Option("Significant digits.", low=1, high=17)] = None
     overwrite: Annotated[
         bool,
-        Option(
-            "Replace files that exist.", place=True, guesses=("force", "replace", "overwrite-output", "f")
-        ),
+        Option("Replace files that exist.", place=True),
     ] = False
     full: Annotated[
         bool,

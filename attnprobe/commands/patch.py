@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         ),
         Rule("patch reads a pair of texts whole; leave out --truncate.", given=("truncate",)),
     ],
-    guesses=("patching", "activation-patching", "causal-tracing", "mediation", "trace", "counterfactual"),
 )
 def patch(
     model: Any,
@@ -46,7 +45,6 @@ def patch(
             metavar="PAIRS",
             line=str | None,
             reads="data",
-            guesses=("data", "data-path", "data-file", "file", "input", "input-file", "pairs"),
             panel=TEXT,
         ),
     ] = None,
@@ -57,7 +55,6 @@ def patch(
             "Column of the answer that the first is compared with. Default: other. --text-column, "
             "--text-pair-column and --label-column name those of clean, corrupted and answer.",
             panel=TEXT,
-            guesses=("other", "second-answer-column"),
         ),
     ] = None,
     noising: Annotated[

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
             beside=("folds",),
         ),
     ],
-    guesses=("probing", "attention-probe", "linear-probe", "decode"),
 )
 def probe(
     model: Any,
@@ -57,7 +56,6 @@ def probe(
             metavar="NAME,NAME",
             panel=TEXT,
             line=str | None,
-            guesses=("relations",),
         ),
     ] = None,
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
@@ -73,7 +71,6 @@ def probe(
         Option(
             "Penalty of squared weights, lambda: it counts as much as so many links.",
             panel=TASK,
-            guesses=("l2", "regularization", "regularisation", "weight-decay"),
         ),
     ] = 100.0,
     **options: Any,

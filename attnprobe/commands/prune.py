@@ -23,7 +23,6 @@ By = Annotated[
     Option(
         "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN of a table of "
         "heads; or by several: gradient,ablation.",
-        words=("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation"),
         reads="order",
         panel=PRUNING,
     ),
@@ -62,7 +61,6 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
         Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
         Rule(_PHYSICAL, given=("physical",), lacks=("save",)),
     ],
-    guesses=("cut", "drop", "compress"),
 )
 def prune(
     model: Any,

@@ -4,41 +4,18 @@ import difflib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.option import DECLARED, Group, Option, read_options
-from attnprobe.wording import in_python, speaks_python
+from attnprobe.option import Group, Option, read_options
 
 #: Sections of a docstring that are for Python alone; arguments are documented before them.
 _PYTHON_ONLY = re.compile(r"^(Notes|Returns|Raises|Warns|References):|^>>> ", re.M)
 #: Command lines that a docstring shows, which Python's documentation leaves out.
 _EXAMPLES = re.compile(r"^Examples:\n(?:  .*\n?|\n)+", re.M)
-#: What people guess first that is not there, or not as an option, by the answer; what stands for an option
-#: or a command is declared with it.
-_MEANT = {
-    "the model comes first, without an option's name: a hub id, a folder, or demo": (
-        *("model", "model-name", "model-name-or-path", "model-path", "pretrained", "m"),
-    ),
-    "its own tokenizer is loaded with each checkpoint": ("tokenizer", "tokenizer-name"),
-    "use --batch-tokens, which counts tokens: batches hold sequences of one length, whose number depends "
-    "on how long they are, and no result depends on it": ("batch-size", "batchsize", "bs", "batch"),
-    "the checkpoint has the heads that it has, and each gets a row": ("num-heads", "n-heads", "heads"),
-    "all layers are measured here; census, entropy and others that read attention have it, and a table of "
-    "heads has a column layer": ("layers", "layer"),
-    "no language needs to be named: the checkpoint's tokenizer reads the text": ("lang", "language"),
-    "write the table to a file, and `attnprobe plot TABLE` draws it; in Python, table.plot() does": (
-        *("plot", "figure", "heatmap", "chart", "picture", "draw"),
-    ),
-}
-#: What a function has no keyword for, and how else it is done.
-_ELSEWHERE = {
-    "output": "the table that it returns has save(PATH)",
-    "overwrite": "the table that it returns has save(PATH, overwrite=True)",
-}
 
 
 @dataclass(frozen=True)
@@ -72,7 +49,6 @@ class Command:
     function: Callable[..., Any]
     options: Sequence[Option]
     rules: Sequence[Rule] = ()
-    guesses: Sequence[str] = ()
     docstring: str = ""
 
     @property
@@ -100,7 +76,7 @@ class Command:
         plain = re.sub(r"\[bold\](.*?)\[/bold\]", r"``\1``", _EXAMPLES.sub("", said)).strip()
         names = inspect.signature(self.function).parameters
         arguments = "\n".join(_document(self.keywords[name]) for name in names)
-        return in_python(f"{plain}\n\n") + f"Args:\n{arguments}\n\n{more}"
+        return f"{plain}\n\nArgs:\n{arguments}\n\n{more}"
 
     def rename_aliases(self, given: dict[str, Any]) -> dict[str, Any]:
         """Give keywords the names that they have here; the column of labels has two, for one."""
@@ -115,8 +91,9 @@ class Command:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                hint = suggest_keyword(name, self.keywords)
-                raise AttnprobeError(f"{self.name}() has no keyword {name!r}{hint}")
+                close = difflib.get_close_matches(name, self.keywords, 1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                raise AttnprobeError(f"{self.name}() has no keyword {name!r}.{hint}")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
             beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)
@@ -144,9 +121,9 @@ class Command:
 
 
 def command(
-    *groups: type[Group], rules: Sequence[Rule] = (), guesses: Sequence[str] = ()
+    *groups: type[Group], rules: Sequence[Rule] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a command of a function, with options of groups, rules, and guesses at its name.
+    """Make a command of a function, with options of groups and rules.
 
     Parameters that are ``Annotated`` with an ``Option`` are options of its own; others are options of the
     groups; those that it does not name reach it as ``**options``, as far as they are given.
@@ -162,7 +139,6 @@ def command(
         named = {(one.keyword, one.python) for one in own}
         shared = [one for group in groups for one in group.options if (one.keyword, one.python) not in named]
 
-        @speaks_python
         @wraps(function)
         def checked(*arguments: Any, **keywords: Any) -> Any:
             keywords = described.rename_aliases(keywords)
@@ -170,7 +146,7 @@ def command(
             return function(*arguments, **keywords)
 
         options = sorted([*shared, *own], key=lambda one: not one.argument)
-        described = Command(checked, options, rules, guesses, inspect.cleandoc(function.__doc__ or ""))
+        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""))
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in raw]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
@@ -191,18 +167,9 @@ def _split(said: str) -> tuple[str, str]:
 
 
 def _document(option: Option) -> str:
-    text = f"{option.keyword}: {option.doc or in_python(option.help)}"
+    text = f"{option.keyword}: {option.doc or option.help}"
     wrapped = textwrap.fill(text, 106, subsequent_indent=" " * 4, break_on_hyphens=False)
     return textwrap.indent(wrapped, " " * 4)
-
-
-def suggest_keyword(name: str, known: Collection[str]) -> str:
-    """Suggest what is meant by an unknown keyword."""
-    said = answer_guess(name, known)
-    if said is not None:
-        return f": {said}."
-    close = difflib.get_close_matches(name, known, 1)
-    return f". Did you mean {close[0]}?" if close else "."
 
 
 def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:
@@ -210,36 +177,3 @@ def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:
     if isinstance(named, str):
         return [name for name in map(str.strip, named.split(",")) if name]
     return None if named is None else list(named)
-
-
-def find_answers() -> dict[str, str]:
-    """List the answer to each guess, by its name as an option."""
-    answers = {guess: answer for answer, guesses in _MEANT.items() for guess in guesses}
-    for flag, options in DECLARED.items():
-        for option in options:
-            values = option.guesses if isinstance(option.guesses, dict) else dict.fromkeys(option.guesses, "")
-            if flag == option.flags[0]:
-                answers |= {guess: f"use {flag} {value}".rstrip() for guess, value in values.items()}
-    return answers
-
-
-def answer_guess(guess: str, known: Container[str]) -> str | None:
-    """Answer a guess, spelled as an option or as a keyword; None where there is no answer.
-
-    ``known`` are the parameters that there are, in Python's spelling; an answer that names another is none.
-    """
-    said = find_answers().get(guess.strip("-").replace("_", "-").lower())
-    if said is None or not said.startswith("use --"):
-        return said
-    name = said.removeprefix("use --").split(",")[0].split()[0]
-    meant = in_python(f"--{name}").partition("=")[0]
-    there = name.replace("-", "_") in known or meant in known
-    return said if there else _ELSEWHERE.get(name)
-
-
-def find_command(guess: str, commands: Mapping[str, Command]) -> str | None:
-    """Name the command that is meant by a guess; None where no name is near."""
-    meant = {word: one.name for one in commands.values() for word in one.guesses}
-    word = guess.replace("_", "-").lower()
-    near = difflib.get_close_matches(word, [*commands, *meant], 1, 0.7)
-    return meant.get(word) or next((meant.get(one, one) for one in near), None)

@@ -110,7 +110,6 @@ class _Drawing(Group):
 @command(
     picture_output("Write a file; .svg, .png, .pdf or .html picks the format."),
     _Drawing,
-    guesses=("figure", "heatmap", "chart", "picture", "draw", "graph"),
 )
 def plot(
     tables: Any,
@@ -167,7 +166,6 @@ def plot(
     *(Model, Data, Hub, Reading, Batches, Frequencies, Panels, RoleGold, Labels, Task, Metric),
     picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
     rules=[NAMED],
-    guesses=("page", "dossier", "summary", "html"),
 )
 def report(
     model: Annotated[

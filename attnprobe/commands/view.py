@@ -45,7 +45,6 @@ _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each 
             beside=("image",),
         ),
     ],
-    guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
 )
 def view(
     model: Any,
@@ -105,7 +104,6 @@ def view(
             "each head finds of it.",
             metavar="LINKS",
             panel=_VIEW,
-            guesses=("alignments", "pharaoh", "gold"),
         ),
     ] = None,
     layer: Annotated[

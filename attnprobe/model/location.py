@@ -78,6 +78,9 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location
     ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
     """
     if name == DEMO:
+        for option in ("adapter", "revision"):
+            if getattr(options, option) is not None:
+                raise AttnprobeError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
         folder = Path(str(files("attnprobe") / DEMO))
         return Location(folder, {"folder": "attnprobe/demo"})
     root = find_local_folder(name)

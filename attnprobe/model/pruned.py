@@ -26,7 +26,6 @@ from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import Conv1D, list_tied_weights
-from attnprobe.wording import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
 #: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
@@ -95,7 +94,6 @@ def list_computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], .
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in standing)
 
 
-@speaks_python
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Load a pruned checkpoint, physically smaller or not.
 

@@ -88,7 +88,6 @@ class Resume(Group, panel=OUTPUT):
             "same command again.",
             doc="Keep the state of the run in this file, and go on from it.",
             metavar="STATE", line=Path | None, place=True, free=True,
-            guesses=("checkpoint", "resume-from", "state", "continue"),
         ),
     ] = None  # fmt: skip
 

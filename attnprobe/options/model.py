@@ -27,14 +27,11 @@ class Model(Group, panel=MODEL):
         Option(
             "Access token for gated or private checkpoints.",
             envvar="HF_TOKEN", place=True, free=True,
-            guesses=("hf-token", "auth-token", "use-auth-token", "api-key"),
         ),
     ] = None  # fmt: skip
     offline: Annotated[
         bool,
-        Option(
-            "Use local files only; no network at all.", free=True, guesses=("local-files-only", "no-network")
-        ),
+        Option("Use local files only; no network at all.", free=True),
     ] = False
     trust_remote_code: Annotated[
         bool,
@@ -47,19 +44,17 @@ class Model(Group, panel=MODEL):
         str | None,
         Option(
             "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
-            guesses=("base-model",),
         ),
     ] = None
     adapter: Annotated[
         str | None,
-        Option("Which adapter of a folder that holds several.", guesses=("adapter-name",)),
+        Option("Which adapter of a folder that holds several."),
     ] = None
     prompt: Annotated[
         str | None,
         Option(
             "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
             "Default: the model's usual one, if it has one.",
-            guesses=("prompt-name",),
         ),
     ] = None
     allow_bin: Annotated[
@@ -73,11 +68,6 @@ class Model(Group, panel=MODEL):
         str,
         Option(
             "Device of the model: auto, cpu, cuda, cuda:0, mps.",
-            words=("cpu", "cuda", "mps"),
-            guesses={
-                **dict.fromkeys(("gpu", "gpus", "use-cuda", "use-gpu", "cuda"), "cuda"),
-                "cpu": "cpu", "mps": "mps",
-            },
         ),
     ] = "auto"  # fmt: skip
     device_map: Annotated[
@@ -95,20 +85,13 @@ class Model(Group, panel=MODEL):
             doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
             "the first of a tie counts as the most attended: bfloat16 moves offset by a token in some heads "
             "(3 of 72 of a MiniLM), and the error of its share by up to a third.",
-            words=("float32", "bfloat16", "float16", "float64"),
-            guesses={
-                **dict.fromkeys(("bf16", "bfloat16"), "bfloat16"),
-                **dict.fromkeys(("fp16", "half", "float16"), "float16"),
-                **dict.fromkeys(("fp32", "float32"), "float32"),
-                **dict.fromkeys(("fp64", "double", "float64"), "float64"),
-            },
         ),
     ] = "float32"
     threads: Annotated[
         int | None,
         Option(
             "Number of processor threads. Default: all.",
-            low=1, free=True, guesses=("num-threads", "n-threads", "cores"),
+            low=1, free=True,
         ),
     ] = None  # fmt: skip
     workers: Annotated[
@@ -116,7 +99,7 @@ class Model(Group, panel=MODEL):
         Option(
             "Number of batches in flight at the same time, which share the threads. It changes speed and "
             "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
-            low=1, free=True, guesses=("num-workers", "n-workers", "jobs", "n-jobs", "num-proc", "processes"),
+            low=1, free=True,
         ),
     ] = None  # fmt: skip
     progress: Annotated[

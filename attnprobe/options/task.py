@@ -37,7 +37,6 @@ class Task(Group, panel=TASK):
         | None,
         Option(
             "What the model is asked to do. Default: chosen from its trained head and the labels.",
-            guesses=("task", "loss"),
         ),
     ] = None  # fmt: skip
     label_column: Annotated[
@@ -49,7 +48,6 @@ class Task(Group, panel=TASK):
             "deprel. Default: label, labels, class or target; of tokens or words ner_tags, tags, pos_tags, "
             "upos, labels or label; of question and context, answers.",
             flags=LABEL_COLUMN,
-            guesses=("label", "labels", "label-col", "target", "target-col", "label-field"),
         ),
     ] = None
     force_head: Annotated[
@@ -65,6 +63,5 @@ class Metric(Group, panel=TASK):
         | None,
         Option(
             "; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items()) + ". Default: the first.",
-            guesses=("score", "metrics", "scoring"),
         ),
     ] = None  # fmt: skip

@@ -28,7 +28,6 @@ class Data(Group, panel=TEXT):
             "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
             "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
             name="dataset", flags=("--dataset", "-d"), metavar="DATA", line=str | None, reads="data",
-            guesses=("data", "data-path", "data-file", "file", "input", "input-file", "text", "corpus"),
         ),
     ] = None  # fmt: skip
 
@@ -58,7 +57,6 @@ class Hub(Group, panel=TEXT):
         str | None,
         Option(
             "Configuration of a hub dataset; sheet of an .xlsx file.",
-            guesses=("subset", "dataset-name", "config-name", "sheet"),
         ),
     ] = None
     name: Annotated[str | None, Option(doc="What the column dataset says.")] = None
@@ -75,14 +73,6 @@ class Batches(Group, panel=TEXT):
             low=1,
         ),
     ] = None
-    memory: Annotated[
-        str | None,
-        Option(
-            "Memory to use above the model's own forward pass, with its unit: 256MiB, 2GB. It changes "
-            "speed, not results. Default: what is fastest.",
-            metavar="SIZE", free=True, guesses=("max-memory", "memory-limit"),
-        ),
-    ] = None  # fmt: skip
 
 
 class Reading(Group, panel=TEXT):
@@ -92,14 +82,12 @@ class Reading(Group, panel=TEXT):
         str | None,
         Option(
             "Column that holds the text: its name, or its number, from 1.",
-            guesses=("text-col", "column", "text-field", "text-key", "sentence-column"),
         ),
     ] = None
     text_pair_column: Annotated[
         str | None,
         Option(
             "Column that holds the second text of a pair, a positive or a passage.",
-            guesses=("pair-column", "text2", "text-column-2", "second-column"),
         ),
     ] = None
     no_header: Annotated[
@@ -121,10 +109,6 @@ class Reading(Group, panel=TEXT):
             "Number of tokens in a window. Longer documents are cut into windows. Default: what the model "
             "takes.",
             low=1,
-            guesses=(
-                "max-len", "max-seq-length", "max-seq-len", "sequence-length", "seq-length", "max-tokens",
-                "window", "context-length",
-            ),
         ),
     ] = None  # fmt: skip
     truncate: Annotated[bool, Option("Keep only the first window of a document.")] = False
@@ -134,9 +118,6 @@ class Reading(Group, panel=TEXT):
             "Read only this many documents, the first ones; of a task about several texts, this many pairs, "
             "triplets or queries.",
             flags=("--limit", "-L"), low=1,
-            guesses=(
-                "max-samples", "num-samples", "max-examples", "num-examples", "samples", "n", "max-docs",
-            ),
         ),
     ] = None  # fmt: skip
     sample: Annotated[
@@ -152,7 +133,7 @@ class Reading(Group, panel=TEXT):
         Option(
             "Seed of all that is drawn: --sample, --until, masks, random directions and orders, shuffled "
             "tokens.",
-            low=0, guesses=("random-seed", "random-state"),
+            low=0,
         ),
     ] = 42  # fmt: skip
 
@@ -167,7 +148,7 @@ class Parts(Group, panel=TEXT):
             "tables of all parts.",
             doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
             "up the tables of all parts.",
-            metavar="K/N", guesses=("shard", "chunk", "slice", "job", "task-id", "array", "num-shards"),
+            metavar="K/N",
         ),
     ] = None  # fmt: skip
 
@@ -182,7 +163,6 @@ class Panels(Group, panel=TEXT):
             "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
             "files; folder, for .txt files in folders of a folder.",
             metavar="COLUMN",
-            guesses=("group", "group-by", "groups", "by-genre", "group-column", "panel", "panels"),
         ),
     ] = None
 
@@ -200,7 +180,6 @@ class Precision(Group, panel=TEXT):
             "to either side: 0.05 for every column, or those that are named, "
             '{"entropy": 0.1, "previous": 0.02}. Looks are at 128, 256, 512, ... documents.',
             metavar="WIDTH", line=str | None,
-            guesses=("precision-target", "target-width", "half-width", "tolerance", "stop", "early-stop"),
         ),
     ] = None  # fmt: skip
 
@@ -213,7 +192,6 @@ class Images(Group, panel=TEXT):
         Option(
             "Column of the images that a model reads together with the text: paths, bytes or base64; none "
             "for text alone. Default: image, image_path or file_name, of a model that reads both.",
-            guesses=("image-col", "image-field", "image-key", "images", "image"),
         ),
     ] = None
 
@@ -249,7 +227,6 @@ class Tokens(Group, panel=TEXT):
         bool,
         Option(
             "Drop special tokens as queries and keys, and renormalise the rows.",
-            guesses=("no-special-tokens", "skip-special-tokens", "exclude-special"),
         ),
     ] = False
 

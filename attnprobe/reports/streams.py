@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError, shorten
 from attnprobe.files import reason
-from attnprobe.wording import spell
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -160,7 +159,7 @@ class TerminalProgress:
     def say(self, sentence: str) -> None:
         if self._quiet:
             return
-        sentence = shorten(spell(sentence))
+        sentence = shorten(sentence)
         if self._shown is not None:
             self._shown.console.print(f"attnprobe: {sentence}", markup=False, highlight=False)
         else:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from attnprobe.errors import AttnprobeWarning
-from attnprobe.wording import spell
 
 
 class Progress(Protocol):
@@ -37,7 +36,7 @@ class WarningProgress(SilentProgress):
     """A progress for programs: what is worth knowing becomes an ``AttnprobeWarning``."""
 
     def say(self, sentence: str) -> None:
-        warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 class PartProgress:

@@ -33,15 +33,7 @@ HETEROGENEOUS = "heterogeneous"
 
 @dataclass(frozen=True)
 class Role:
-    """A role that a head has, and why.
-
-    Attributes:
-        name: "previous", "syntactic: det", ...
-        measure: What was measured.
-        value: What came out.
-        error: Its standard error.
-        threshold: What its interval lies beyond.
-    """
+    """A role that a head has, such as "syntactic: det", and the measure that lies beyond the threshold."""
 
     name: str
     measure: str
@@ -102,17 +94,16 @@ def decide_roles(
     attention to the same keys, since a mass depends on the length of a text.
 
     - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
-      offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the
-      most attended token would be so by a hair.
-    - delimiter: beyond uniform attention, ``delimiter`` is on special tokens, or on punctuation; and beside
-      another token, one of that kind gets ``preference`` of the attention to the two.
-    - rare words: beyond chance, for ``rare`` of the queries the most attended token is the rarest, and rare
-      tokens get more than their share; and the head is not broad.
+      offset, and still is with the tokens shuffled; and the head is not broad.
+    - delimiter: ``delimiter`` is on special tokens, or on punctuation; and of the attention to one such token
+      and one other, ``preference`` goes to the first.
+    - rare words: for ``rare`` of the queries beyond chance, the most attended token is the rarest, rare
+      tokens get more than their share, and the head is not broad.
     - syntactic, coreference, links: see ``role_table.find_known_relations``.
     - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
     - broad: rows are as broad as ``broad`` of the keys in sight.
-    - block: of two texts, beyond uniform attention ``block`` is within the query's own.
-    - aligns: from decoder to encoder, beyond chance, for ``aligns`` of the queries the most attended token is
+    - block: of two texts, ``block`` is within the query's own.
+    - aligns: from decoder to encoder, for ``aligns`` of the queries beyond chance, the most attended token is
       at the same relative place; and the head is not broad.
     - sink: of a text that begins with no special token, what ``delimiter`` is of special tokens, with
       ``sink`` of the attention on the first token.
@@ -121,11 +112,11 @@ def decide_roles(
         heads: What was measured.
         thresholds: See ``THRESHOLDS``.
         found: The roles by gold links of each head.
-        rare: Whether the text is large enough to say what is rare; without that, no head has that role.
+        rare: Whether the text is large enough to say what is rare.
 
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
-        Olsson et al. (2022); Xiao et al. (2024); Vig and Belinkov (2019).
+        Olsson et al. (2022); Xiao et al. (2024).
     """
     every: list[list[Role]] = [[] for _ in range(heads.number)]
 
@@ -192,11 +183,11 @@ def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
 
 
 def name_patterns(heads: Heads, thresholds: Mapping[str, float]) -> list[str | None]:
-    """Name the pattern of each head's maps, by where most of its attention lies beyond uniform attention.
+    """Name the pattern of each head's maps; None where nothing was measured, or on one document alone.
 
     With V what lies on special tokens and on the first token, D what lies on the token itself and on its
-    neighbours, E what lies on either, B what stays within one of two texts, all beyond uniform attention, and
-    p the threshold ``pattern``, the first of these holds, by the whole interval:
+    neighbours, E what lies on either, B what stays within one of two texts, all beyond uniform attention, the
+    first of these holds, by the whole interval:
 
     - vertical: V of ``pattern`` or more.
     - diagonal: D of ``pattern`` or more.
@@ -204,12 +195,8 @@ def name_patterns(heads: Heads, thresholds: Mapping[str, float]) -> list[str | N
     - block: B of ``block`` or more.
     - heterogeneous: none of these.
 
-    Returns:
-        The names; None where nothing was measured, or on one document alone.
-
     References:
-        Kovaleva et al. (2019), section 4.1, who tell the five apart by eye, and by a network that learnt it
-        from 400 maps.
+        Kovaleva et al. (2019), section 4.1.
     """
     holds = {
         name: heads.beyond(measure, thresholds["block" if name == "block" else "pattern"])

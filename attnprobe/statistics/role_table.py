@@ -33,22 +33,13 @@ _NAMED = 6
 
 
 def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
-    """Give the relations that each head knows: those of which it finds more than the best simple rule.
+    """Give the relations of which each head finds more than the best simple rule, head by head.
 
     The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
     of documents. The interval of the difference has to lie beyond ``gain`` (Student's t), for all heads and
-    relations together with 95 % (Bonferroni). So that a few documents of uneven size don't decide it, the
-    difference also has to be above 0 by signs over blocks (``sign_flip``). Relations of fewer than 20 links
-    are not tried. Links of which none has a label are tried together.
-
-    Args:
-        tally: What was counted.
-        asking: What was asked.
-        name: What a role is called, before the relation.
-        gain: By how much a head has to be ahead.
-
-    Returns:
-        For each head, layer by layer, its roles, the one with the largest gain first.
+    relations together with 95 % (Bonferroni), and the difference has to be above 0 by signs over blocks
+    (``sign_flip``). Relations of fewer than 20 links are not tried. Links of which none has a label are tried
+    together. The role with the largest gain comes first; its name is ``name`` and the relation.
 
     References:
         Voita et al. (2019), section 5.2.

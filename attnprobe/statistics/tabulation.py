@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
-from math import factorial, isqrt
-from typing import Any
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +27,8 @@ class Tabulation:
         name: What a row is; records know it by this.
         build: Makes the table.
         title: What the table shows, where that does not depend on the statistics.
-        build_groups: Makes the table of a measurement that is parted into groups of documents; by default all
-            groups and each of them are tabulated as they are alone, see ``tabulate_groups``.
-        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``;
-            else it has columns of its own.
+        build_groups: Makes the table of groups of documents; by default see ``tabulate_groups``.
+        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``.
     """
 
     name: str
@@ -54,11 +50,7 @@ class Tabulation:
     def _table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table, with what is weighted by norm behind what is not.
-
-        What is weighted is tabulated by its plain names, as if nothing else was measured, and marked then. So
-        no tabulation has to know of weights.
-        """
+        """Make the table, with what is weighted by norm, tabulated by its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         by_norm = [statistic for statistic in statistics if statistic.of is not None]
         lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
@@ -104,27 +96,3 @@ def head_table(
 
 
 HEADS = Tabulation("head", head_table)
-
-
-#: Up to so many layers, all their orders are counted.
-_FEW = 8
-
-
-def correlate_with_depth(values: NDArray[Any]) -> tuple[float, float]:
-    """Correlate ranks with depth, and give the two-sided p.
-
-    Student's t is far off for a few layers: three in perfect order would have p = 0, and a third of all
-    orders are perfect. So all orders are counted where they are few; where they are many, p is at least what
-    one perfect order in either direction has.
-    """
-    from scipy.stats import rankdata, spearmanr  # takes a second to import
-
-    layers = len(values)
-    depth = np.arange(layers)
-    found = spearmanr(depth, values)
-    rho, p = float(found.statistic), float(found.pvalue)  # type: ignore[attr-defined]
-    if layers > _FEW:
-        return rho, max(p, 2 / factorial(layers))
-    ranks = rankdata(values) - (layers + 1) / 2
-    every = np.abs(np.array(list(permutations(ranks))) @ depth)
-    return rho, float((every >= abs(ranks @ depth) - 1e-9).mean())

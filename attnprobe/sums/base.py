@@ -22,14 +22,13 @@ Arrays = Mapping[str, NDArray[Any]]
 class Sum:
     """What is kept of the sequences seen so far; its size does not depend on their number.
 
-    A sum is a dataclass of arrays and of other sums. Two of them add up field by field, unless it has a
-    formula of its own. State, torchrun, merge and records know ``+``, ``arrays`` and ``from_arrays`` alone.
+    A sum is a dataclass of arrays and of other sums, which add up field by field, unless it has a formula of
+    its own. State, torchrun, merge and records know ``+``, ``arrays`` and ``from_arrays`` alone.
 
-    A sum of what is found in each sequence also has ``of(values, clusters, documents)``; ``of(a) + of(b)``
-    equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves of a corpus,
-    processes. ``values`` are (sequence, ...), NaN where undefined; ``clusters`` names the document of each
-    sequence, -1 where it is a document of its own, None where all are; ``documents`` is the number of its
-    document in the corpus, or, of sums that are ``by_name``, its name; None where all are documents.
+    Most sums have ``of(values, clusters, documents)``, and ``of(a) + of(b)`` equals ``of(a and b together)``
+    up to rounding. ``values`` are (sequence, ...), NaN where undefined; ``clusters`` names the document of
+    each sequence, -1 or None where it is a document of its own; ``documents`` is the number of its document,
+    or its name for sums that are ``by_name``.
     """
 
     #: Fields whose arrays are named as if they were those of the sum itself.
@@ -94,8 +93,7 @@ class Measurement:
         sums: For each statistic, what is kept; cells (layer, head or pair, ...).
         sequences: Sequences seen.
         tokens: Tokens seen.
-        strata: The same over the sequences of each group of documents, by its name, where somebody asked
-            for groups.
+        strata: The same by group of documents, where groups were asked for.
     """
 
     sums: Mapping[str, Any]
@@ -188,8 +186,7 @@ def unpack(text: Any) -> Mapping[str, NDArray[Any]]:
 class Moments(Sum):
     """Count, mean and sum of squared deviations of a sample, cell by cell, in float64.
 
-    Every cell counts its own observations, so a value that is undefined for some sequences (NaN) does not
-    spoil the cell. The mean of none is 0 here, and NaN as ``average``.
+    NaN is no observation. The mean of none is 0 here, and NaN as ``average``.
 
     References:
         Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance.

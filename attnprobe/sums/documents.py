@@ -26,8 +26,8 @@ def name_documents(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
 def find_block(documents: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort documents into blocks by their numbers or names, alike in every run whatever else is there.
 
-    Not by turns, which is how labels often come: by the fractional part of multiples of the golden ratio,
-    which fills all blocks evenly and keeps step with nothing (Knuth, volume 3, section 6.4).
+    By the fractional part of multiples of the golden ratio, which fills all blocks evenly and keeps step with
+    no order of labels (Knuth, volume 3, section 6.4).
 
     >>> find_block(np.arange(5)).tolist()
     [0, 39, 15, 54, 30]

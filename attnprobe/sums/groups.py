@@ -32,13 +32,10 @@ def sum_by_key(values: Floats, keys: Ints) -> tuple[Ints, Floats, Floats]:
 
 @dataclass(frozen=True)
 class Groups(Sum):
-    """For each group, how many observations it has and what they add up to, cell by cell.
+    """For each group, (group, ...) observations and their sum, cell by cell.
 
-    Attributes:
-        keys: What names each group, ascending. A document's own name is at least ``MOST``; smaller ones
-            stand for all documents that share a group.
-        count: (group, ...) observations.
-        total: (group, ...) their sum; its cells may be others than those of the count.
+    ``keys`` name the groups, ascending. A document's own name is at least ``MOST``; smaller ones stand for
+    all documents that share a group.
     """
 
     keys: Ints
@@ -126,11 +123,10 @@ def _split(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]
 
 @dataclass(frozen=True)
 class Ratio(Sum):
-    """Totals of some numbers of every sequence, which are to be divided by the first of them, cell by cell.
+    """Totals of some numbers of every sequence, to be divided by the first of them, cell by cell.
 
-    The first number is what is asked, such as the links of a sentence, the others what was found, such as
-    right answers of a head and of a rule. A sequence whose first number is 0 or undefined asks nothing; it
-    counts in the totals of its other numbers alone.
+    The first number is what is asked, such as the links of a sentence, the others what was found. A sequence
+    whose first number is 0 or undefined counts in the totals of its other numbers alone.
 
     Attributes:
         alone: (...) sequences that ask something, those in ``groups`` not counted.
@@ -186,12 +182,7 @@ class Ratio(Sum):
         return self.total + self.groups.total.sum(0)
 
     def part(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
-        """Give a weighted sum of the numbers, document by document as far as that is known.
-
-        Returns:
-            Of each group (group, ...); of all other documents together (...); and of the latter the sum of
-            the squares (...).
-        """
+        """Give a weighted sum of each group, of all other documents together, and the latter's squares."""
         weighed = np.asarray(weights, np.float64)
         squares = np.einsum("a,...ab,b->...", weighed, self.products, weighed)
         return self.groups.total @ weighed, self.total @ weighed, squares
@@ -204,12 +195,7 @@ class Ratio(Sum):
 
             SE^2 = C / (C - 1)  sum_c (y_c - r x_c,by)^2 / N^2
 
-        Both are NaN where nothing is asked, the error also below two documents. The weights (0, 1, -1) give
-        the second number less the third.
-
-        Args:
-            weights: One for each number.
-            by: The number that is divided by, the first by default.
+        Both are NaN where nothing is asked, the error also below two documents.
 
         References:
             Cochran (1977), Sampling techniques, section 6.4.
@@ -230,14 +216,12 @@ class Ratio(Sum):
 class Clustered(Sum):
     """Mean and standard error of a sample whose observations come in clusters, cell by cell, in float64.
 
-    The windows of a long document are alike: taken for independent, they make errors two to four times too
-    small. So what is left out at a time is a document, not a window. With C clusters, of which cluster c
-    has n_c of the N observations and their sum T_c, and the mean m over all observations,
+    The windows of a long document are alike, so what is left out at a time is a document. With C clusters,
+    n_c of the N observations in cluster c, their sum T_c, and the mean m over all observations,
 
         SE^2 = (C - 1) / C  sum_c ((T_c - n_c m) / (N - n_c))^2
 
-    which is the jackknife over clusters. A document of one window is a cluster of one; if all are, this
-    is s^2 / N.
+    If each cluster has one observation, this is s^2 / N.
 
     References:
         Quenouille (1956), Notes on bias in estimation; Tukey (1958), on the jackknife's error.

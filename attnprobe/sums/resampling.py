@@ -23,17 +23,12 @@ _ROUNDING = 1e-9
 class Jackknife(Sum):
     """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
 
-    A number t that is made of means, such as a share of explained variance, has no standard error of a mean.
-    With g blocks that have observations, and t_j made without block j,
+    With g blocks that have observations, a number t made of means, and t_j made without block j,
 
         SE^2 = (g - 1) / g  sum_j (t_j - t)^2
 
-    All windows of a document are in one block. Nothing is assumed of how alike windows are: blocks with many
-    of them pull t_j further. Where t is a mean and blocks are documents, SE is that of ``Clustered``.
-
-    Attributes:
-        counts: (block, ...) observations of each cell.
-        totals: (block, ...) their sum.
+    All windows of a document are in one block. Where t is a mean and blocks are documents, SE is that of
+    ``Clustered``. ``counts`` and ``totals`` are (block, ...).
 
     References:
         Tukey (1958), Bias and confidence in not quite large samples; Cameron and Miller (2015), A
@@ -84,14 +79,9 @@ class Jackknife(Sum):
         return self.apply(lambda means: means)[1]
 
     def apply(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-        """Make something of the means, and give its standard error.
+        """Make something of the means, (..., cells), and give its standard error; NaN below two blocks.
 
-        Args:
-            of: From means (..., cells) to anything (..., cells); called with the means of all blocks, and
-                with those of all but one, (block, ...), at once.
-
-        Returns:
-            What is made of all, and its error; NaN below two blocks.
+        ``of`` is called with the means of all blocks, and with those of all but one, (block, ...), at once.
         """
         some = np.flatnonzero(self.counts.reshape(BLOCKS, -1).any(1))
         left = _mean(self.totals.sum(0) - self.totals[some], self.count - self.counts[some])
@@ -122,8 +112,7 @@ def jackknife_error(without: Floats, counts: NDArray[np.int64] | None = None) ->
 
         SE^2 = (n - 1) / n  sum_i (t_i - mean t)^2
 
-    Where ``without`` has a number for each kind of example, ``counts`` says how many there are of each. NaN
-    below two examples.
+    ``counts`` says how many examples there are of each kind. NaN below two.
     """
     counts = np.ones(len(without), np.int64) if counts is None else counts
     number = counts.sum()
@@ -195,14 +184,9 @@ ENOUGH = 400
 class Exchanges:
     """A Monte Carlo test, one of many.
 
-    With g exchanges that give a difference as large among n, p = (g + 1) / (n + 1), which can't fall below
-    1 / (n + 1). A correction over m tests multiplies it by up to m, so n is at least 10 m / 0.05. What is
-    clearly no effect need not be drawn that often: a test ends with the exchange at which g reaches 400, and
-    p = g / n there.
-
-    Attributes:
-        seed: Every test draws the same.
-        most: The number of exchanges n.
+    With g of n exchanges that give a difference as large, p = (g + 1) / (n + 1). A correction over m tests
+    multiplies it by up to m, so n is at least 10 m / 0.05. A test ends when g reaches 400, with p = g / n
+    there.
 
     References:
         Phipson and Smyth (2010), Permutation p-values should never be zero.
@@ -250,15 +234,14 @@ class Exchanges:
 def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) -> float:
     """Give the p value of the sign-flip test over documents, one-sided: that the sum is above 0.
 
-    If a document were as likely to say d as -d, whatever others say, what is P(sum of s_c d_c >= sum of d_c),
-    with each s_c = 1 or -1 for the throw of a coin? The sum is over all throws: exactly, or, where documents
-    times the sum of |d| are beyond some 500,000, with |d| rounded to a coarser grid. It asks nothing of how
-    alike observations of one document are, or how many each has; of C documents, the least p is 2^-C.
+    P(sum of s_c d_c >= sum of d_c), with each s_c = 1 or -1 alike. The sum is over all signs: exactly, or,
+    where documents times the sum of |d| are beyond some 500,000, with |d| rounded to a coarser grid. Of C
+    documents, the least p is 2^-C.
 
     Args:
         differences: d of each document.
         ahead: The sum of d over other documents, of one observation each.
-        squares: The sum of d^2 over those, of which each counts as 1: so many coins.
+        squares: The sum of d^2 over those.
 
     References:
         Fisher (1935), The design of experiments, section 21.

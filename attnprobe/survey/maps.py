@@ -21,7 +21,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Price
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
@@ -94,7 +93,7 @@ def read_maps(
     keeper, held = _Keeper(architecture), _HeldProgress(progress)
     labelled = target is not None and not media
     with prepare_corpus(
-        checkpoint, architecture, documents, options, price=Price, labelled=labelled, workers=1, progress=held
+        checkpoint, architecture, documents, options, labelled=labelled, workers=1, progress=held
     ) as ready:
         if not media:
             _check_length(ready.corpus)
@@ -291,10 +290,9 @@ class SentenceChoice(NamedTuple):
 def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceChoice:
     """Choose sentences of usual length, the same ones every time.
 
-    Among the first documents, those of at most 24 tokens count; where three of them or more end as a sentence
-    does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
-    lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
-    of the first documents stand in.
+    Among the first documents, those of at most 24 tokens count, and only those that end as a sentence does,
+    if there are three of them. Nearest to the median of their lengths, the earliest come first. Where there
+    are too few short ones, the beginnings of the first documents stand in.
     """
     import regex  # which knows the ends of sentences in any script; re does not
 

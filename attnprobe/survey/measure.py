@@ -101,13 +101,13 @@ class Meter:
     """A model that is ready to be measured.
 
     Attributes:
-        part: Runs a batch that fits the memory, and gives what every statistic says of each of its sequences.
+        part: Runs a batch that fits the memory, and gives each statistic of each of its sequences.
         maps: Gives the maps of that batch to the thread that ran it, if they are kept.
         thread_context: What another thread enters before it calls ``part``.
         statistics: What is measured.
-        constants: What some of them say of the weights, the same for every batch.
+        constants: What some of them say of the weights.
         halving: Parts a batch that does not fit the memory.
-        outputs: Gives what the heads gave to that batch, like ``maps``, if that is kept.
+        outputs: Gives what the heads gave to that batch, like ``maps``.
     """
 
     part: Callable[[Batch], Values]
@@ -264,13 +264,9 @@ def open_meter(
 
 @dataclass(frozen=True)
 class Controls:
-    """What statistics under controls need to be measured.
+    """What statistics under controls need: seed of shuffled orders, and tables of positions.
 
-    Attributes:
-        statistics: What is measured, without those whose control can't be had.
-        seed: From which orders of tokens are drawn; None where nothing is shuffled.
-        positions: The tables of positions, where they are to be made alike.
-        notes: Why some can't be had.
+    ``notes`` say why some of them can't be had.
     """
 
     statistics: Sequence[Statistic]

@@ -23,11 +23,10 @@ _NUMBERS = ("asked", "probe", "head", "rule")
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen of several for a label, fold by fold: on the other folds, and scored on its own.
+    """What was chosen of several for a label: on the other folds, and scored on its own.
 
     Attributes:
-        named: What the most folds chose; of equals, what finds most in all of them. None where nothing is
-            ever right.
+        named: What the most folds chose; None where nothing is ever right.
         share: The share of folds that chose it.
         hit: (entry,) whether the choice of its fold finds a right answer.
     """
@@ -66,11 +65,7 @@ class Scored:
         return {name: found[name] for name in order}
 
     def tally(self, labels: Sequence[str], rules: int | None = None) -> tuple[dict[str, Ints], list[Bools]]:
-        """Count right answers of heads, or of so many rules: (fold, choice) of each label.
-
-        Returns:
-            The counts, and which questions of each batch each answers rightly.
-        """
+        """Count right answers of heads, or of so many rules, (fold, choice) of each label; and list them."""
         batches = self.data.corpus.batches
         found = [one.read_heads() if rules is None else one.read_rules(rules) for one in batches]
         width = self.data.features if rules is None else rules
@@ -86,11 +81,7 @@ class Scored:
     ) -> list[Choice]:
         """Choose for each label and fold what finds most links in the other folds; of equals, the first.
 
-        Args:
-            labels: The labels.
-            counts: See ``tally``, like ``found``.
-            found: Which questions of each batch each choice answers rightly.
-            order: The choices, those first that win a tie.
+        ``order`` lists the choices, those first that win a tie; the rest is what ``tally`` gave.
         """
         choices = []
         for label in labels:

@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Halving, Price
+from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, ThreadContext, open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
@@ -31,20 +31,11 @@ from attnprobe.table.head_table import HeadTable
 
 #: The most of the free memory that attention between words may take.
 _SHARE = 0.5
-#: Word-level maps of a layer in float64, and what is summed up for them.
-_COPIES = 4
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What is asked of a probe.
-
-    Attributes:
-        asking: What a link is, and the rules beside heads.
-        by: What a row is.
-        folds: Into how many folds documents are sorted.
-        penalty: lambda of the penalty.
-    """
+    """What is asked of a probe; ``penalty`` is lambda."""
 
     asking: Asking
     by: Literal["label", "head"] = "label"
@@ -71,16 +62,8 @@ def probe_checkpoint(
 ) -> HeadTable:
     """Read attention between words in one pass, fit probes to it, and tabulate what they find.
 
-    Args:
-        checkpoint: The model; of one with an encoder and a decoder, the encoder is read.
-        documents: Texts with gold links.
-        plan: What is asked.
-        options: How text becomes sequences.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        resume: A file that keeps the state of the run; attention between words is part of it.
-        workers: How many batches are in flight.
-        progress: Is told how far it is.
+    Of a model with an encoder and a decoder, the encoder is read. ``resume`` is a file that keeps the state
+    of the run, attention between words included.
     """
     notes = []
     if checkpoint.decodes:
@@ -94,7 +77,6 @@ def probe_checkpoint(
             architecture,
             documents,
             options,
-            price=lambda: _price(architecture),
             workers=workers,
             progress=progress,
         ) as ready,
@@ -163,11 +145,6 @@ def _open_reader(
 
     with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
         yield read, capture.thread_context
-
-
-def _price(architecture: Architecture) -> Price:
-    """Estimate what is kept of a batch: attention between words of a layer, and a byte for each head."""
-    return Price(pair=_COPIES * 8 * architecture.heads + architecture.layers * architecture.heads)
 
 
 def _find_free_memory() -> int:

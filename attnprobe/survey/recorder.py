@@ -80,11 +80,11 @@ class Recorder(local):
             statistics: What is recorded.
             kinds: The kind of each layer, or its number where tokens differ from layer to layer.
             heads: Heads of each layer.
-            projections: For each layer, (head, width, model width), where a statistic needs it.
-            standing: Which heads are there (layer, head), if some are removed.
+            projections: For each layer, (head, width, model width), if needed.
+            standing: (layer, head) which heads are there, if some are removed.
             weigh: Weights each block, once keys that don't count are dropped.
-            unembedding: The way from what heads add to logits, where a statistic needs it.
-            keep: Keep all maps of a batch until the next, for others to look at.
+            unembedding: The way from what heads add to logits, if needed.
+            keep: Keep all maps of a batch until the next.
         """
         self._weigh = weigh
         self._every, self._kinds, self._heads = statistics, list(kinds), heads

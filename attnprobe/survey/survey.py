@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.examples import LabelledExamples
-from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import (
@@ -50,8 +50,8 @@ class CorpusRequest:
         statistics: What is measured.
         options: How it is cut into sequences.
         name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
-        labelled: Whether labels are target texts, for the decoder beside an encoder.
-        order: The random order in which it is read, where the options say how precise the table is to be.
+        labelled: Whether labels are target texts.
+        order: The random order in which it is read, if targets say how precise the table is to be.
     """
 
     documents: Documents | RepeatedTokens
@@ -67,11 +67,11 @@ class TableRequest:
     """A table that is asked for.
 
     Attributes:
-        corpora: One corpus or several, the one that the table is about first.
+        corpora: The corpora, the one that the table is about first.
         dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance: command, source of the text.
+        facts: What the caller adds to the provenance.
         tabulation: How the table is made.
-        layers: Which layers the table is to be about; None for all.
+        layers: Which layers it is about; None for all.
         seed: From which orders are drawn, where tokens are shuffled.
     """
 
@@ -89,15 +89,7 @@ class TableRequest:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a survey found for one table.
-
-    Attributes:
-        measurement: The sums.
-        statistics: What was measured.
-        architecture: What the dry run verified.
-        labels: Names and provenance for the table.
-        request: The table that was asked for.
-    """
+    """What a survey found for one table."""
 
     measurement: Measurement
     statistics: Sequence[Statistic]
@@ -125,20 +117,18 @@ def survey_corpora(
     """Verify the capture, tokenise each corpus, and measure it in one pass for all tables about it.
 
     Statistics under a control take another pass over the same batches. Started by torchrun, each process
-    measures its share of the batches, and all get the whole. Every table has the numbers that it has alone,
-    to the last bit: one that alone would have other batches, because whole maps are kept for it, is not
-    measured here. A table alone always is.
+    measures its share of the batches, and all get the whole.
 
     Args:
         checkpoint: The model.
         requests: The tables. The first corpora of all are the same, and so are others of one name.
-        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
+        resume: A file that keeps the state of the run.
         workers: How many batches are in flight; by default as many as there are threads.
         as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
         progress: Is told how far it is.
 
     Returns:
-        What was found for each table, in their order, without those that have to be measured alone.
+        What was found for each table, in their order, without those that alone would have other batches.
     """
     for request in requests:
         check_modality(checkpoint, request.statistics)
@@ -236,16 +226,7 @@ def _survey_rounds(
 
 @dataclass(eq=False)
 class _Draft:
-    """A table that is being measured.
-
-    Attributes:
-        request: What was asked for.
-        controls: What can be measured of each corpus, by its name.
-        evidence: What was verified for it.
-        notes: What a reader has to know.
-        measurements: What was found in each corpus.
-        record: What goes into its provenance.
-    """
+    """A table that is being measured; controls and measurements go by the names of corpora."""
 
     request: TableRequest
     controls: Mapping[str, Controls]
@@ -387,8 +368,6 @@ def _prepare(
         architecture,
         corpus.documents,
         corpus.options,
-        price=lambda: price_statistics(architecture, controls.largest, find_itemsize(checkpoint)),
-        copies=count_copies(controls.statistics),
         cells=None if None in cells else max(one for one in cells if one is not None),
         labelled=corpus.labelled,
         describe=describe,

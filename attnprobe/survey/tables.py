@@ -24,17 +24,10 @@ _LAYER_COLUMNS = ("layer", "layer_a", "layer_b")
 def place_heads(
     values: Tensor, rows: Rows, present: Sequence[int], standing: Sequence[int], heads: int
 ) -> Tensor:
-    """Put what was found of the heads that are there in the places of all.
+    """Put (batch, head or pair or 1, ...) of the heads that are there in the places of all; NaN for others.
 
-    Args:
-        values: (batch, head or pair or 1, ...), for the heads that were computed.
-        rows: What the second axis is about.
-        present: The numbers of the heads that were computed.
-        standing: Those among them that were not removed; a layer that lost all computes one.
-        heads: How many heads there were.
-
-    Returns:
-        The same for all heads or pairs; NaN for the removed.
+    ``present`` are the heads that were computed, ``standing`` those among them that were not removed; a layer
+    that lost all computes one.
 
     >>> place_heads(torch.tensor([[7.0, 8.0]]), "head", [0, 2], [0, 2], 3)
     tensor([[7., nan, 8.]])

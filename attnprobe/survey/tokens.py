@@ -29,15 +29,15 @@ class Side:
     """The tokens on one side of a map.
 
     Attributes:
-        labels: What a reader sees of each: the characters of the text that it covers, or its name.
+        labels: The characters that each covers, or its name.
         names: As the vocabulary names each, or the same as its label.
-        special: Which of them stand for no text, (token,).
-        words: The number of the word of each, (token,); None where nobody can tell.
-        word_labels: What a reader sees of each word.
-        continues: Which of them go on with the word of the token before, (token,).
-        grid: Where the patches are, of an image.
+        special: (token,) which stand for no text.
+        words: (token,) the number of the word of each; None if unknown.
+        word_labels: The label of each word.
+        continues: (token,) which go on with the word of the token before.
+        grid: Where the patches of an image are.
         tiles: Where they are among the tokens of a text that is read with the image.
-        second: The first token of the second of two texts; 0 for one text, and where nobody can tell.
+        second: The first token of the second of two texts; 0 for one text, or if unknown.
     """
 
     labels: tuple[str, ...]
@@ -70,15 +70,7 @@ class Side:
         texts: Sequence[str],
         covered: Sequence[Covered] | None,
     ) -> "Side":
-        """Label the tokens of texts.
-
-        Args:
-            tokenizer: Names them.
-            ids: The tokens.
-            special: Which of them frame a text; those that a tokenizer adds beside are found.
-            texts: One or two.
-            covered: The characters of each, where the tokenizer tells.
-        """
+        """Label the tokens ``ids`` of one text or two; ``covered`` are the characters of each, if known."""
         # Of an image behind the text, nobody knows the id.
         spelled = tokenizer.convert_ids_to_tokens(list(ids))
         names = tuple("image" if name is None else str(name) for name in spelled)
@@ -256,12 +248,12 @@ def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, 
 
 @dataclass(frozen=True)
 class Way:
-    """One way in which the words of a text are asked for those of another, and what the heads find.
+    """One way in which words of a text are asked for those of another.
 
     Attributes:
         name: Who asks, and where.
-        hits: (layer, head) how many sure links a head finds; NaN for heads that were removed.
-        sure: (layer, head) the sure links there are.
+        hits: (layer, head) sure links that a head finds; NaN for removed heads.
+        sure: (layer, head) sure links.
         rates: (layer, head, rate) alignment error rate, precision and recall.
     """
 
@@ -273,13 +265,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The gold alignment of two texts, as a map shows it.
-
-    Attributes:
-        links: The tokens among the queries, those among the keys, and whether the link is sure.
-        ways: How words are asked, one or two.
-        hits: (layer, head, link) whether the head finds the link.
-    """
+    """The gold alignment of two texts: its links (tokens, tokens, sure), and what heads find of them."""
 
     links: tuple[tuple[Ends, Ends, bool], ...]
     ways: tuple[Way, ...]
@@ -293,12 +279,12 @@ class Maps:
     Attributes:
         kind: The kind.
         layers: The number of each layer, as tables have it.
-        rows: Probabilities (layer, head, query, key); 0 for heads that were removed.
+        rows: Probabilities (layer, head, query, key); 0 for removed heads.
         queries: The tokens that attend.
         keys: The tokens they attend to.
-        standing: Which heads are there (layer, head).
-        rolled: Attention rolled out up to each layer, (layer, query, key), where it was asked for.
-        alignment: The gold alignment of two texts, where somebody gave it and the map is between them.
+        standing: (layer, head) which heads are there.
+        rolled: (layer, query, key) attention rolled out up to each layer, if asked for.
+        alignment: The gold alignment of two texts, if the map is between them.
     """
 
     kind: Kind
@@ -313,14 +299,7 @@ class Maps:
 
 @dataclass(frozen=True)
 class SequenceAttention:
-    """A sequence, and all its attention.
-
-    Attributes:
-        model: What the user calls the checkpoint.
-        texts: What was read: one text or two, or the name of a file; then what a decoder beside it read.
-        maps: The attention of each kind that the model has.
-        picture: The image that the model saw, (height, width, 3).
-    """
+    """A sequence, and all its attention: names, texts, maps by kind, and the image (height, width, 3)."""
 
     model: str
     texts: tuple[str, ...]
@@ -328,11 +307,7 @@ class SequenceAttention:
     picture: NDArray[np.uint8] | None = None
 
     def of(self, kind: str | None) -> Maps:
-        """Give the attention of a kind; without a name, of the first.
-
-        Raises:
-            AttnprobeError: When the model has no such kind.
-        """
+        """Give the attention of a kind, or of the first; raises AttnprobeError if there is none."""
         found = next((one for one in self.maps if kind in (None, one.kind.value)), None)
         if found is None:
             has = " and ".join(one.kind.value for one in self.maps)
@@ -345,16 +320,8 @@ def group_tokens(
 ) -> Rows:
     """Give attention between groups of tokens, such as words.
 
-    Attention to a group is the sum over its tokens, attention from a group the mean over its tokens, so that
-    rows that sum to 1 still do.
-
-    Args:
-        rows: Attention (..., query, key).
-        queries: The number of the group of each query, counted from 0 without gaps; None for its own.
-        keys: The same of the keys.
-
-    Returns:
-        Attention (..., group of queries, group of keys).
+    Attention to a group is the sum over its tokens, attention from a group the mean. ``queries`` and ``keys``
+    number the group of each token from 0 without gaps; None leaves them alone.
 
     Source: Clark et al. (2019), What does BERT look at?, section 4.1.
 
@@ -372,18 +339,10 @@ def group_tokens(
 
 
 def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
-    """Roll attention out over layers: what reaches each token of a layer from each token of the text.
+    """Roll attention (layer, head, token, token) out over layers: (layer, token, token).
 
     R_l = A_l R_(l-1), R_0 = A_0, where A_l = (M_l + I) / 2 and M_l is the mean over the heads of layer l,
-    with its rows divided by their sums. This is a picture of how information could flow. It knows nothing
-    of values, of feed-forward layers or of what heads write, and it is no measure of a head.
-
-    Args:
-        rows: Self-attention (layer, head, token, token).
-        standing: Which heads are there (layer, head), if some are removed.
-
-    Returns:
-        (layer, token, token)
+    with its rows divided by their sums. It is no measure of a head.
 
     Source: Abnar and Zuidema (2020), Quantifying attention flow in transformers, section 3.
     """

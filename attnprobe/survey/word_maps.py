@@ -67,11 +67,7 @@ class AskedWords:
 
 @dataclass(frozen=True)
 class AskedCorpus(Sum):
-    """The questions of all batches, in their order. They add up by standing one after the other.
-
-    Its size grows with the text, unlike that of other sums: a byte for each head and each two words that
-    stand in one sentence.
-    """
+    """The questions of all batches, which add up in their order; a byte a head and pair of words."""
 
     batches: tuple[AskedWords, ...]
 
@@ -93,13 +89,7 @@ class WordRecorder(local):
     # Of a subclass of ``local``, the class is made anew for every thread.
 
     def __init__(self, asking: Asking, kind: Kind, standing: NDArray[np.bool_]) -> None:
-        """Record layers of one kind.
-
-        Args:
-            asking: What is asked of a link.
-            kind: The kind of every layer.
-            standing: Which heads are there (layer, head).
-        """
+        """Record layers of one kind, with the heads that are ``standing`` (layer, head)."""
         # Who is asked is the source: a dependent has one head, and a head may have several dependents.
         self._asking, self._kind = replace(asking, backward=""), kind
         self._standing = [np.flatnonzero(row).tolist() for row in standing]
@@ -220,8 +210,7 @@ def find_words(
     """List the spans of tokens that are asked or are candidates, each once, in their order, by sequence.
 
     Returns:
-        The spans of each sequence; the number of each of them there; and for each of ``rows.spans`` its
-        number.
+        The spans of each sequence; their numbers there; the number of each of ``rows.spans``.
     """
     found: list[set[Ends]] = [set() for _ in range(sequences)]
     ranges = {

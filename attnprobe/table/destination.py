@@ -16,7 +16,6 @@ from attnprobe.table.cells import check_precision
 from attnprobe.table.formats import FORMATS, either, extension
 from attnprobe.table.formats.json import write_description
 from attnprobe.table.table import Table
-from attnprobe.wording import speaks_python
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,6 @@ class Saveable(ABC):
     def rendered(self, format: str) -> bytes:
         """Give it as bytes of a format, one of ``endings``."""
 
-    @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Write it in the format that the name of the file ends in. The file appears whole or not at all.
 

@@ -12,7 +12,6 @@ from attnprobe.table.cells import to_plain, to_plain_column
 from attnprobe.table.destination import check_file, find_description, render_table, save_table
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.table import HALVES, Cell, Column, Role, Table
-from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     import pandas
@@ -237,7 +236,6 @@ class HeadTable(Table):
     """A table of heads, pairs, layers or findings, that can be saved, read and joined; see ``Table``."""
 
     @classmethod
-    @speaks_python
     def read(cls, path: Path | str) -> "HeadTable":
         """Read a table that attnprobe wrote, with units, roles, notes and provenance.
 
@@ -248,7 +246,6 @@ class HeadTable(Table):
         """
         return read_head_table(Path(path))
 
-    @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
         """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
@@ -268,7 +265,6 @@ class HeadTable(Table):
         """
         return save_table(self, check_file(Path(path), overwrite), precision)
 
-    @speaks_python
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
         """Put the columns of another table about the same rows behind these; see ``join_tables``.
 
@@ -282,12 +278,10 @@ class HeadTable(Table):
         """
         return join_tables(self, other, suffix)
 
-    @speaks_python
     def to_csv(self, precision: int | None = None) -> str:
         """Give the table as csv text, as ``save`` writes it."""
         return render_table(self, "csv", precision).decode()
 
-    @speaks_python
     def plot(
         self,
         kind: "PictureKind | None" = None,

@@ -240,9 +240,7 @@ def _groups() -> dict[Any, list[Any]]:
 
 
 def _keywords(options: Iterable[Any]) -> str:
-    from attnprobe.wording import in_python
-
-    said = ((one.keyword, prose(one.doc or in_python(one.help))) for one in options)
+    said = ((one.keyword, prose(one.doc or one.help)) for one in options)
     return "\n".join(f"- `{name}`: {text}" for name, text in said)
 
 

@@ -14,7 +14,6 @@ from transformers import BertForSequenceClassification
 import attnprobe
 from attnprobe.cli.app import run
 from attnprobe.table.formats.json import render
-from attnprobe.wording import in_python
 
 LINES = [
     "the river bank was slow , and the dog ran to the water .",
@@ -107,7 +106,7 @@ def by_command(tmp_path, capfd, monkeypatch):
             if line.startswith("wrote ") and Path(line.removeprefix("wrote ")).resolve() == path.resolve()
         )
         assert lines[wrote + 1 :] == table["notes"]  # which a function leaves in the table
-        return table, [in_python(line) for line in lines[:wrote]]
+        return table, lines[:wrote]
 
     return ask
 

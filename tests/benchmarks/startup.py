@@ -43,7 +43,6 @@ def table_seconds(*, quick: bool) -> Iterator[Figure]:
         correlated = ["correlate", "--in-domain", sides[0], "--out-domain", sides[1]]
         yield wall("attnprobe correlate of two tables", correlated, 1, 0.8, repetitions)
         yield wall("attnprobe merge of two tables", ["merge", heads, others], None, None, repetitions)
-        yield wall("attnprobe rerun --check", ["rerun", heads, "--check"], None, None, repetitions)
 
 
 def environment() -> dict[str, str]:

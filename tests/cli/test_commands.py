@@ -19,7 +19,7 @@ from attnprobe.cli.app import COMMANDS
 
 #: Commands that read a model, but for the one about images with texts, which test_pairs.py tests, and the one
 #: about pairs of heads, which test_interact.py does.
-OTHERS = {"merge", "plot", "rerun", "modality", "interact"}
+OTHERS = {"merge", "plot", "modality", "interact"}
 MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in OTHERS]
 #: And a text, of a dataset.
 NAMES = [name for name in MODELLED if name not in {"induction", "view", "report"}]

@@ -1,7 +1,6 @@
 """What needs no model to be refused is refused before torch is imported, by commands and by functions."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +89,6 @@ REFUSED = {
     "entropy in.txt": "in.txt is a file",
     "entropy demo --dtype float33": "'float33' is no floating-point type",
     "entropy demo --device the:gpu": "There is no device 'the:gpu'",
-    "entropy demo --memory much": "--memory must be a size with its unit",
     "entropy demo -d gone.csv": "there is no file gone.csv",
     "entropy demo -d in.csv": "which column of in.csv holds the text is not clear",
     "entropy demo -d in.csv --text-column text": "in.csv has no column 'text'",
@@ -177,26 +175,6 @@ def test_tables_are_drawn_without_torch(data):
     assert Path("heads.svg").read_text().startswith("<svg")
 
 
-@pytest.mark.parametrize("folder", [None, "bert"])
-def test_what_is_on_record_is_compared_without_torch(folder, data, invoke, saved):
-    """The machine, the versions, the files of the checkpoint and the text."""
-    name = "demo"
-    if folder:
-        name = str(shutil.copytree(saved(folder), "copy"))
-    read = ["-d", "in.csv", "--text-column", "body"]
-    assert invoke("census", name, *read, "-o", "heads.csv")[0] == 0
-    ((code, out, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
-    assert (code, out) == (0, ""), error
-    assert "nothing differs here from what is on record" in error
-    Path("in.csv").write_text("body,title\nthe dog ran,a\nshe came,b\n")
-    if folder:
-        with Path("copy", "model.safetensors").open("ab") as weights:
-            weights.write(b" ")
-    ((code, _, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
-    assert (code, "in.csv has changed since the record" in error) == (1, True), error
-    assert ("copy: model.safetensors has changed since the record" in error) == bool(folder), error
-
-
 @pytest.mark.parametrize("command", ["census", "syntax"])
 def test_tables_are_added_up_without_torch(command, data, invoke):
     """To the table that a process gives that has torch."""
@@ -211,20 +189,3 @@ def test_tables_are_added_up_without_torch(command, data, invoke):
     assert code == 0, error
     assert out == invoke("merge", *parts)[1]
     assert out.count("\n") > 2
-
-
-def test_both_names_of_the_column_of_labels(invoke, saved, data):
-    """In every command that has one."""
-    found = []
-    for option in ("--label-column", "--target-column"):
-        words = ["-d", "in.csv", "--text-column", "body", option, "title"]
-        code, out, error = invoke("entropy", saved("t5"), *words)
-        assert code == 0, error
-        found.append(out)
-        code, _, error = invoke("importance", "demo", *words)
-        assert (code, "leave out --label-column" in error) == (2, True)
-        side = f"in.csv?text-column=body&{option[2:]}=title"
-        code, _, error = invoke("correlate", "demo", "--in-domain", side, "--out-domain", side)
-        assert (code, "leave out --label-column" in error) == (2, True)
-    assert found[0] == found[1]
-    assert "cross" in found[0]

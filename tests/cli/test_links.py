@@ -97,11 +97,14 @@ def test_relations_and_subtypes(invoke, treebank):
     assert "has no link called 'subject'; it has acl, advcl" in error
 
 
-def test_nothing_is_asked_of_the_texts_that_are_read(invoke, treebank):
-    """Nobody knows what comes behind the limit, but an empty table says why it is empty."""
-    code, out, error = invoke("syntax", "demo", "-d", treebank / "whole.conllu", "-L", 2, "--relations", "no")
-    assert (code, rows_of(out)) == (0, [])
-    assert "No text has a link that is asked for." in error
+def test_a_relation_that_no_link_has_is_refused_before_the_model_is_read(invoke, treebank, monkeypatch):
+    """By the names of all that are missing, and with those that there are."""
+    monkeypatch.setattr("attnprobe.commands.call.finding.load_model", None)
+    words = ["-d", treebank / "whole.conllu", "-L", 2, "--relations", "subj,dobj,det"]
+    code, out, error = invoke("syntax", "demo", *words)
+    assert (code, out) == (2, "")
+    assert "whole.conllu has no link called 'subj' or 'dobj'; it has acl, advcl" in error
+    assert ", xcomp." in error
 
 
 def test_coreference(invoke):

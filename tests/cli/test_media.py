@@ -94,11 +94,6 @@ class TestTables:
         assert "offset" in table
         assert not {"above", "below", "offset_rows"} & set(table)
 
-    def test_nothing_is_rare(self, invoke, media_model, photos):
-        code, out, err = invoke("rare", media_model("vit"), "-d", photos)
-        assert (code, out) == (2, "")
-        assert "images and sound have no rare tokens" in err
-
     def test_speech(self, invoke, media_model, speech):
         code, out, error = invoke("census", media_model("whisper"), "-d", speech)
         assert code == 0
@@ -111,23 +106,6 @@ class TestTables:
         assert code == 0
         assert "only the encoder is measured" in error
         assert len(frame(out)) == LAYERS * HEADS
-
-    def test_one_file(self, invoke, media_model, photos):
-        code, out, _ = invoke("entropy", media_model("vit"), "-d", photos / "p0.png")
-        assert code == 0
-        assert (frame(out)["n"] == 1).all()
-        assert frame(out)["entropy_se"].isna().all()
-
-    def test_limit(self, invoke, media_model, photos):
-        _, out, _ = invoke("entropy", media_model("vit"), "-d", photos, "-L", "3")
-        assert (frame(out)["n"] == 3).all()
-
-    def test_record(self, invoke, media_model, photos, tmp_path):
-        code, _, _ = invoke("census", media_model("vit"), "-d", photos, "-o", tmp_path / "t.csv")
-        assert code == 0
-        record = json.loads((tmp_path / "t.csv.json").read_text())
-        assert '"kind": "image"' in json.dumps(record)
-        assert '"rows": 4' in json.dumps(record)
 
     def test_resume(self, invoke, media_model, photos, tmp_path):
         words = (
@@ -144,14 +122,6 @@ class TestTables:
         again = invoke(*words)
         assert first[0] == again[0] == 0
         assert first[1] == again[1]
-
-    @pytest.mark.parametrize(("name", "kind"), [("vit", "photos"), ("wav2vec2", "clips"), ("wavlm", "clips")])
-    def test_doctor(self, invoke, media_model, request, name, kind):
-        code, out, error = invoke("doctor", media_model(name), "-d", request.getfixturevalue(kind))
-        assert code == 0, error
-        table = frame(out)
-        assert set(table["status"]) <= {"ok", "warning"}
-        assert ("4 x 4 patches" in out) == (name == "vit")
 
     def test_files_are_read_until_numbers_are_precise(self, invoke, media_model, photos):
         """In a random order; here there are fewer than the first look takes."""
@@ -227,13 +197,6 @@ class TestTables:
 
 
 class TestInterventions:
-    @pytest.mark.parametrize(("name", "kind"), [("vit", "photos"), ("wav2vec2", "clips")])
-    def test_representation(self, invoke, media_model, request, name, kind):
-        code, out, error = invoke("importance", media_model(name), "-d", request.getfixturevalue(kind))
-        assert code == 0, error
-        assert "objective is representation" in error
-        assert (frame(out)["importance"] > 0).all()
-
     @pytest.mark.parametrize("kind", ["image", "sound"])
     def test_the_loss_is_that_of_transformers(self, invoke, request, kind):
         names = (
@@ -268,12 +231,6 @@ class TestInterventions:
         assert code == 0, error
         assert "the objective is seq2seq, by the checkpoint's speech to text head" in error
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
-
-    def test_accuracy(self, invoke, seeing_classifier, sorted_photos):
-        code, out, _ = invoke("ablate", seeing_classifier, "-d", sorted_photos, "--metric", "accuracy")
-        assert code == 0
-        right = [hit for _, hit in self.by_transformers(seeing_classifier, sorted_photos, "image")]
-        assert frame(out)["baseline"].to_numpy() == pytest.approx(np.mean(right))
 
     def test_importance_of_a_classifier(self, invoke, seeing_classifier, sorted_photos):
         code, out, error = invoke("importance", seeing_classifier, "-d", sorted_photos)
@@ -331,22 +288,12 @@ class TestRefusals:
             "entropy", media_model("vit"), "-d", text
         )
 
-    def test_text_to_eyes_that_have_a_tokenizer(self, refused, media_model, tiny, text, tmp_path):
-        shutil.copytree(media_model("vit"), tmp_path / "vit")
-        tiny("bert")[1].save_pretrained(tmp_path / "vit")
-        assert "give a folder of images with -d" in refused("entropy", tmp_path / "vit", "-d", text)
-
     def test_images_to_a_reader(self, refused, saved, photos):
         assert "bert reads text; give a file of text" in refused("entropy", saved("bert"), "-d", photos)
 
     def test_images_to_ears(self, refused, media_model, photos):
         assert "whisper reads sound; give a folder of sound" in refused(
             "entropy", media_model("whisper"), "-d", photos
-        )
-
-    def test_sound_to_eyes(self, refused, media_model, clips):
-        assert "vit reads images; give a folder of images" in refused(
-            "entropy", media_model("vit"), "-d", clips
         )
 
     @pytest.mark.parametrize(
@@ -362,15 +309,6 @@ class TestRefusals:
     def test_options_about_text(self, refused, media_model, photos, words):
         assert words[0] in refused("entropy", media_model("vit"), "-d", photos, *words)
 
-    def test_both_kinds(self, refused, media_model, photos, clips, tmp_path):
-        shutil.copytree(photos, tmp_path / "both")
-        shutil.copy(clips / "c0.wav", tmp_path / "both")
-        assert "images and sound" in refused("entropy", media_model("vit"), "-d", tmp_path / "both")
-
-    def test_neither(self, refused, media_model, tmp_path):
-        said = refused("entropy", media_model("vit"), "-d", tmp_path)
-        assert "without text, images or sound" in said
-
     def test_no_processor(self, refused, photos, tmp_path):
         every_type.build("vit").save_pretrained(tmp_path / "bare")
         assert "no processor of images" in refused("entropy", tmp_path / "bare", "-d", photos)
@@ -378,26 +316,16 @@ class TestRefusals:
     def test_a_broken_file(self, refused, media_model, photos, tmp_path):
         shutil.copytree(photos, tmp_path / "photos")
         (tmp_path / "photos" / "p3.png").write_text("words")
-        assert "p3.png can't be read as an image" in refused(
-            "entropy", media_model("vit"), "-d", tmp_path / "photos"
-        )
+        assert "p3.png is damaged" in refused("entropy", media_model("vit"), "-d", tmp_path / "photos")
 
     def test_a_broken_clip(self, refused, media_model, clips, tmp_path):
         shutil.copytree(clips, tmp_path / "clips")
         (tmp_path / "clips" / "c3.wav").write_text("words")
         said = refused("entropy", media_model("wav2vec2"), "-d", tmp_path / "clips")
-        assert "c3.wav can't be read as sound" in said
+        assert "c3.wav is damaged" in said
 
     def test_an_unknown_class(self, refused, seeing_classifier, photos, tmp_path):
         shutil.copytree(photos, tmp_path / "root" / "neither")
         assert "'neither' is not one that" in refused(
             "importance", seeing_classifier, "-d", tmp_path / "root"
         )
-
-    def test_objectives_of_text(self, refused, media_model, photos):
-        words = ("-d", photos, "--objective", "masked-lm")
-        assert "not one for image" in refused("importance", media_model("vit"), *words)
-
-    def test_classes_that_nobody_named(self, refused, seeing_classifier, photos):
-        words = ("-d", photos, "--objective", "classification")
-        assert "needs labels" in refused("importance", seeing_classifier, *words)

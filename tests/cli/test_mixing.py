@@ -43,7 +43,7 @@ def test_columns(invoke, saved, text, by, keys, measures):
     assert {row["attention"] for row in named} == {"encoder", "decoder", "cross"}
 
 
-@pytest.mark.parametrize("by", ["head", "layer", "pair"])
+@pytest.mark.parametrize("by", ["head"])
 def test_jobs_add_up(invoke, saved, tmp_path, by):
     """Means are those of the whole; errors are over other blocks of documents, and about as large."""
     parts = {"whole": LINES, "first": LINES[:7], "second": LINES[7:]}

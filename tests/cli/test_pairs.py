@@ -105,13 +105,6 @@ class TestRuns:
         with pytest.raises(AttnprobeError, match="belongs to a run with another setting"):
             attnprobe.modality(str(model), data, resume=state, queries="text")
 
-    def test_rerun(self, invoke: Any, model: Path, data: Path, tmp_path: Path):
-        made = ("modality", model, "-d", data, "--queries", "text", "-o", tmp_path / "a.csv")
-        assert invoke(*made)[0] == 0
-        code, _, error = invoke("rerun", tmp_path / "a.csv.json")
-        assert code == 0
-        assert "the numbers are those on record, digit for digit" in error
-
     def test_columns_are_named_for_a_reader_and_drawn(self, model: Path, data: Path):
         table = attnprobe.modality(str(model), data)
         titles = [column.title for column in table.columns if column.role == "measure"]

@@ -97,8 +97,6 @@ def test_state_and_record(invoke, tmp_path):
     assert invoke(*WORDS, "-o", path)[0] == 0
     record = json.loads(path.with_name(f"{path.name}.json").read_text())["provenance"]
     assert record["asked"]["penalty"] == 100
-    code, _, said = invoke("rerun", path)
-    assert code == 0, said
     code, _, said = invoke("merge", path, path)
     assert code == 2
     assert "is no record of a table that can be merged" in said

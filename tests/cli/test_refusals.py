@@ -1,7 +1,6 @@
 """What the commands that switch heads off refuse before any model is looked at, and what they let pass."""
 
 import io
-import json
 
 import numpy as np
 import pandas
@@ -92,24 +91,6 @@ def test_a_table_of_another_model(invoke, classifier, reviews, importance_csv, t
     assert "other.csv is about other, not about" in error
 
 
-@pytest.mark.parametrize("by", ["model", "head"])
-@pytest.mark.parametrize("extension", ["csv", "json", "parquet", "md"])
-def test_correlate_into_a_file(invoke, importance_csv, tmp_path, by, extension):
-    target = tmp_path / f"out.{extension}"
-    other = tmp_path / "other.csv"
-    table = pandas.read_csv(importance_csv)
-    table.assign(importance=table["importance"].to_numpy()[::-1]).to_csv(other, index=False)
-    words = ("--in-domain", importance_csv, "--out-domain", other, "--by", by)
-    code, out, error = invoke("correlate", *words, "-o", target)
-    assert (code, out) == (0, "")
-    assert f"wrote {target}" in error
-    if extension == "json":
-        found = json.loads(target.read_text())
-        assert len(found["rows"]) == (1 if by == "model" else 12)
-        assert "versions" in target.read_text()
-    assert target.stat().st_size
-
-
 def test_a_side_without_labels(invoke, classifier, reviews, text):
     """The labels of the other side are left alone, and that is said; where they are named it is refused."""
     data = reviews / "all.tsv"
@@ -137,26 +118,6 @@ def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):
     assert found["importance_normalized"].isna().to_numpy().reshape(3, 4).tolist() == (~keep).tolist()
 
 
-def test_heads_that_change_nothing(invoke, sure, reviews):
-    words = ("-d", reviews / "all.tsv", "--metric", "accuracy")
-    code, _, error = invoke("ablate", sure, *words)
-    assert code == 0
-    assert "no head changes it" in error
-
-
-@pytest.fixture
-def sure(classifier, tmp_path):
-    """Save the classifier with a bias that settles everything."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    model = AutoModelForSequenceClassification.from_pretrained(classifier)
-    model.classifier.bias.data[1] = 1e4
-    folder = tmp_path / "sure"
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(classifier).save_pretrained(folder)
-    return folder
-
-
 LONG = "x" * 200_000
 
 
@@ -171,7 +132,6 @@ LONG = "x" * 200_000
         ("entropy", "demo", "--device", LONG),
         ("entropy", "demo", "-o", f"{LONG}.csv"),
         ("census", "demo", "--statistics", LONG),
-        ("rerun", LONG),
         ("merge", LONG, LONG),
         (LONG,),
     ],
@@ -183,11 +143,3 @@ def test_no_name_fills_a_screen(invoke, tmp_path, monkeypatch, words):
     assert (code, out) == (2, "")
     assert "unexpected" not in error
     assert 0 < len(error) < 9_000
-
-
-def test_names_in_data_fill_no_screen(invoke, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "table.csv").write_text(f"{LONG},text\n1,2\n")
-    code, _, error = invoke("entropy", "demo", "-d", "table.csv", "--text-column", "none")
-    assert code == 2
-    assert len(error) < 9_000

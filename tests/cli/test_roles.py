@@ -196,43 +196,6 @@ def test_what_roles_by_links_cannot_be_called(invoke, links):
         attnprobe.roles("demo", links=links, links_name="self")
 
 
-def test_links_that_are_none(invoke, links, tmp_path):
-    for content, why in (
-        ("", "it is empty or blank"),
-        ('{"text": "the dog", "links": []}', "can't be asked about: it holds no links"),
-        ('{"text": "the dog", "links": [{"source": [0, 3], "target": [4, 70]}]}', "is no span of its text"),
-    ):
-        (tmp_path / "bad.jsonl").write_text(content)
-        code, out, error = invoke("roles", "demo", "-L", 5, "--links", tmp_path / "bad.jsonl")
-        assert (code, out) == (2, ""), error
-        assert why in error
-
-
-@pytest.mark.slow
-def test_jobs_with_links_add_up(invoke, links, tmp_path):
-    """Links that jobs share count once; jobs whose links have another name are about another question."""
-    texts = ["the dog ran home .", "the cat sat there .", "a bird came by ."]
-    for name, some, called in (
-        ("one", texts[:2], "noun"),
-        ("two", texts[2:], "noun"),
-        ("three", texts[2:], "x"),
-    ):
-        (tmp_path / f"{name}.txt").write_text("\n".join(some))
-        words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--links", links, "--name", called]
-        code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv", "-q")
-        assert code == 0, error
-    code, out, error = invoke("merge", tmp_path / "one.csv", tmp_path / "two.csv", "-q")
-    assert code == 0, error
-    (tmp_path / "whole.txt").write_text("\n".join(texts))
-    whole = rows_of(invoke("roles", "demo", "-d", tmp_path / "whole.txt", "--links", links, "-q")[1])
-    for row, expected in zip(rows_of(out), whole, strict=True):
-        assert row["role"].replace("noun", "links") == expected["role"]
-        assert row["pattern"] == expected["pattern"]
-    code, _, error = invoke("merge", tmp_path / "one.csv", tmp_path / "three.csv")
-    assert code == 2
-    assert "question" in error
-
-
 @pytest.mark.slow
 def test_a_run_with_links_goes_on(invoke, links, tmp_path):
     """What is kept is numbers: another name for the same links takes them up."""

@@ -1,16 +1,12 @@
 """``--sample``: for every command that reads documents, on record, resumed and merged."""
 
-import inspect
 import io
 import json
-import sys
 from itertools import count
 
 import pandas as pd
 import pytest
 
-from attnprobe import census
-from attnprobe.cli.app import COMMANDS
 from attnprobe.corpus.sources.opening import draw_documents, select
 from attnprobe.corpus.sources.text import Source, read_documents
 
@@ -34,13 +30,6 @@ def numbers(out):
     return table.drop(columns="dataset")
 
 
-def test_whatever_has_a_limit_has_a_sample():
-    for command in COMMANDS:
-        options = inspect.signature(command).parameters
-        assert ("limit" in options) == ("sample" in options), command.__name__
-        assert "seed" in options or "sample" not in options, command.__name__
-
-
 @pytest.mark.parametrize("more", [(), ("--workers", "2", "--batch-tokens", "16"), ("-L", "40")])
 def test_a_sample_is_as_a_file_of_what_is_drawn(invoke, corpus, more):
     code, expected, _ = invoke("entropy", "demo", "-d", "drawn.txt")
@@ -48,25 +37,6 @@ def test_a_sample_is_as_a_file_of_what_is_drawn(invoke, corpus, more):
     code, out, _ = invoke("entropy", "demo", "-d", "text.txt", *SAMPLE, *more)
     assert code == 0
     pd.testing.assert_frame_equal(numbers(out), numbers(expected), rtol=1e-6)
-
-
-def test_standard_input(invoke, corpus, monkeypatch):
-    _, expected, _ = invoke("entropy", "demo", "-d", "drawn.txt")
-    with (corpus / "text.txt").open() as piped:
-        monkeypatch.setattr(sys, "stdin", piped)
-        _, out, _ = invoke("entropy", "demo", "-d", "-", *SAMPLE)
-    pd.testing.assert_frame_equal(numbers(out), numbers(expected))
-
-
-def test_python(corpus):
-    assert census("demo", LINES, sample=8, seed=5).to_csv() == census("demo", DRAWN).to_csv()
-
-
-def test_labelled_examples(invoke, corpus):
-    task = ("--objective", "representation", "--format", "json")
-    code, out, _ = invoke("importance", "demo", "-d", "labelled.tsv", *task, *SAMPLE)
-    assert code == 0
-    assert {row["n"] for row in json.loads(out)["rows"]} == {8}
 
 
 def test_a_treebank_gives_whole_documents(invoke, corpus):
@@ -94,7 +64,6 @@ def test_it_is_on_record_and_resumed(invoke, corpus):
     code, _, error = invoke(*words[:-4], "--resume", "state", "--seed", "6")
     assert code == 2
     assert "belongs to a run with another" in error
-    assert invoke("rerun", "heads.csv")[0] == 0
 
 
 def test_samples_of_parts_are_merged(invoke, corpus):

@@ -59,7 +59,7 @@ LINES = [
 
 
 def test_every_command_that_measures_is_here():
-    others = {"view", "report", "merge", "plot", "rerun", "doctor", "modality"}  # see test_pairs.py
+    others = {"view", "report", "merge", "plot", "doctor", "modality"}  # see test_pairs.py
     assert {line.split()[0] for line in LINES} == {command.__name__ for command in COMMANDS} - others
 
 

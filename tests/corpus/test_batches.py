@@ -36,19 +36,10 @@ class TestPlan:
             assert cells is None or len(batch) == 1 or len(batch) * length**2 <= cells
 
     @given(lengths, st.integers(1, 300))
-    def test_no_more_batches_than_needed(self, lengths: np.ndarray, budget: int):
-        kinds, counts = np.unique(lengths, return_counts=True)
-        fits = np.maximum(1, budget // kinds)
-        assert len(plan_batches(lengths, budget)) == (-(-counts // fits)).sum()
-
-    @given(lengths, st.integers(1, 300))
     def test_order(self, lengths: np.ndarray, budget: int):
         """The longest first; equals in the order of the corpus; the same each time."""
         order = np.concatenate(plan_batches(lengths, budget)).tolist()
         assert order == sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-
-    def test_nothing_to_plan(self):
-        assert plan_batches(np.zeros(0, np.int32), 100) == []
 
     def test_longer_than_the_budget_is_alone(self):
         planned = plan_batches(np.array([9, 9, 2, 2], np.int32), 4)
@@ -75,12 +66,6 @@ class TestStore:
             assert store.ids(index).tolist() == self.SEQUENCES[index].ids
             assert store.second(index) == self.SEQUENCES[index].second
 
-    def test_counts(self, store: SequenceStore):
-        assert len(store) == 4
-        assert store.lengths.tolist() == [4, 5, 1, 2]
-        assert store.tokens == 12
-        assert store.counts.tolist() == [0, 0, 3, 4, 0, 1, 0, 2, 1, 1]
-
     def test_grows_between_readings(self, store: SequenceStore):
         assert store.lengths.tolist() == [4, 5, 1, 2]
         store.ids(0)
@@ -92,10 +77,6 @@ class TestStore:
     def test_ids_beyond_the_vocabulary_are_counted(self, store: SequenceStore):
         store.extend([TokenSequence([12])])
         assert store.counts[10:].tolist() == [0, 0, 1]
-
-    def test_empty(self):
-        with SequenceStore(3) as store:
-            assert (len(store), store.tokens, store.lengths.tolist()) == (0, 0, [])
 
     def test_the_file_is_gone_afterwards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -172,12 +153,6 @@ class TestFeatures:
                 assert (tokens.rank[0] < 0).tolist() == special
                 assert not tokens.rare[0][torch.tensor(special)].any()
 
-    def test_reads_the_same_twice(self, batches: Callable[..., Batches]):
-        planned = batches()
-        for one, other in zip(planned, planned, strict=True):
-            assert torch.equal(one.ids, other.ids)
-            assert torch.equal(one.tokens.rank, other.tokens.rank)
-
 
 class TestUnseen:
     """Tokens that only the model makes."""
@@ -203,15 +178,3 @@ class TestUnseen:
         assert keys.other[0].tolist() == keys.kept[0].tolist() == [False, False, *[True] * 4, False, False]
         assert keys.rank.eq(-1).all()
         assert not keys.rare.any()
-
-    def test_a_grid_from_the_beginning(self):
-        keys = Unseen(6, True, Grid(0, 2, 2)).layout(1, 6).keys
-        assert not keys.first.any()
-        assert keys.separator[0].tolist() == [*[False] * 4, True, True]
-        assert keys.all_kept
-
-    def test_without_a_grid_nothing_is_special(self):
-        keys = Unseen(3, True, None, content_only=True).layout(2, 3).keys
-        assert keys.all_kept
-        assert keys.other.all()
-        assert not keys.special.any()

@@ -3,7 +3,6 @@
 import contextlib
 import struct
 import zlib
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -64,14 +63,6 @@ class TestImages:
         assert (read_image(path) == expected).all()
         assert read_image_size(path) == (expected.shape[1], expected.shape[0])
 
-    def test_grey(self, image, pixels, tmp_path):
-        image.fromarray(pixels[..., 0]).save(path := tmp_path / "a.png")
-        assert (read_image(path) == pixels[..., :1]).all()
-
-    def test_black_and_white(self, image, pixels, tmp_path):
-        image.fromarray(pixels[..., 0] > 127).save(path := tmp_path / "a.png")
-        assert (read_image(path) == 255 * (pixels[..., :1] > 127)).all()
-
     def test_a_palette(self, image, tmp_path):
         indexed = image.new("P", (3, 2))
         indexed.putpalette([255, 0, 0, 0, 255, 0])
@@ -85,28 +76,20 @@ class TestImages:
         image.fromarray(np.concatenate([pixels, alpha], 2)).save(path := tmp_path / "a.png")
         assert (read_image(path) == pixels).all()
 
-    def test_printed_colours(self, image, pixels, tmp_path):
-        image.fromarray(pixels).convert("CMYK").save(path := tmp_path / "a.tiff")
-        assert (read_image(path) == pixels).all()
-
     def test_cut_short(self, image, pixels, tmp_path):
         image.fromarray(pixels).save(path := tmp_path / "a.png")
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        assert "a.png can't be read as an image" in sentence(read_image, path)
+        assert "a.png is damaged" in sentence(read_image, path)
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"\x89PNG\r\n\x1a\n", b"GIF89a"])
     def test_no_image(self, tmp_path, content):
         (path := tmp_path / "a.png").write_bytes(content)
-        assert "a.png can't be read as an image" in sentence(read_image, path)
-        assert "a.png can't be read as an image" in sentence(read_image_size, path)
-
-    def test_content_in_memory_is_not_named_by_its_address(self):
-        with pytest.raises(AttnprobeError, match=r"^the image can't be read as an image: .*Pillow knows"):
-            read_image(BytesIO(b"these are words"), "the image")
+        assert "a.png is damaged" in sentence(read_image, path)
+        assert "a.png is damaged" in sentence(read_image_size, path)
 
     def test_no_file(self, tmp_path):
-        assert "can't be read as an image" in sentence(read_image, tmp_path / "gone.png")
+        assert "gone.png can't be read" in sentence(read_image, tmp_path / "gone.png")
 
     @pytest.mark.parametrize("side", [10_000, 60_000])
     def test_larger_than_any_honest_one(self, tmp_path, side):
@@ -118,8 +101,8 @@ class TestImages:
         header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
         body = chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
         (path := tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + body)
-        assert "decompression bomb" in sentence(read_image, path)
-        assert "decompression bomb" in sentence(read_image_size, path)
+        assert "too many pixels" in sentence(read_image, path)
+        assert "too many pixels" in sentence(read_image_size, path)
 
 
 class TestSound:
@@ -134,12 +117,6 @@ class TestSound:
             return tmp_path / name
 
         return write
-
-    def test_as_it_is(self, write):
-        samples = np.random.default_rng(0).uniform(-1, 1, 333).astype(np.float32)
-        found = read_sound(write(samples, subtype="FLOAT"), RATE)
-        assert found.dtype == np.float32
-        assert (found == samples).all()
 
     def test_the_mean_of_channels(self, write):
         left, right = np.random.default_rng(0).uniform(-1, 1, (2, 100)).astype(np.float32)
@@ -156,11 +133,6 @@ class TestSound:
         expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
         np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
 
-    def test_what_is_too_high_is_filtered_out(self, write):
-        time = np.arange(48_000) / 48_000
-        found = read_sound(write(0.5 * np.sin(2 * np.pi * 12_000 * time), 48_000, subtype="FLOAT"), RATE)
-        assert np.abs(found[500:-500]).max() < 0.01  # and does not come back as 4,000 Hz
-
     @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 22_050, 44_100, 48_000])
     @pytest.mark.parametrize("frames", [1, 2, 7, 160, 999, 4_410])
     @pytest.mark.parametrize("wanted", [16_000, 24_000])
@@ -173,20 +145,15 @@ class TestSound:
         path = write(0.3 * np.sin(np.arange(1600) / 9), name=name)
         assert count_samples(path, RATE) == len(read_sound(path, RATE)) == 1600
 
-    def test_nothing(self, write):
-        path = write(np.zeros(0))
-        assert "holds no sound" in sentence(read_sound, path, RATE)
-        assert count_samples(path, RATE) == 0
-
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
     @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
     def test_no_sound(self, tmp_path, content, name):
         (path := tmp_path / name).write_bytes(content)
-        assert f"{name} can't be read as sound" in sentence(read_sound, path, RATE)
-        assert f"{name} can't be read as sound" in sentence(count_samples, path, RATE)
+        assert f"{name} is damaged" in sentence(read_sound, path, RATE)
+        assert f"{name} is damaged" in sentence(count_samples, path, RATE)
 
     def test_no_file(self, tmp_path):
-        assert "can't be read as sound" in sentence(read_sound, tmp_path / "gone.wav", RATE)
+        assert "gone.wav" in sentence(read_sound, tmp_path / "gone.wav", RATE)
 
 
 PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]

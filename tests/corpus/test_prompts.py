@@ -8,7 +8,6 @@ from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tag
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.tokenization import count_prompt_tokens
-from attnprobe.errors import AttnprobeError
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
 WORDS = find_words(TEXT)
@@ -84,14 +83,6 @@ class TestPrompts:
         ((source, target),) = spell_links(tokenizer, sequence)
         assert source == tokenizer.decode(tokenizer.encode("river", add_special_tokens=False)).strip()
         assert target == tokenizer.decode(tokenizer.encode("cat", add_special_tokens=False)).strip()
-
-    def test_what_is_no_text(self, tokenizer, prompt):
-        reader = SequenceReader(tokenizer, 100, prompt=prompt)
-        empty = tokenizer(f"{prompt}\x01", add_special_tokens=False)["input_ids"]
-        alone = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-        assert bool(list(reader.read([Document("\x01")]))) == (empty != alone)
-        with pytest.raises(AttnprobeError, match=r"leaves no room .* of the prompt; give at least"):
-            SequenceReader(tokenizer, len(alone) + len(reader.frame), prompt=prompt)
 
 
 def test_tokens_of_a_prompt(tiny):

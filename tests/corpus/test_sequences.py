@@ -180,12 +180,6 @@ class TestWindows:
         ids = tokenizer(name)("the dog ran .")["input_ids"]
         assert sequence == TokenSequence(ids, name=Document("the dog ran .").digest)
 
-    def test_a_text_that_just_fits_is_not_cut(self, tokenizer: Tokenizers, name: str):
-        length = len(tokenizer(name)(WORDS)["input_ids"])
-        sequences, reader = read(tokenizer(name), [WORDS], length)
-        assert [len(sequence.ids) for sequence in sequences] == [length]
-        assert reader.reading.cut == 0
-
     def test_no_room_for_text(self, tokenizer: Tokenizers, name: str):
         special = len(Frame.of(tokenizer(name)))
         with pytest.raises(
@@ -227,11 +221,6 @@ class TestPairs:
         assert not sequences
         assert reader.reading.empty == 1
 
-    def test_an_empty_pair_is_no_text(self, tokenizer: Tokenizers, name: str):
-        sequences, reader = read(tokenizer(name), [("", "")], 100)
-        assert not sequences
-        assert reader.reading.empty == 1
-
 
 def test_second_text_of_bert_begins_after_the_separator(tokenizer: Tokenizers):
     (sequence,), _ = read(tokenizer("bert"), [("a bird", "the dog")], 100)
@@ -266,12 +255,6 @@ def test_order_is_that_of_the_documents(tokenizer: Tokenizers, monkeypatch: pyte
     ]
     assert [sequence.ids for sequence in sequences] == expected
     assert reader.reading.documents == len(texts)
-
-
-def test_long_documents_are_handed_over_one_by_one(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reading, "CHUNK_CHARACTERS", 5)
-    sequences, _ = read(tokenizer("bert"), ["the dog ran", "a", "bird", "the river"], 100)
-    assert [len(sequence.ids) for sequence in sequences] == [5, 3, 3, 4]
 
 
 def test_reading_is_lazy(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
@@ -311,10 +294,6 @@ class TestSpelledOut:
         (sequence,), reader = read(tiny, [text], 40)
         assert sequence.ids == tiny(text)["input_ids"]
         assert (reader.reading.spelled, reader.reading.spelled_token) == (1, token)
-
-    def test_once_a_document(self, tokenizer: Tokenizers):
-        _, reader = read(tokenizer("bert"), ["the [SEP] dog [SEP]", "a cat", "[CLS]", "[UNK] xyzzy"], 40)
-        assert (reader.reading.spelled, reader.reading.spelled_token) == (2, "[SEP]")
 
     def test_in_pairs(self, tokenizer: Tokenizers):
         tiny = tokenizer("bert")

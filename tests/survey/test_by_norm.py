@@ -5,7 +5,6 @@ vector of the residual stream, weights the eager maps by their lengths, and comp
 definition (``by_definition``).
 """
 
-import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -204,49 +203,6 @@ COMMANDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("named", COMMANDS)
-@pytest.mark.slow
-def test_both_is_one_beside_the_other(saved, texts, named):
-    """Bit for bit what each gives alone, with what names the rows and n once."""
-    command, more = getattr(attnprobe, named.split()[0]), COMMANDS[named]
-    plain, norm, both = (
-        command(str(saved("bert")), texts, weights=weights, **more)
-        for weights in ("attention", "norm", "both")
-    )
-    assert frame(plain).equals(frame(command(str(saved("bert")), texts, **more)))
-    keys = [column.name for column in plain.columns if column.role == "key"]
-    once = [*keys, "n"]
-    assert list(both.data) == [*plain.data, *(name for name in norm.data if name not in once)]
-    assert frame(both)[list(plain.data)].equals(frame(plain))
-    assert frame(both)[list(norm.data)].equals(frame(norm))
-    lengths = {one.name for one in all_statistics().values() if one.weights == "norm"}
-    lengths |= {f"{name}_se" for name in lengths}
-    added = set(norm.data) - set(once)
-    assert lengths <= added if command in (attnprobe.census, attnprobe.special) else not lengths & added
-    assert {re.sub("_norm(_se|_n)?$", r"\1", name) for name in added - lengths} == set(plain.data) - set(once)
-    assert not added & set(plain.data)
-    for name in added - lengths:
-        ours, theirs = both.column(name), plain.column(re.sub("_norm(_se|_n)?$", r"\1", name))
-        assert ours.role == theirs.role
-        assert ours.unit == (f"{theirs.unit}, by norm" if theirs.unit else "")
-    assert both.title == plain.title
-    assert norm.title == f"{plain.title}, by norm"
-    assert MEANING in both.notes
-    assert MEANING in norm.notes
-    assert MEANING not in plain.notes
-    empty = "rarest_two_share is empty"  # of both, where both are asked for
-    said = [note for note in plain.notes if not note.startswith(empty)]
-    assert [note for note in both.notes if note in plain.notes] == said
-    assert sum("empty" in note for note in both.notes) == len(plain.notes) - len(said)
-    assert len(set(both.notes)) == len(both.notes)
-
-
-def test_notes_say_which_attention_they_are_about(saved, texts):
-    table = attnprobe.distance(str(saved("bert")), texts, by="layer", weights="both")
-    trends = [note for note in table.notes if "Trend over depth" in note]
-    assert sum(note.startswith("By norm: ") for note in trends) == len(trends) / 2 > 0
-
-
 def test_names_families_and_statistics_of_one_s_own(saved, texts):
     @statistic(unit="share")
     def highest(block):
@@ -295,9 +251,7 @@ def test_statistics_of_whole_maps_and_of_layers(saved, texts):
         weight_by_norm(Statistic("summed", "rows", summed, scope="layer")),
     ]
     table = attnprobe.census(str(saved("bert")), texts, statistics=own)
-    small = attnprobe.census(str(saved("bert")), texts, statistics=own, memory="40MiB")
     assert ((table["largest"] > 0) & (table["largest"] <= 1)).all()
-    np.testing.assert_allclose(small["largest"], table["largest"], rtol=1e-6)
     queries = [len(read_ids) for read_ids in _ids(saved("bert"), texts)]
     np.testing.assert_allclose(table["summed_norm"], np.mean(queries), rtol=1e-6)
 
@@ -339,85 +293,6 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
     assert calls["by_norm"] > 2 * calls["measure_lengths"]
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "40MiB"}])
-@pytest.mark.slow
-def test_batches_and_workers_change_nothing(saved, texts, options):
-    whole = attnprobe.census(str(saved("bert")), texts, weights="both")
-    other = attnprobe.census(str(saved("bert")), texts, weights="both", **options)
-    pandas.testing.assert_frame_equal(frame(whole), frame(other), rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("weights", ["norm", "both"])
-@pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, weights):
-    """To the same bytes."""
-    asked = {"weights": weights, "batch_tokens": 20, "workers": 1}
-    whole = attnprobe.census(str(saved("bert")), texts, **asked).to_csv()
-    begin, batches = recorder.Recorders.begin, []
-
-    def stopped(self, batch, **kinds):
-        batches.append(batch)
-        if len(batches) == 4:
-            raise KeyboardInterrupt
-        begin(self, batch, **kinds)
-
-    monkeypatch.setattr(recorder.Recorders, "begin", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
-    before = len(batches)
-    again = attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
-    assert again.to_csv() == whole
-    monkeypatch.setattr(recorder.Recorders, "begin", begin)
-    other = {**asked, "weights": "attention"}
-    with pytest.raises(AttnprobeError, match="state"):
-        attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **other)
-    every = []
-    monkeypatch.setattr(
-        recorder.Recorders,
-        "begin",
-        lambda self, batch, **kinds: (every.append(batch), begin(self, batch, **kinds)),
-    )
-    attnprobe.census(str(saved("bert")), texts, **asked)
-    assert len(batches) - before < len(every)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-@pytest.mark.slow
-def test_precision(saved, texts, dtype):
-    single = attnprobe.census(str(saved("bert")), texts, weights="norm", statistics=["special", "norm"])
-    other = attnprobe.census(
-        str(saved("bert")), texts, weights="norm", statistics=["special", "norm"], dtype=dtype
-    )
-    within = 1e-5 if dtype == "float64" else 0.1
-    for name in ("separator_norm", "norm_total"):
-        np.testing.assert_allclose(other[name], single[name], rtol=within, atol=within)
-
-
-@pytest.mark.parametrize("weights", ["norm", "both"])
-@pytest.mark.slow
-def test_parts_of_a_corpus_add_up(saved, texts, tmp_path, weights):
-    def of(some):
-        return attnprobe.census(
-            str(saved("bert")),
-            some,
-            weights=weights,
-            statistics=["entropy", "positional", "special", "jsd_mean", "norm"],
-        )
-
-    one, two, whole = of(texts[::2]), of(texts[1::2]), of(texts)
-    file = two.save(tmp_path / "two.csv")[0]
-    found = attnprobe.merge([one, file])
-    assert list(found.data) == list(whole.data)
-    assert [(c.unit, c.role, c.title) for c in found.columns] == [
-        (c.unit, c.role, c.title) for c in whole.columns
-    ]
-    assert found.title == whole.title
-    assert MEANING in found.notes
-    pandas.testing.assert_frame_equal(frame(found).iloc[:, 2:], frame(whole).iloc[:, 2:], rtol=0, atol=1e-12)
-    with pytest.raises(AttnprobeError, match="not tables of the same command"):
-        attnprobe.merge([one, attnprobe.entropy(str(saved("bert")), texts[1::2])])
-
-
 def test_statistics_of_one_s_own_merge(saved, texts):
     mine = statistic(lambda block: block.probabilities.amax(-1), unit="share", name="mine")
     one, two = (
@@ -437,30 +312,6 @@ def test_statistics_of_one_s_own_merge(saved, texts):
     with pytest.raises(AttnprobeError, match="holds 'mine_norm', which is no statistic"):
         attnprobe.merge(only)
     assert "mine_norm" in attnprobe.merge(only, statistics=[mine]).data
-
-
-def test_what_is_rare_is_left_out_of_both(saved, texts):
-    one, two = (
-        attnprobe.census(str(saved("bert")), some, statistics=["rare_mass", "entropy"], weights="both")
-        for some in (texts[::2], texts[1::2])
-    )
-    found = attnprobe.merge([one, two])
-    assert not [name for name in found.data if name.startswith("rare")]
-    assert {"entropy", "entropy_norm"} <= set(found.data)
-
-
-def test_a_file_holds_what_the_columns_are(saved, texts, tmp_path):
-    table = attnprobe.special(str(saved("bert")), texts, weights="both")
-    table.save(tmp_path / "both.csv")
-    header = (tmp_path / "both.csv").read_text().splitlines()[0].split(",")
-    assert header[5:7] == ["first", "first_se"]
-    assert header[header.index("separator_norm") + 1] == "separator_norm_se"
-    said = json.loads((tmp_path / "both.csv.json").read_text())
-    units = {column["name"]: column["unit"] for column in said["columns"]}
-    assert (units["first"], units["first_norm"], units["norm_first"]) == ("share", "share, by norm", "length")
-    assert said["notes"] == list(table.notes)
-    read_again = HeadTable.read(tmp_path / "both.csv")
-    assert read_again.column("first_norm").unit == "share, by norm"
 
 
 # Heads that carry nothing
@@ -526,7 +377,7 @@ def test_the_scale_of_a_head_does_not_matter(copied, texts, tmp_path):
 # Refusals
 
 
-@pytest.mark.parametrize("command", ["census", "entropy", "positional", "special", "rare", "distance"])
+@pytest.mark.parametrize("command", ["census", "distance"])
 def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
     with pytest.raises(
         AttnprobeError,
@@ -535,23 +386,12 @@ def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
         getattr(attnprobe, command)(str(saved("deberta-v2")), texts, weights="norm")
 
 
-def test_the_census_says_what_to_leave_out(saved, texts):
-    """Its first weighted column is of the family norm, which --weights added."""
-    with pytest.raises(AttnprobeError, match=r"'deberta-v2'.* Leave out weights\.$"):
-        attnprobe.census(str(saved("deberta-v2")), texts, weights="both")
-
-
-def test_a_family_is_refused_likewise(saved, texts):
-    with pytest.raises(AttnprobeError, match=r"The statistic 'norm_total' can't be measured: .*deberta-v2.*"):
-        attnprobe.census(str(saved("deberta-v2")), texts, statistics=["norm"])
-
-
 def test_other_weights_are_refused(saved, texts):
     with pytest.raises(AttnprobeError, match="weights must be one of attention, norm, both, not 'values'"):
         attnprobe.census(str(saved("bert")), texts, weights="values")
 
 
-@pytest.mark.parametrize("needs", ["scores", "outputs", "contributions"])
+@pytest.mark.parametrize("needs", ["scores"])
 def test_statistics_about_rows_as_they_are(saved, texts, needs):
     own = statistic(lambda block: block.outputs.norm(dim=-1), unit="length", name="own", needs={needs})
     with pytest.raises(AttnprobeError, match="The statistic 'own' can't be weighted by norm: it reads"):

@@ -1,7 +1,6 @@
 """Controls against models that are changed by hand: other tokens, and tables whose rows are all the same."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -82,7 +81,7 @@ def tokens(folder, *, seed=None):
     return checkpoint.body, [rows[member] for member in sorted(rows)]
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "modernbert", "albert"])
+@pytest.mark.parametrize("name", ["bert", "modernbert"])
 def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
     found = attnprobe.positional(saved(name), TEXTS, control=True, seed=5)
     model, rows = tokens(saved(name), seed=5)
@@ -99,7 +98,7 @@ def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
     assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "row"), [("bert", 1), ("roberta", 3), ("albert", 1), ("electra", 1)])
+@pytest.mark.parametrize(("name", "row"), [("bert", 1), ("roberta", 3)])
 def test_alike_against_a_table_whose_rows_are_all_the_same(saved, name, row):
     """The row of a text's first token: 1 behind [CLS]; RoBERTa numbers from 2."""
     found = attnprobe.positional(saved(name), TEXTS, control=True)
@@ -135,7 +134,7 @@ def test_alike_of_a_decoder_and_of_both_sides(saved, tmp_path):
         assert found.provenance["measurement"]["evidence"][0].startswith(f"positions come from {paths[0]}")
 
 
-@pytest.mark.parametrize("name", ["llama", "t5", "mpnet"])
+@pytest.mark.parametrize("name", ["llama", "t5"])
 def test_positions_of_another_kind_have_no_such_columns(saved, name):
     found = attnprobe.positional(saved(name), TEXTS, control=True)
     assert not [column for column in found.data if "alike" in column]
@@ -154,26 +153,6 @@ def test_a_decoder_reads_what_was_shuffled(saved):
     for kind in ("encoder", "decoder"):
         assert np.abs(found["previous"] - found["previous_shuffled"])[kinds == kind].max() > 1e-3
     assert np.isnan(found["previous_shuffled"][kinds == "cross"]).all()
-
-
-def test_targets_of_a_file_are_shuffled(saved, tmp_path):
-    path = tmp_path / "pairs.tsv"
-    rows = [f"{text}\t{target}" for text, target in zip(TEXTS, TEXTS[::-1], strict=True)]
-    path.write_text("\n".join(["source\ttarget", *rows]))
-    asked = {"text_column": "source", "label_column": "target"}
-    found = attnprobe.positional(saved("bart"), path, control=True, **asked)
-    kinds = np.array(found["attention"])
-    assert np.abs(found["previous"] - found["previous_shuffled"])[kinds == "decoder"].max() > 1e-3
-
-
-@pytest.mark.parametrize("more", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "64MiB"}])
-def test_batches_and_workers_change_nothing(saved, more):
-    plain = attnprobe.positional(saved("bert"), TEXTS, control=True)
-    other = attnprobe.positional(saved("bert"), TEXTS, control=True, **more)
-    torch.set_num_threads(1)
-    for name in plain.data:
-        if plain.column(name).role in {"measure", "error"}:
-            np.testing.assert_allclose(other[name], plain[name], atol=1e-6, err_msg=name)
 
 
 def test_another_seed_is_another_order(saved):
@@ -233,17 +212,3 @@ def test_the_census_with_controls_is_one_run(saved, tmp_path):
         found.measurement.sums["previous_shuffled"].average.ravel(), expected["previous_shuffled"]
     )
     assert set(found.measurement.sums) == {one.name for one in statistics if one.about != "patches"}
-
-
-def test_the_record_beside_a_file(saved, tmp_path):
-    found = attnprobe.positional(saved("bert"), TEXTS, control=True)
-    paths = [tmp_path / f"in-{end}.{end}" for end in ("csv", "json", "parquet", "md", "xlsx")]
-    for path in paths:
-        found.save(path)
-    record = json.loads((tmp_path / "in-csv.csv.json").read_text())["provenance"]
-    assert record["measurement"]["table"] == "head, controlled"
-    assert "offset_share_alike@1" in record["measurement"]["statistics"]
-    for path in paths:
-        if path.suffix != ".md":
-            again = attnprobe.HeadTable.read(path)
-            np.testing.assert_allclose(again["offset_share_shuffled"], found["offset_share_shuffled"])

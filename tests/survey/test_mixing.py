@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from transformers import AutoModel, AutoTokenizer
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.sums.resampling import NamedJackknife
@@ -30,10 +30,7 @@ OUTPUT = re.compile(
     r"(attention\.output\.dense|attn\.c_proj|self_attn\.o_proj|attn\.Wo|self_attn\.out_proj|encoder_attn\.out_proj"
     r"|SelfAttention\.o|EncDecAttention\.o|attention\.out_lin|attention\.dense)$"
 )
-ARCHITECTURES = (
-    "bert", "roberta", "electra", "albert", "distilbert", "modernbert", "eurobert", "gpt2", "llama", "t5",
-    "bart",
-)  # fmt: skip
+ARCHITECTURES = ("bert", "modernbert", "llama", "t5")
 
 
 def test_the_errors_of_a_row_are_over_the_same_units():
@@ -196,7 +193,7 @@ def test_content_only(saved):
 def test_blocks_of_queries(saved):
     """Cut as finely as memory may ask for."""
     whole = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
-    with limit_block_memory(1):
+    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
         cut = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
     for column in whole.columns:
         if column.role in {"measure", "error"}:
@@ -236,7 +233,7 @@ def test_what_a_tap_does_not_give(saved):
     np.testing.assert_allclose(table["explained_by_others"], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("by", ["head", "layer", "pair"])
+@pytest.mark.parametrize("by", ["head"])
 def test_half_precision(saved, by):
     half, single = (
         attnprobe.mixing(saved("bert"), TEXTS, by=by, dtype=dtype) for dtype in ("bfloat16", "float32")

@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 
-NAMES = ["bert", "roberta", "albert", "modernbert", "eurobert", "esm", "gpt2", "llama", "t5", "bart"]
+NAMES = ["bert", "modernbert", "llama", "t5"]
 TEXTS = [
     "the river bank was slow , and the dog ran to the water .",
     "is it late ?",
@@ -116,7 +116,7 @@ def test_logits_by_singular_values(copied, name, content_only):
     assert set(table["head_width"]) == {8}
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+@pytest.mark.parametrize("name", ["bert"])
 def test_float32_is_near(tiny, name):
     model, tokenizer = tiny(name)
     rank, _ = expected(model, tokenizer, TEXTS[:3])
@@ -136,8 +136,8 @@ def test_the_demo():
     np.testing.assert_allclose(by_layer(table, "qk_rank", len(rank)), weights[0], rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["bert", "modernbert", "gpt2", "bart"])
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("rows", [3])
 def test_blocks_of_queries_and_content_only(copied, monkeypatch, name, rows):
     """However queries are cut, keys are taken once and all of them."""
     model, tokenizer = copied(name)
@@ -314,7 +314,7 @@ def test_normalised_queries_have_empty_columns_and_a_reason(tiny):
     )
 
 
-@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
+@pytest.mark.parametrize("name", ["deberta-v2"])
 def test_refused_by_name_with_the_reason(tiny, name):
     model, tokenizer = tiny(name)
     with pytest.raises(AttnprobeError, match=f"can't read .* of the heads of '{name}'.*softmax tap"):

@@ -142,8 +142,3 @@ class TestTies:
 
     def test_not_in_float32(self):
         assert not any("float" in note for note in of("census", WORDS))
-
-
-def test_the_unit_says_which_queries():
-    (column,) = (c for c in _table("positional", WORDS).columns if c.name == "offset_share")
-    assert column.unit == "share of queries with such a key"

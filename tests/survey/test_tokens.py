@@ -43,7 +43,7 @@ def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
     assert "dog" in side.word_labels
     assert "京" in side.word_labels
     pieces = [label for label in side.labels if label.startswith("京")]
-    assert pieces == [f"京 {part}/{len(pieces)}" for part in range(1, len(pieces) + 1)]
+    assert set(pieces) == {"京"}
     assert len({int(side.words[side.labels.index(piece)]) for piece in pieces}) == 1
     assert all(label == label.strip() or label == " " for label in side.labels)
 

@@ -1,6 +1,7 @@
 """What heads find of gold links, alone or all together: the way from keywords to the table."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
@@ -15,7 +16,7 @@ from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
 from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -146,14 +147,24 @@ def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
 
 
 def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> Iterator[Document]:
-    """Keep the links that are asked for."""
-    return filter_links(
+    """Keep the links that are asked for.
+
+    Documents are read until each label was there, so that a label that no link has is refused at once.
+    """
+    labels = chosen.get("labels")
+    documents = filter_links(
         source.documents,
         source.name,
-        labels=chosen.get("labels"),
+        labels=labels,
         fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
         nothing=gold.nothing,
     )
+    missing, read = set(labels or ()), list[Document]()
+    while missing and (document := next(documents, None)) is not None:
+        read.append(document)
+        links = () if document.annotation is None else document.annotation.links
+        missing.difference_update(*(link.label.split(SEVERAL) for link in links))
+    return chain(read, documents)
 
 
 def _ask(gold: Gold, by: str) -> Answer:

@@ -18,7 +18,6 @@ from attnprobe.run.record import record_versions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file, save_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.wording import speaks_python
 
 #: Keywords of ``census`` that say how to load a model, and others that have no meaning in a training run.
 _ELSEWHERE = (
@@ -58,7 +57,6 @@ class HeadCallback(StepCallback):
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
     """
 
-    @speaks_python
     def __init__(
         self,
         texts: Texts = None,

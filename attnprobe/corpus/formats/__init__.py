@@ -19,7 +19,6 @@ from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, shorten, str
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.table.formats import either
 from attnprobe.table.naming import join_names
-from attnprobe.wording import spell
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Document
@@ -98,7 +97,7 @@ def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "
         sentence = (
             f"the first line of {source.spec} names its columns ({listed}); --no-header says that it is data."
         )
-        warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
     return [cell or f"column {number}" for number, cell in enumerate(columns, start=1)]
 
 

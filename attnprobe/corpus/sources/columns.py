@@ -23,7 +23,6 @@ from attnprobe.corpus.sources.gold import (
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.wording import spell
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.pictures import Images
@@ -330,7 +329,7 @@ def _choose_text(
                 f"the text of {name} is taken from its column {shorten(found)!r}, not from "
                 f"{_list_columns(others)}; name another with --text-column."
             )
-            warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
+            warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
         return found
     if (found := find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
         require(found, columns, name)

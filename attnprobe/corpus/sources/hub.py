@@ -12,7 +12,6 @@ from attnprobe.corpus.formats import Row
 from attnprobe.corpus.sources.order import SHUFFLE_BUFFER, Order
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.wording import spell
 
 # Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
@@ -69,7 +68,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
             f"{spec} has no split test, validation or train; pass --split with one of {names}"
         )
     warnings.warn(
-        spell(f"the split {chosen!r} of {spec} is read; name another with --split."),
+        f"the split {chosen!r} of {spec} is read; name another with --split.",
         AttnprobeWarning,
         stacklevel=2,
     )

@@ -13,7 +13,7 @@ from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError
 
 #: So many labels are named where one is not found.
-_NAMED = 12
+_NAMED = 50
 
 
 def filter_links(
@@ -50,7 +50,8 @@ def filter_links(
         there = there or "only links without a label"
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
-        raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
+        names = " or ".join(map(repr, missing))
+        raise AttnprobeError(f"{name} has no link called {names}; it has {there}{hint}.")
 
 
 def fold_subtype(relation: str) -> str:

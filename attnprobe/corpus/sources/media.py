@@ -176,7 +176,15 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
 def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
     if isinstance(error, ImportError):
         return AttnprobeError("Sound needs soundfile: pip install soundfile.")
-    return AttnprobeError(f"{path} is damaged: it can't be read as sound.")
+    return _explain_damage(path, error, "sound")
+
+
+def _explain_damage(name: object, error: Exception, what: str) -> AttnprobeError:
+    if "DecompressionBomb" in type(error).__name__:
+        return AttnprobeError(f"{name} has too many pixels for an image; leave it out.")
+    if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
+        return AttnprobeError(f"{name} can't be read: {error.strerror}.")
+    return AttnprobeError(f"{name} is damaged: it can't be read as {what}.")
 
 
 def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
@@ -200,12 +208,8 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
                 return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
     except (AttnprobeError, MemoryError):
         raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise AttnprobeError(
-            f"{name or image} has more pixels than any honest image; leave it out."
-        ) from error
     except Exception as error:  # decoders raise whatever they like over broken files
-        raise AttnprobeError(f"{name or image} is damaged: it can't be read as an image.") from error
+        raise _explain_damage(name or image, error, "an image") from error
 
 
 def read_image_size(path: Path) -> tuple[int, int]:
@@ -217,7 +221,7 @@ def read_image_size(path: Path) -> tuple[int, int]:
             (width, height), turned = image.size, image.getexif().get(0x0112, 1) >= 5
             return (height, width) if turned else (width, height)
     except Exception as error:
-        raise AttnprobeError(f"{path} is damaged: it can't be read as an image.") from error
+        raise _explain_damage(path, error, "an image") from error
 
 
 def read_sound(path: Path, rate: int) -> NDArray[np.float32]:

@@ -112,15 +112,6 @@ def test_what_is_guessed_by_spelling_and_kind():
     assert found["nearest pronoun"] == "him"
 
 
-def test_parts_of_speech():
-    """Every sentence has its words where the text has them."""
-    (document,) = read(ZOO)
-    said = document.annotation.parts_of_speech
-    found = [(document.text[word.start : word.stop], said[word]) for word in document.annotation.words]
-    expected = [line.split("\t") for line in ZOO if line[:1].isdigit() and "." not in line.split("\t")[0]]
-    assert found == [(cells[1], cells[3]) for cells in expected]
-
-
 def test_mentions_that_cross_and_one_in_pieces():
     lines = [
         DECLARED,
@@ -139,19 +130,6 @@ def test_mentions_that_cross_and_one_in_pieces():
         ("pronoun", "they", "roofs", [], ["roofs", "now"], {"nearest": "now"}),
         ("other", "do", "now", [], ["roofs", "now", "they"], {"nearest": "they"}),
     ]
-
-
-def test_pieces_of_two_mentions_of_one_entity_do_not_mix():
-    lines = [
-        DECLARED,
-        row(1, "a", "X", 0, "Entity=(e0--1)"),
-        row(2, "b", "X", 1, "Entity=(e1[1/2]--3-"),
-        row(3, "c", "X", 1, "Entity=(e1--1)e1[1/2])"),
-        row(4, "d", "X", 1),
-        row(5, "e", "X", 1, "Entity=(e1[2/2]--3-)"),
-    ]
-    ((label, source, target, *_),) = told(read(lines)[0])
-    assert (label, source, target) == ("other", "e", "c")
 
 
 def test_a_mention_that_goes_on_in_the_next_sentence():
@@ -179,16 +157,6 @@ def test_a_head_is_looked_for_where_none_is_declared_or_it_lies_outside():
         rows += [row(5, "saw", "VERB", 0), row(6, "me", "PRON", 5, "Entity=(e2)")]
         rows += [row(7, "itself", "PRON", 5, "Entity=(e1)")]
         assert [link[1:3] for link in told(read([DECLARED, *rows])[0])] == [("itself", expected)]
-
-
-def test_without_trees_the_last_word_is_the_head():
-    rows = [
-        row(1, "the", misc="Entity=(e1"),
-        row(2, "lion", misc="Entity=e1)"),
-        row(3, "me", misc="Entity=(e2)"),
-        row(4, "it", misc="Entity=(e1)"),
-    ]
-    assert [link[1:3] for link in told(read([DECLARED, *rows])[0])] == [("it", "lion")]
 
 
 @pytest.mark.parametrize(
@@ -228,22 +196,6 @@ def test_words_of_one_token_are_no_candidates_of_each_other():
         ("pronoun", "dárselo", "pan", [], candidates, {"nearest": "pan"}),
     ]
     assert len(document.annotation.words) == 4
-
-
-def test_a_language_without_blanks():
-    misc = "SpaceAfter=No|Entity=(e{})".format
-    rows = [row(1, "猫", "NOUN", 0, misc(1)), row(2, "犬", "NOUN", 1, misc(2))]
-    again = [row(1, "彼", "PRON", 0, misc(2)), row(2, "𠮷", "PROPN", 1, misc(1))]
-    (document,) = read([DECLARED, *rows, "", *again])
-    assert document.text == "猫犬彼𠮷"
-    assert [link[1:3] for link in told(document)] == [("彼", "犬"), ("𠮷", "猫")]
-
-
-def test_documents_of_a_file_have_entities_of_their_own():
-    rows = [row(1, "a", misc="Entity=(e1)"), row(2, "b", misc="Entity=(e2)"), row(3, "c", misc="Entity=(e1)")]
-    # the fields are declared once; a comment that stands alone belongs to what follows
-    lines = [DECLARED, *rows, "", "# newdoc", "", *rows, "", "# newdocument", *rows[:1]]
-    assert [document.text for document in read(lines)] == ["a b c", "a b c a"]
 
 
 def test_older_names_of_the_fields():

@@ -91,27 +91,9 @@ def test_parts_of_speech():
     assert parts_of_speech(without)[0] == ("dámelo", "VERB")
 
 
-def test_parts_of_speech_in_other_words():
-    """XPOS stands where there is no UPOS; where there is neither, nothing is said of the word."""
-    words = [("the", "_", "DT"), ("dog", "NOUN", "NN"), ("barks", "_", "_")]
-    sentence = "".join(
-        f"{number}\t{form}\t_\t{upos}\t{xpos}\t_\t_\t_\t_\t_\n"
-        for number, (form, upos, xpos) in enumerate(words, 1)
-    )
-    assert parts_of_speech(sentence) == [("the", "DT"), ("dog", "NOUN"), ("barks", None)]
-
-
 def test_relations_inside_a_token_are_left_out():
     _, words, links = read(SPANISH)
     assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
-
-
-def test_a_relation_that_nobody_names():
-    assert ("Who", "", "rang") in read(PLAIN.replace("nsubj", "_"))[2]
-
-
-def test_a_language_without_blanks():
-    assert read(JAPANESE)[1:] == (["猫", "が", "寝る"], [("猫", "nsubj", "寝る"), ("が", "case", "猫")])
 
 
 @pytest.mark.parametrize(
@@ -154,16 +136,6 @@ def test_words_of_many_scripts(text, forms, said):
     found, words, _ = read(comment + "".join(rows))
     assert found == (text if said else " ".join(forms))
     assert words == forms
-
-
-def test_forms_of_blanks_do_no_harm():
-    rows = [
-        f"{place}\t{form}" + "\t_" * 8 + "\n"
-        for place, form in enumerate(["\u00a0", "a ", "\u3000"], start=1)
-    ]
-    assert read("".join(rows))[1] == ["\u00a0", "a ", "\u3000"]
-    glued = "".join(rows).replace("\t_\n", "\tSpaceAfter=No\n")
-    assert read(glued)[:2] == ("\u00a0a \u3000", ["\u00a0", "a ", "\u3000"])
 
 
 def test_nobody_asked(tmp_path):

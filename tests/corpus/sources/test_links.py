@@ -8,7 +8,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pyarrow
 import pytest
 from hypothesis import given
@@ -87,29 +86,10 @@ class TestFiles:
         assert (second.pair, second.label) == (None, None)
         assert [document.annotation for document in read_documents(Source(str(path)))] == [None, None]
 
-    def test_pandas_writes_parquet_too(self, tmp_path):
-        pd.DataFrame([ROW]).to_parquet(path := tmp_path / "a.parquet")
-        assert list(read_documents(Source(str(path), annotated=True))) == [EXPECTED]
-
     def test_standard_input(self, monkeypatch):
         lines = io.BytesIO(json.dumps(ROW).encode())
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
         assert list(read_documents(Source("-", annotated=True))) == [EXPECTED]
-
-    def test_named_columns(self, tmp_path):
-        row = {"a": "a dog", "b": "a cat", "c": "ein Hund", "links": [], "text": "x"}
-        row["links"] = [{"source": [0, 1], "target": [0, 3], "source_in": "pair", "target_in": "target"}]
-        found = read(tmp_path, row, text_column="a", pair_column="b", label_column="c")
-        assert (found.text, found.pair, found.label) == ("a dog", "a cat", "ein Hund")
-        assert found.annotation.links == (Link(Span(0, 1, "pair"), Span(0, 3, "target"), ""),)
-
-    def test_a_row_says_nothing(self, tmp_path):
-        some, none = read_documents(Source(write(tmp_path, [ROW, {"text": "a dog"}]), annotated=True))
-        assert (some.annotation, none.annotation) == (EXPECTED.annotation, None)
-
-    def test_not_asked_for(self, tmp_path):
-        """Without links, a pair has to be asked for."""
-        assert list(read_documents(Source(write(tmp_path, [ROW])))) == [Document("the old dog")]
 
     @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.conll", "a.txt.gz", "a"])
     def test_formats_without_links(self, tmp_path, name):
@@ -134,10 +114,6 @@ class TestFiles:
         with pytest.raises(AttnprobeError, match=r"is a folder, .* name a file"):
             open_anything(Source(str(tmp_path), annotated=True))
 
-    def test_images(self, photos):
-        with pytest.raises(AttnprobeError, match="gold links are between words of text"):
-            open_anything(Source(str(photos), annotated=True))
-
     def test_no_such_column(self, tmp_path):
         with pytest.raises(AttnprobeError, match=r"no column 'links'; its columns are 'text', 'n'"):
             read(tmp_path, {"text": "a dog", "n": 3})
@@ -145,12 +121,6 @@ class TestFiles:
     def test_lists_of_words(self, tmp_path):
         with pytest.raises(AttnprobeError, match=r"line 1 of .* has a list in column 'tokens'"):
             read(tmp_path, {"tokens": ["a", "dog"], "links": []})
-
-    def test_a_target_that_is_no_text(self, tmp_path):
-        with pytest.raises(
-            AttnprobeError, match=r"line 1 of .* a number in column 'target'; .*target-column"
-        ):
-            read(tmp_path, ROW | {"target": 3})
 
 
 LINK = {"source": [0, 3], "target": [4, 7]}
@@ -348,12 +318,6 @@ def test_all_of_them():
     assert left(fold=True) == [*LABELS[:2], "nsubj|old", ""]
 
 
-def test_a_link_has_each_of_its_labels():
-    assert left(labels=["pronoun"]) == ["pronoun", "pronoun"]
-    assert left(labels=["masculine", "pronoun"]) == ["pronoun", "pronoun|masculine"]
-    assert left(labels=["nsubj"], fold=True) == ["nsubj"]
-
-
 def test_labels_that_are_not_there():
     with pytest.raises(AttnprobeError, match="no link called 'noun'; it has feminine, masculine, nsubj:pass"):
         left(labels=["noun"])
@@ -392,12 +356,6 @@ def test_rules_guess_the_nearest_and_the_first_with_the_same_last_word():
     assert first_guesses(link_antecedent(mention(20, "b", "cow"), others, "")) == expected[:1]
 
 
-def test_what_follows_is_near_but_is_no_earlier_mention():
-    others = [mention(0, "a", "dog"), mention(30, "b", "dog")]
-    link = link_antecedent(mention(22, "a", "dog"), others, "")
-    assert first_guesses(link) == ((NEAREST, Span(30, 32)), (SAME_WORD, Span(0, 2)))
-
-
 def test_rules_guess_by_kind_head_word_and_all_words():
     """The nearest of each kind; of those before, the nearest that are spelled alike."""
     draw, kinds = random.Random(6), ["pronoun", "proper", "nominal", "other"]
@@ -434,13 +392,6 @@ def test_rules_guess_by_kind_head_word_and_all_words():
             assert guesses[:1] == [one.head for one in some[:1]], rule
             checked += bool(some)
     assert checked > 500
-
-
-def test_mentions_that_share_characters_with_the_source_are_no_candidates():
-    others = [mention(0, "a"), mention(5, "b"), mention(21, "a"), mention(19, "a", length=9)]
-    link = link_antecedent(mention(20, "a"), others, "")
-    assert link.candidates == (Span(0, 2), Span(5, 7))
-    assert link.also == ()
 
 
 def test_nothing_to_choose_from():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import Item, MediaFolder
 from attnprobe.corpus.sources.opening import draw_documents, select
 
 
@@ -26,14 +25,6 @@ def test_each_item_and_each_pair_is_as_likely_as_any_other():
     for found, expected in ((np.diag(together), single), (off, pair)):
         error = math.sqrt(expected * (1 - expected) / seeds)
         assert np.abs(found - expected).max() < 4.5 * error
-
-
-def test_a_draw_is_in_order_reproducible_and_part_of_a_larger_one():
-    small, large = draw_documents(range(1000), 30, 7), draw_documents(range(1000), 60, 7)
-    assert small == sorted(small) == draw_documents(iter(range(1000)), 30, 7)
-    assert set(small) < set(large)
-    assert small != draw_documents(range(1000), 30, 8)
-    assert draw_documents(range(5), 9, 0) == list(range(5))
 
 
 def test_no_more_is_held_than_is_drawn():
@@ -79,12 +70,6 @@ def test_the_parts_of_a_document_are_drawn_together():
         assert sum(there) == 3
         drawn += there
     assert np.abs(drawn / 600 - 0.5).max() < 4.5 * math.sqrt(0.25 / 600)
-
-
-def test_files_of_a_folder_are_drawn(tmp_path):
-    folder = MediaFolder(tmp_path, "image", tuple(Item(tmp_path / f"{place}.png") for place in range(9)))
-    found = select(folder, 8, 4, 1)
-    assert found.items == tuple(draw_documents(folder.items[:8], 4, 1))
 
 
 @pytest.mark.parametrize(("limit", "sample"), [(None, None), (4, None)])

@@ -6,7 +6,6 @@ import warnings
 
 import pytest
 
-import attnprobe
 from attnprobe.corpus.formats.treebank import find_comment
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.strata import MOST, check_strata
@@ -130,16 +129,6 @@ def test_files_by_their_names(tmp_path):
         list(check_strata(alone.documents, "file", alone.name))
 
 
-def test_the_texts_that_ship_with_attnprobe():
-    for annotated in (False, True):
-        documents = list(read_documents(Source("embedded", group_column="file", annotated=annotated)))
-        assert list(dict.fromkeys(one.stratum for one in documents)) == ["narrative", "technical"]
-        plain = read_documents(Source("embedded", annotated=annotated))
-        assert [one.text for one in plain] == [one.text for one in documents]
-    with pytest.raises(AttnprobeError, match="the embedded text is text without columns"):
-        list(read_documents(Source("embedded", group_column="file", coreference=True)))
-
-
 def test_hostile_columns(tmp_path):
     path = tmp_path / "it.jsonl"
 
@@ -175,14 +164,3 @@ def test_texts_without_a_group_are_left_out_and_counted(tmp_path):
         assert len(list(check_strata(source.documents, "genre", source.name))) == 1
     assert source.described["group_column"] == "genre"
     assert "group_column" not in open_anything(Source(str(path))).described
-
-
-@pytest.mark.parametrize(("texts", "says"), [
-    (["a dog", "a bird"], "leave out by_group"), ("photos", "is about texts"),
-    ({"t": ["a dog"]}, "no column 'genre'"), (None, "its groups are its files: give by_group file"),
-])  # fmt: skip
-def test_what_has_no_groups(texts, says, photos):
-    given = str(photos) if texts == "photos" else texts
-    named = {"text_column": "t"} if isinstance(texts, dict) else {}
-    with pytest.raises(AttnprobeError, match=says):
-        attnprobe.entropy("demo", given, by_group="genre", **named)
