@@ -33,7 +33,7 @@ def named(model, keys, places, seed, **more):
     draw = np.random.default_rng(seed)
     values = dict(zip(places, draw.gamma(2.0, size=len(places)).tolist(), strict=True))
     total = draw.normal(size=(10, len(places)))
-    sample = Sample(np.ones(10), total, np.arange(0, 60, 6))
+    sample = Sample(np.ones(10), total, 6 * np.arange(10))
     kind = {"objective": "representation", "method": "gradient"}
     found = Side(f"{model}.csv", model, "d", kind, "importance", keys, values, sample)
     return replace(found, **more)
