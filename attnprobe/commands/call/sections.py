@@ -250,7 +250,7 @@ class Sections:
                 self._progress.say(f"The section {section} is left out: {error}")
 
     def _measure_together(self, sections: Sequence[Section]) -> dict[str, HeadTable]:
-        """Measure sections in one pass; one that would have other batches alone is not in the result."""
+        """Measure sections in one pass."""
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
@@ -274,9 +274,7 @@ class Sections:
         names = [name for section in sections for name in _TABLES[section]]
         requests = [request(name) for name in names]
         found = survey_corpora(checkpoint, requests, workers=call.workers, progress=self._progress)
-        by_request = {id(one.request): one.table for one in found}
-        pairs = zip(names, requests, strict=True)
-        return {name: by_request[id(one)] for name, one in pairs if id(one) in by_request}
+        return {name: one.table for name, one in zip(names, found, strict=True)}
 
     def _measure_alone(self, section: Section) -> dict[str, HeadTable]:
         """Measure a section as its command does."""

@@ -1,8 +1,8 @@
 """Attention in blocks of queries that fit the cache; models that compute it another way keep theirs."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -114,25 +114,6 @@ def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
     if all(find_window(module) is None for module in model.modules()):
         return ()
     return ("its sliding window is all that is read: without a task head, no token has global attention",)
-
-
-@contextmanager
-def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
-    """Give every token the position embedding of the token at ``at``, for the passes made inside.
-
-    Sequences that are shorter take their last one. The outputs of the tables (submodules of ``body``) are
-    replaced, not the positions they look up: some number them from 0, some from 2, some leave pad tokens out.
-    The model is left as it was found. Any number of threads may run it.
-    """
-
-    def alike(_module: nn.Module, _inputs: Any, rows: Tensor) -> Tensor:
-        place = min(at, rows.shape[-2] - 1)
-        return rows.narrow(-2, place, 1).expand_as(rows).contiguous()  # a model may add to it in place
-
-    with ExitStack() as hooks:
-        for name in tables:
-            hooks.callback(body.get_submodule(name).register_forward_hook(alike).remove)
-        yield
 
 
 #: From queries, keys, values (batch, head, token, width) and a mask to (batch, head, query, width).
