@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 
 import numpy as np
 import pandas
@@ -129,12 +130,12 @@ def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):
         (["patch", "demo", "-d", "lone.jsonl"], "half a surrogate pair"),
     ],
 )
-def test_bytes_that_are_no_utf8(invoke, tmp_path, monkeypatch, words, says):
+def test_bytes_that_are_no_utf8(invoke, saved, tmp_path, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text("text\nthe dog\n")
     lone = {"text": "a \ud800", "links": [], "clean": "a \ud800", "corrupted": "b", "answer": "c"}
     (tmp_path / "lone.jsonl").write_text(json.dumps(lone) + "\n")
-    (tmp_path / "caf\udce9").mkdir()
+    shutil.copytree(saved("bert"), tmp_path / "caf\udce9")
     code, out, error = invoke(*words)
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert says in error
