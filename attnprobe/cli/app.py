@@ -195,7 +195,7 @@ def _explain_misuse(error: Any, words: Sequence[str]) -> int:
 def _explain_unexpected(error: Exception) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
-        return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
+        return f"out of memory{where}; try a smaller --batch-tokens or --max-length."
     if isinstance(error, OSError) and (why := known_reason(error)) is not None:
         return f"{error.filename or 'a file'}: {why}."
     if "can't start new thread" in str(error):

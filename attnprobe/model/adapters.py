@@ -15,7 +15,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.folders import ADAPTER
+from attnprobe.model.folders import ADAPTER, damage_error
 from attnprobe.model.location import Adapter
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import BadCheckpointError
@@ -253,6 +253,8 @@ def _merge(adapter: Adapter, name: str, model: PreTrainedModel, tensors: dict[st
             adapted = peft.PeftModel.from_pretrained(model, str(adapter.folder), is_trainable=False)
             placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
             merged = adapted.merge_and_unload()
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise damage_error(adapter.folder / ADAPTER, name, error) from error
     except Exception as error:
         raise BadCheckpointError(
             f"The adapter {name} can't be merged into {clean(adapter.base)}: {first_line(error)}."

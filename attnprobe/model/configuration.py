@@ -7,11 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import MODEL_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.activations import ACT2FN
 
 from attnprobe.errors import AttnprobeWarning, first_line
-from attnprobe.model.folders import read_object
+from attnprobe.model.folders import damage_error, read_object
 from attnprobe.model.refusals import (
     NOT_TOGETHER,
     READS_ANOTHER_TEXT,
@@ -25,6 +34,9 @@ _COUNTS = re.compile(
     r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
 )
 _TYPES = ("dtype", "torch_dtype")
+#: No count of a configuration is larger.
+_MOST = 10**8
+_ACTIVATIONS = ("hidden_act", "hidden_activation", "activation", "activation_function")
 #: From so many extra special tokens on, transformers, which compares each with all others, takes minutes.
 _MANY = 10_000
 
@@ -34,21 +46,32 @@ def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> 
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:
-        reason = next(_find_impossible(folder), None) or first_line(error)
-        raise _config_error(name, reason) from error
+        kind = read_object(folder / "config.json").get("model_type")
+        if isinstance(kind, str) and kind not in CONFIG_MAPPING:
+            raise BadCheckpointError(
+                f"The config.json of {name} can't be used: {first_line(error)}."
+            ) from error
+        raise _config_error(folder, name, error) from error
 
 
-def _config_error(name: str, reason: str) -> BadCheckpointError:
-    return BadCheckpointError(
-        f"The config.json of {name} can't be used: {reason}. Take the config.json that was saved with "
-        "the weights."
-    )
+def _config_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+    return damage_error(folder / "config.json", name, next(_find_impossible(folder), error))
 
 
 def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
-    """Say why weights can't be loaded: where the configuration is impossible, that is why."""
-    if reason := next(_find_impossible(folder), None):
-        return _config_error(name, reason)
+    """Say why weights can't be loaded: a configuration that no model can be built from, or a file of them."""
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            safe_open(file, "pt")
+        except (SafetensorError, OSError) as damage:
+            return damage_error(file, name, damage)
+    if next(_find_impossible(folder), None):
+        return _config_error(folder, name, error)
+    try:
+        with torch.device("meta"):
+            AutoModel.from_config(read_config(folder, name))
+    except Exception as damage:
+        return _config_error(folder, name, damage)
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
 
 
@@ -77,6 +100,10 @@ def _find_impossible(folder: Path) -> Iterator[str]:
             and not (isinstance(value, int) and value > 0)
         ):
             yield f"{key} is {value!r}, and must be a whole number of at least 1"
+        elif _COUNTS.fullmatch(key) and isinstance(value, int) and value > _MOST:
+            yield f"{key} is {value:,}, more than any model has"
+        elif key in _ACTIVATIONS and isinstance(value, str) and value not in ACT2FN:
+            yield f"{key} is {value!r}, which is no activation of transformers"
 
 
 def _is_type(value: Any) -> bool:

@@ -39,6 +39,25 @@ def read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def damage_error(path: Path, name: str, error: object) -> BadCheckpointError:
+    """Say which file of a checkpoint is damaged, and how, as far as the file itself or an error tells."""
+    reason = first_line(error) if isinstance(error, BaseException) else str(error)
+    if path.suffix == ".json" and path.is_file():
+        try:
+            whole = path.name == MODULES or isinstance(json.loads(path.read_bytes()), dict)
+        except (OSError, ValueError, RecursionError):
+            reason = "it is not valid JSON"
+        else:
+            reason = reason if whole else "it holds no JSON object"
+    return BadCheckpointError(f"{path.name} of {name} is damaged: {reason}.")
+
+
+def check_object(path: Path, name: str) -> None:
+    """Refuse a json file that is there and holds no object."""
+    if path.is_file() and not isinstance(read_json(path), dict):
+        raise damage_error(path, name, "it holds no JSON object")
+
+
 def acts_outside_layers(config: Any) -> bool:
     """Tell whether an adapter acts beside the layers of its base, so that the base is not the whole model."""
     kind = getattr(config.peft_type, "value", config.peft_type)
@@ -50,7 +69,7 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     if not (folder / ADAPTER).is_file():
         return
     if not (described := read_object(folder / ADAPTER)):
-        raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.")
+        raise damage_error(folder / ADAPTER, name, "it holds no JSON object")
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
         raise BadCheckpointError(
@@ -93,11 +112,19 @@ RECORD = "attnprobe.json"
 
 def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub."""
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
-    if folder.exists():
-        raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+    if not name.strip():
+        raise AttnprobeError("The name of the model is blank; give a folder, or an id of the hub.")
+    try:
+        folder = Path(name).expanduser()
+        if folder.is_dir():
+            return folder
+        if folder.exists():
+            raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+        if folder.is_symlink():
+            raise AttnprobeError(f"{name} is a link that leads nowhere.")
+    except (OSError, RuntimeError) as error:  # such as a name too long
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise AttnprobeError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise AttnprobeError(f"There is no folder {name}.")
     return None
@@ -320,28 +347,28 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     Raises:
         BadCheckpointError: When a module lies outside of the folder, or a file that describes it is damaged.
     """
-    _check_json(root / MODULES, name)
-    modules = [Module(find_kind(one["type"]), one["path"]) for one in _list_modules(root)]
-    if not modules:
+    if not (root / MODULES).is_file():
         return None
+    listed = _list_modules(root)
+    if not listed or listed != read_json(root / MODULES)[:_MOST_MODULES]:
+        raise damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
+    modules = [Module(find_kind(one["type"]), one["path"]) for one in listed]
     for module in modules:
         if not is_inside(root, module.path):
             raise BadCheckpointError(
                 f"The {MODULES} of {name} names {clean(module.path)}, which is not inside the folder; take "
                 "it from where the model comes from."
             )
-    for path in (root / WHOLE, *_list_settings_files(root / modules[0].path)):
-        _check_json(path, name)  # without it, texts would be read without their prompt, or to another length
+    # Without these, texts would be read without their prompt, to another length, or pooled in another way.
+    check_object(root / WHOLE, name)
+    for module in modules[1:]:
+        check_object(root / module.path / DESCRIPTION, name)
+    for path in _list_settings_files(root / modules[0].path):
+        check_object(path, name)
+        longest = read_object(path).get("max_seq_length")
+        if longest is not None and (type(longest) is not int or longest < 1):
+            raise damage_error(path, name, f"max_seq_length is {longest!r}, and must be at least 1")
     return SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
-
-
-def _check_json(path: Path, name: str) -> None:
-    try:
-        if path.is_file():
-            json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        said = f"The {path.name} of {name} can't be read as json; take it from where the model comes from."
-        raise BadCheckpointError(said) from error
 
 
 def _list_modules(root: Path) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import transformers
+from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
@@ -30,9 +31,11 @@ from attnprobe.model.folders import (
     Prompts,
     SentenceFolder,
     check_config,
+    damage_error,
     find_weights,
     hash_file,
     list_descriptions,
+    read_json,
 )
 from attnprobe.model.location import (
     Adapter,
@@ -54,6 +57,9 @@ from attnprobe.model.pruned import (
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
+
+#: What describes a tokenizer.
+_TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 def load_checkpoint(
@@ -274,12 +280,33 @@ def load_tokenizers(
         own = AutoTokenizer.from_pretrained(folder, **options)
         other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
     except Exception as error:
-        raise UnsupportedModelError(
-            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
-        ) from error
+        raise _explain_tokenizer(folder, name, model_type, error) from error
+    if not isinstance(own.model_max_length, int | float):
+        stated = f"model_max_length is {own.model_max_length!r}, and must be a number"
+        raise damage_error(folder / _TOKENIZER_CONFIG, name, stated)
     if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
         raise _tokenizer_error(name)
     return own, other
+
+
+def _explain_tokenizer(folder: Path, name: str, model_type: str, error: Exception) -> BadCheckpointError:
+    """Say which file of a tokenizer is damaged; or what else keeps it from loading, such as a package."""
+    if isinstance(error, ImportError):
+        return UnsupportedModelError(
+            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        )
+    for file in (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json", "vocab.json"):
+        if (folder / file).is_file() and not isinstance(read_json(folder / file), dict):
+            return damage_error(folder / file, name, error)
+    if not (folder / _TOKENIZER).is_file():
+        return UnsupportedModelError(
+            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        )
+    try:
+        TokenizerFile.from_file(str(folder / _TOKENIZER))
+    except Exception as damage:
+        return damage_error(folder / _TOKENIZER, name, damage)
+    return damage_error(folder / _TOKENIZER_CONFIG, name, error)
 
 
 def _tokenizer_error(name: str) -> BadCheckpointError:

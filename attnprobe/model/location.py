@@ -84,6 +84,9 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location
             f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
         ) from None
     if name == DEMO:
+        for option in ("adapter", "revision"):
+            if getattr(options, option) is not None:
+                raise AttnprobeError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
         folder = Path(str(files("attnprobe") / DEMO))
         return Location(folder, {"folder": "attnprobe/demo"})
     root = find_local_folder(name)

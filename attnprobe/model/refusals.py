@@ -22,6 +22,11 @@ REFUSED = {
     ),
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    **dict.fromkeys(
+        ("encoder-decoder", "speech-encoder-decoder"),
+        "it holds two models; save the one that you ask as a checkpoint of its own, with its tokenizer "
+        "(EncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))",
+    ),
     "vision-encoder-decoder": (
         "it holds two models; save the one that sees as a checkpoint of its own, with its processor "
         "(VisionEncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))"

@@ -3,7 +3,10 @@
 import contextlib
 import copy
 import json
+import os
+import re
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -268,11 +271,22 @@ def save_pruned(
             if (beside := original.sentences) is not None:
                 copy_modules(beside, staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
+            _share_mode(staged, (staged / RECORD).stat().st_mode)
             _check_read_back(staged, model, folder)
     except OSError as error:
         raise write_error(folder, error) from error
-    except SafetensorError as error:  # such as a full disk
-        raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
+    except SafetensorError as error:  # such as a full disk, which it names by a number
+        if (code := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
+        number = int(code[1])
+        raise write_error(folder, OSError(number, os.strerror(number))) from error
+
+
+def _share_mode(folder: Path, mode: int) -> None:
+    """Give the files of a folder the mode of one that we opened; safetensors writes for the owner alone."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(stat.S_IMODE(mode))
 
 
 @contextlib.contextmanager

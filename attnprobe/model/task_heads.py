@@ -1,6 +1,6 @@
 """Task heads, and loading a model with the first whose weights the checkpoint holds in full."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_e
 from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.transformers_private import list_tied_weights
+from attnprobe.table.cells import clean
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
@@ -53,12 +55,13 @@ IMAGE_CLASSIFICATION = TaskHead(
     "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
 )
 SOUND_CLASSIFICATION = TaskHead("sound classification", "AutoModelForAudioClassification", _AUDIO)
+IMAGE_TEXT = TaskHead("image and text to text", "AutoModelForImageTextToText", ("ForConditionalGeneration",))
 SPEECH = TaskHead(
     "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
 )
 TASK_HEADS = (
     *(MASKED_LM, CAUSAL_LM, CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, SEQ2SEQ),
-    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH),
+    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, IMAGE_TEXT),
 )
 
 
@@ -102,22 +105,36 @@ def read_weights(
     if needed and (untrained := _find_untrained(base.model, needed)):
         reseeded = read_model(folder, name, config, None, seed=_SEED + 1, **options)
         needed = [key for key in needed if key not in untrained or not _is_computed(key, base, reseeded)]
-    if needed and (tied := _read_tied(folder, name, config, **options)) is not None:
+    if needed and (tied := _read_tied(folder, name, config, base, needed, **options)):
         return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
-            f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}); numbers from freshly "
-            "initialised weights would mean nothing."
+            f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
+            f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
         )
     return base
 
 
-def _read_tied(folder: Path, name: str, config: PreTrainedConfig, **options: Any) -> Weights | None:
-    """Read a model whose embeddings are stored only as the weights of the head that they are tied to."""
+def _describe_stored(needed: Sequence[str], found: Weights) -> str:
+    """Name what is stored in place of a missing weight: the same behind a prefix, if there is such."""
+    for key in needed:
+        if stored := next((one for one in found.unused if one.endswith(f".{key}")), None):
+            prefix = stored.removesuffix(key).removesuffix(f"{found.model.base_model_prefix}.")
+            return f"; {key} is stored as {clean(stored)}: save the weights without {clean(prefix)} before it"
+    return f"; its files hold others, such as {clean(found.unused[0])}" if found.unused else ""
+
+
+def _read_tied(
+    folder: Path, name: str, config: PreTrainedConfig, base: Weights, needed: Sequence[str], **options: Any
+) -> Weights | None:
+    """Read a model whose embeddings are stored only as the weights of a head that they are tied to."""
     for head in dict.fromkeys((*_list_stated(config), CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
         found = read_model(folder, name, config, head, **options)
-        if found is not None and not lacks_encoder(found):
+        if found is None or lacks_encoder(found):
+            continue
+        tied, prefix = list_tied_weights(found.model), found.model.base_model_prefix
+        if tied & {*base.unused} and all({key, f"{prefix}.{key}"} & tied for key in needed):
             body: Any = found.model.base_model
             return Weights(body, None, (), found.unused)
     return None

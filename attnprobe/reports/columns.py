@@ -163,14 +163,6 @@ def make_title(text: str, *lines: str, width: float | None = None, size: int = 1
     return alt.TitleParams(heading if len(heading) > 1 else text, **below)
 
 
-def measure_title(title: Any, theme: Theme) -> float:
-    """Measure about how wide a title is, with its remarks."""
-    heading = [title.text] if isinstance(title.text, str) else title.text
-    below = title.subtitle if isinstance(title.subtitle, list) else []
-    wide = [BOLD * (theme.size + 1) * len(line) for line in heading]
-    return max([*wide, *(PLAIN * theme.small(1) * len(line) for line in below)])
-
-
 #: More measures than this make pictures too small, unless somebody names them.
 MOST = 6
 

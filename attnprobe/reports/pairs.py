@@ -133,11 +133,6 @@ def name_head(head: Place) -> str:
     return f"L{format_cell(head[0])} H{format_cell(head[1])}"
 
 
-def name_head_of(table: HeadTable, row: int) -> str:
-    """Name the head of a row of a table of heads, as ``name_head`` does."""
-    return name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
-
-
 #: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
 #: scipy (``color_threshold`` of ``dendrogram``), after MATLAB.
 CUT = 0.7

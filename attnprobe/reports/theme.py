@@ -62,60 +62,19 @@ def choose_ink(colour: str) -> str:
     return "#ffffff" if compute_luminance(colour) < 0.179 else "#000000"
 
 
-def mix_colours(colours: Sequence[str], share: float, *, lab: bool = False) -> str:
+def mix_colours(colours: Sequence[str], share: float) -> str:
     """Mix the colour that stands so far along a list of colours, from 0 to 1, as Vega does.
 
-    Between two neighbours, red, green and blue change evenly, or with ``lab`` the three numbers of CIELAB.
+    Between two neighbours, red, green and blue change evenly.
 
-    >>> mix_colours(["#000000", "#ffffff"], 0.5), mix_colours(["#000000", "#ffffff"], 0.5, lab=True)
-    ('#808080', '#777777')
+    >>> mix_colours(["#000000", "#ffffff"], 0.5)
+    '#808080'
     """
     at = share * (len(colours) - 1)
     low = min(int(at), len(colours) - 2)
     one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
-    if lab:
-        ends = [_to_lab(side) for side in (one, other)]
-        parts = _from_lab([a + (b - a) * (at - low) for a, b in zip(*ends, strict=True)])
-    else:
-        parts = [a + (b - a) * (at - low) for a, b in zip(one, other, strict=True)]
+    parts = [a + (b - a) * (at - low) for a, b in zip(one, other, strict=True)]
     return "#" + "".join(f"{min(max(round(part), 0), 255):02x}" for part in parts)
-
-
-#: From linear red, green and blue to X, Y and Z as shares of the white of D50, and back (d3-color).
-_TO_XYZ = (
-    (0.4360747, 0.3850649, 0.1430804),
-    (0.2225045, 0.7168786, 0.0606169),
-    (0.0139322, 0.0971045, 0.7141733),
-)
-_FROM_XYZ = (
-    (3.1338561, -1.6168667, -0.4906146),
-    (-0.9787684, 1.9161415, 0.0334540),
-    (0.0719453, -0.2289914, 1.4052427),
-)
-_WHITE = (0.96422, 1.0, 0.82521)
-
-
-def _to_lab(colour: Sequence[int]) -> list[float]:
-    linear = [_to_linear(part / 255) for part in colour]
-    shares = [
-        sum(a * b for a, b in zip(row, linear, strict=True)) / white
-        for row, white in zip(_TO_XYZ, _WHITE, strict=True)
-    ]
-    x, y, z = (
-        one ** (1 / 3) if one > (6 / 29) ** 3 else one / (3 * (6 / 29) ** 2) + 4 / 29 for one in shares
-    )
-    return [116 * y - 16, 500 * (x - y), 200 * (y - z)]
-
-
-def _from_lab(lab: Sequence[float]) -> list[float]:
-    y = (lab[0] + 16) / 116
-    roots = (y + lab[1] / 500, y, y - lab[2] / 200)
-    xyz = [
-        white * (one**3 if one > 6 / 29 else 3 * (6 / 29) ** 2 * (one - 4 / 29))
-        for one, white in zip(roots, _WHITE, strict=True)
-    ]
-    linear = [sum(a * b for a, b in zip(row, xyz, strict=True)) for row in _FROM_XYZ]
-    return [255 * (12.92 * one if one <= 0.0031308 else 1.055 * one ** (1 / 2.4) - 0.055) for one in linear]
 
 
 def _to_linear(part: float) -> float:

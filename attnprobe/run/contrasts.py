@@ -150,18 +150,16 @@ class ContrastReader:
             self.counts.long += 1
             return None
         self.counts.same += both[0] == both[1]
-        pairs = enumerate(zip(*both, strict=False))
-        first = next((place for place, (one, two) in pairs if one != two), min(map(len, both)))
         contrast = _contrast(document)
         if self._asked == "class":
-            self.readouts.append(Readout(answer=contrast.answer, other=contrast.other, first=first))
+            self.readouts.append(Readout(answer=contrast.answer, other=contrast.other))
         elif self._asked in {"text", "number"}:
-            self.readouts.append(Readout(first=first))
+            self.readouts.append(Readout())
         elif self._asked == "target":
-            self.readouts.append(self._find_target(contrast, first))
+            self.readouts.append(self._find_target(contrast))
         else:
             find = self._find_mask if self._asked == "mask" else self._find_next
-            self.readouts.append(find(document, both, first))
+            self.readouts.append(find(document, both))
         name = document.digest
         # A pair that is a document of its own has a number of its own, whatever it says.
         key = name if document.group is not None else -len(self._numbers) - 1
@@ -172,7 +170,7 @@ class ContrastReader:
 
     # What is right
 
-    def _find_mask(self, document: Document, both: Sequence[list[int]], first: int) -> Readout:
+    def _find_mask(self, document: Document, both: Sequence[list[int]]) -> Readout:
         """Find the mask of each text, and the tokens of the words that are asked for."""
         contrast, places = _contrast(document), []
         for text, ids in zip((document.text, contrast.corrupted), both, strict=True):
@@ -188,9 +186,9 @@ class ContrastReader:
             None if word is None else self._find_token(self._mark(document.text), str(word))
             for word in (contrast.answer, contrast.other)
         )
-        return self._compare(document, (places[0], places[1]), answer, other, first)
+        return self._compare(document, (places[0], places[1]), answer, other)
 
-    def _find_next(self, document: Document, both: Sequence[list[int]], first: int) -> Readout:
+    def _find_next(self, document: Document, both: Sequence[list[int]]) -> Readout:
         """Find the tokens of words that could come next, and the place where they are predicted."""
         contrast = _contrast(document)
         places = [len(ids) - len(self.frame.after) - 1 for ids in both]
@@ -198,17 +196,15 @@ class ContrastReader:
             None if word is None else self._find_token(self._mark(document.text), str(word))
             for word in (contrast.answer, contrast.other)
         )
-        return self._compare(document, (places[0], places[1]), answer, other, first)
+        return self._compare(document, (places[0], places[1]), answer, other)
 
-    def _compare(
-        self, document: Document, places: tuple[int, int], answer: Any, other: Any, first: int
-    ) -> Readout:
+    def _compare(self, document: Document, places: tuple[int, int], answer: Any, other: Any) -> Readout:
         if answer is not None and answer == other:
             raise AttnprobeError(
                 f"Both answers to {shorten(repr(document.text))} are the same to {self._checkpoint.name}; "
                 "give two that differ."
             )
-        return Readout(places, answer, other, first)
+        return Readout(places, answer, other)
 
     def _find_token(self, text: str, word: str) -> int:
         """Find the one token that a word is where it stands, behind the text or in place of its mask."""
@@ -242,12 +238,12 @@ class ContrastReader:
             "and one is predicted; give a word that is one token."
         )
 
-    def _find_target(self, contrast: Contrast, first: int) -> Readout:
+    def _find_target(self, contrast: Contrast) -> Readout:
         """Tokenise the target; with another beside, up to where the two part."""
         (target,) = tokenise_targets(self._checkpoint, [str(contrast.answer)])
         if contrast.other is None:
             self.targets.append(target)
-            return Readout(answer=-1, first=first)
+            return Readout(answer=-1)
         (other,) = tokenise_targets(self._checkpoint, [str(contrast.other)])
         parts = (place for place, (one, two) in enumerate(zip(target, other, strict=False)) if one != two)
         place = next(parts, None)
@@ -257,7 +253,7 @@ class ContrastReader:
                 "begins with the other, so no token tells them apart; give two that differ."
             )
         self.targets.append(target[: place + 1])
-        return Readout((place, place), target[place], other[place], first)
+        return Readout((place, place), target[place], other[place])
 
 
 def _contrast(document: Document) -> Contrast:
@@ -290,7 +286,6 @@ def tokenise_contrasts(
     asked: Asked,
     *,
     align: bool,
-    most: Callable[[int], int] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ContrastCorpus]:
     """Tokenise pairs into temporary stores, and plan batches.
@@ -301,7 +296,6 @@ def tokenise_contrasts(
         options: Which of them are read, and how many tokens make a batch.
         asked: What is read off the model.
         align: Whether texts of different lengths are compared in what they begin and end with.
-        most: Limits the pairs of a length in a batch, where memory is limited.
         progress: Called with 1 for each pair.
 
     Raises:
@@ -337,7 +331,6 @@ def tokenise_contrasts(
             sides[1],
             reader.readouts,
             budget=options.batch_tokens or BATCH_TOKENS_ACCELERATOR,
-            most=most,
             targets=targets,
         )
         reading = Reading(documents=reader.counts.pairs)

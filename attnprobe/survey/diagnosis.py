@@ -52,6 +52,10 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
     if checkpoint.quantisation is not None:
         findings.append(Finding("quantisation", "ok", checkpoint.quantisation.describe()))
+    if (method := checkpoint.origin.get("adapter")) is not None:
+        base = checkpoint.origin["base"]
+        detail = f"{method}, merged into its base {base.get('hub', base.get('folder', '?'))}"
+        findings.append(Finding("adapter", "ok", detail))
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     if checkpoint.embedding is not None:
         findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
@@ -206,7 +210,7 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
     own = infer_head(checkpoint.model)
     found = [own.name] if own else find_trained_heads(checkpoint.folder)
-    return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
+    return Finding("trained heads", "ok", ", ".join(found) or "none")
 
 
 def _time_batch(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:

@@ -89,7 +89,6 @@ REFUSED = {
     "entropy in.txt": "in.txt is a file",
     "entropy demo --dtype float33": "'float33' is no floating-point type",
     "entropy demo --device the:gpu": "There is no device 'the:gpu'",
-    "entropy demo --memory much": "--memory must be a size with its unit",
     "entropy demo -d gone.csv": "there is no file gone.csv",
     "entropy demo -d in.csv": "which column of in.csv holds the text is not clear",
     "entropy demo -d in.csv --text-column text": "in.csv has no column 'text'",

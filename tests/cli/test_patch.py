@@ -186,7 +186,6 @@ def test_one_pair_has_no_error(invoke):
     assert np.isfinite(table["effect"]).all()
     assert np.isnan(table["effect_se"]).all()
     assert np.isnan(table["p"]).all()
-    assert any("One pair has no standard error" in note for note in table.notes)
 
 
 def test_what_ships_with_attnprobe(invoke, causal):
@@ -200,7 +199,7 @@ def test_what_ships_with_attnprobe(invoke, causal):
 
 
 def test_blimp_compares_sentences_as_they_are(causal, tiny):
-    """m is the log probability of a sentence; no head carries how probable the word that differs is."""
+    """m is the log probability of a sentence."""
     sentences = [
         {"sentence_good": "the dog ran to the house .", "sentence_bad": "the cat ran to the house ."},
         {"sentence_good": "never stop by the river", "sentence_bad": "never stop by the road"},
@@ -226,22 +225,6 @@ def test_blimp_compares_sentences_as_they_are(causal, tiny):
     assert patching["clean"] == pytest.approx(good, abs=1e-4)
     assert patching["corrupted"] == pytest.approx(bad, abs=1e-4)
     assert set(table["n"]) == {len(kept)}
-    outside = []
-    for (ours, one), (theirs, other) in zip(*sides, strict=True):
-        first = int((one != other).nonzero()[0, 0])
-        outside.append(float(ours[first - 1] - theirs[first - 1]))
-    share = np.mean(outside) / patching["total_effect"]
-    assert any(
-        note.startswith(f"{share:.0%} of the gap is how probable the first token") for note in table.notes
-    )
-
-
-def test_texts_that_differ_in_their_last_token_alone(causal):
-    table = attnprobe.patch(
-        causal, [{"clean": "the dog and the cat", "corrupted": "the dog and the dog"}] * 3
-    )
-    assert not table["effect"].any()
-    assert any("differ in their last token alone" in note for note in table.notes)
 
 
 def test_unequal_lengths_are_counted_or_aligned():
@@ -315,23 +298,3 @@ def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):
 
     assert "2 of 8 batches are done" in error
     assert invoke(*words, "--noising", "--resume", state)[0] == 2  # another question
-
-
-NOUNS = [
-    {
-        "clean": f"The {one} [MASK] here .",
-        "corrupted": f"The {other} [MASK] here .",
-        "answer": "was",
-        "other": "were",
-    }
-    for one, other in (("boy", "boys"), ("girl", "girls"), ("house", "houses"))
-]
-
-
-def test_the_tokens_of_both_texts_stand_on_record():
-    table = attnprobe.patch("demo", NOUNS, positions=True)
-    tokens = table.provenance["patching"]["tokens"]
-    rest = ["[CLS]", "the", None, "[MASK]", "here", ".", "[SEP]"]
-    assert tokens["usual"] == [rest, rest]
-    assert tokens["example"] == [[word or "boy" for word in rest], [word or "boys" for word in rest]]
-    assert "tokens" not in attnprobe.patch("demo", NOUNS).provenance["patching"]

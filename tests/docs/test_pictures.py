@@ -21,7 +21,7 @@ WRITTEN = {
 }
 GALLERY = PAGES["gallery.md"]
 #: Commands that have no picture of their own: they put together, repeat, or draw what others have measured.
-WITHOUT_PICTURE = {"merge", "plot"}
+WITHOUT_PICTURE = {"merge", "plot", "doctor"}
 
 
 def test_every_picture_is_written_on_a_page_that_shows_it():

@@ -414,3 +414,29 @@ def test_a_cross_encoder_embeds_nothing(headed: Any):
         choose_subject(
             lambda *_: checkpoint, TaskOptions(), labelled=Gold.RELEVANCE, progress=SilentProgress()
         )
+
+
+def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):
+    """Embeddings that differ in their last bits have one rank: by Spearman, in a triplet, and in a search."""
+    same = [Document(TEXTS[n], label=Pair(TEXTS[n], n)) for n in range(6)]
+    same += [Document(TEXTS[n], label=Pair(TEXTS[n + 1], n)) for n in range(6)]
+    alike = [Document(TEXTS[0], label=Triplet(TEXTS[1], TEXTS[1] + " "))]
+    search = [
+        Document(TEXTS[0], label=Query("q", (("d1", 1),)), role="query"),
+        *(Document(TEXTS[2], label=Passage(f"d{n}"), role="document") for n in range(4)),
+    ]
+    draw = np.random.default_rng(0)
+    for data, name in ((same, "spearman"), (alike, "accuracy"), (search, "mrr")):
+        with benched(headed("bert", "representation", double=True), data) as bench:
+            objective, metric = bench.objective, build_metric(name, bench, 0)
+            rows, states = objective.find_rows(bench.corpus.batches), collect_states(bench)
+            found = []
+            for _ in range(5):
+                noisy = torch.from_numpy(states * (1 + 1e-9 * draw.normal(size=states.shape)))
+                found.append(metric.score(objective.score(noisy, rows, metric.needs)))
+        assert found == [found[0]] * 5
+
+
+def collect_states(bench: Any) -> NDArray[np.float64]:
+    *_, answers = trials.collect_answers(bench, [], ["state"], "embedding")
+    return answers["state"]

@@ -17,7 +17,9 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.model import adapters, folders
 from attnprobe.model.folders import hash_file
+from attnprobe.model.load import load_checkpoint
 from attnprobe.model.task_heads import read_model
+from attnprobe.survey.diagnosis import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -171,17 +173,17 @@ class TestSeveral:
 class TestBase:
     """Where an adapter finds its base."""
 
-    def test_on_record(self, adapt, saved, tmp_path):
-        from attnprobe.cli.app import run
-
+    def test_on_record(self, adapt, saved):
         folder, _ = adapt("bert", lora("bert"))
-        texts = tmp_path / "texts.txt"
-        texts.write_text("\n".join(TEXTS))
-        assert run(["entropy", str(folder), "-d", str(texts), "-o", str(tmp_path / "own.csv")]) == 0
-        record = json.loads((tmp_path / "own.json").read_text())["provenance"]["model"]
+        record = attnprobe.entropy(str(folder), TEXTS).provenance["model"]
         assert set(record["weights"]) == {"adapter_model.safetensors"}
         digest = hash_file(Path(saved("bert")) / "model.safetensors")
         assert record["base"]["weights"] == {"model.safetensors": digest}
+
+    def test_doctor_names_its_method_and_its_base(self, adapt):
+        folder, _ = adapt("bert", lora("bert"))
+        found = {one.check: one.detail for one in diagnose(load_checkpoint(str(folder)))[0]}
+        assert found["adapter"] == "LORA, merged into its base bert"
 
     def test_named_by_the_user(self, adapt, saved, tmp_path):
         folder, _ = adapt("bert", lora("bert"))

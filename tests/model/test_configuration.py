@@ -1,8 +1,12 @@
 """Configurations that no model can have end in what is wrong with them, and what to do."""
 
 import json
+import re
+import shutil
+from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 from attnprobe.model import configuration
@@ -15,27 +19,89 @@ IMPOSSIBLE = [
     ({"num_attention_heads": 0}, "num_attention_heads is 0, and must be a whole number of at least 1"),
     ({"num_attention_heads": "four"}, "num_attention_heads is 'four', and must be"),
     ({"intermediate_size": 1.5}, "intermediate_size is 1.5, and must be"),
+    ({"vocab_size": 10**12}, "vocab_size is 1,000,000,000,000, more than any model has"),
+    ({"hidden_act": "nosuch"}, "hidden_act is 'nosuch', which is no activation of transformers"),
     ({"dtype": "floatx"}, "dtype is 'floatx', which is no floating-point type of torch"),
-    ({"id2label": 7}, "can't be used: "),
+    ({"id2label": 7}, ""),
 ]
 
 
+@pytest.fixture
+def folder(saved, tmp_path):
+    """Copy a checkpoint, whose files may be changed."""
+    return Path(shutil.copytree(saved("bert"), tmp_path / "broken"))
+
+
 @pytest.mark.parametrize(("change", "said"), IMPOSSIBLE)
-def test_impossible_configurations(saved, tmp_path, change, said):
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    for path in saved("bert").iterdir():
-        (folder / path.name).symlink_to(path)
+def test_impossible_configurations(folder, change, said):
     config = json.loads((folder / "config.json").read_text()) | change
-    (folder / "config.json").unlink()
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(AttnprobeError) as caught:
+    with pytest.raises(AttnprobeError, match=r"^config\.json of broken is damaged: ") as caught:
         load_checkpoint(str(folder), LoadOptions())
     assert said in str(caught.value)
-    assert str(caught.value).endswith("Take the config.json that was saved with the weights.")
     if "dtype" in change:
         with pytest.raises(AttnprobeError, match="no floating-point type"):
             _ = CheckpointFiles.read(str(folder), LoadOptions()).config
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        *(("config.json", content) for content in ("[", "[]", "null", '{"a":' * 50_000)),
+        *(("tokenizer.json", content) for content in ("{}", "null", "{{", "[" * 50_000)),
+        ("tokenizer.json", {"added_tokens": [1]}),
+        ("tokenizer.json", {"model": None}),
+        *(("tokenizer_config.json", content) for content in ("[]", "null", {"tokenizer_class": 5})),
+        *(("tokenizer_config.json", {name: "x"}) for name in ("model_max_length", "added_tokens_decoder")),
+        *(("model.safetensors", content) for content in ("", "\x10\0\0\0\0\0\0\0garbage and more")),
+    ],
+)
+def test_a_damaged_file_is_named(folder, file, content):
+    if isinstance(content, dict):
+        content = json.dumps(json.loads((folder / file).read_text()) | content)
+    (folder / file).write_text(content, encoding="latin-1")
+    with pytest.raises(AttnprobeError, match=f"^{file} of broken is damaged: "):
+        load_checkpoint(str(folder), LoadOptions())
+
+
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "my.model."])
+def test_weights_behind_a_prefix(folder, prefix):
+    """A stored name stands beside a missing one."""
+    weights = load_file(folder / "model.safetensors")
+    save_file({f"{prefix}{key}": weight for key, weight in weights.items()}, folder / "model.safetensors")
+    with pytest.raises(AttnprobeError) as caught:
+        load_checkpoint(str(folder), LoadOptions())
+    key = "embeddings.LayerNorm.bias"
+    assert f"{key} is stored as {prefix}{key}: save the weights without {prefix} before it" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("", {}, "The name of the model is blank"),
+        ("a" * 10_000, {}, "(10,000 letters) can't be the name of a folder"),
+        ("a/" * 5000, {}, "can't be the name of a folder"),
+        ("LOOP", {}, "loop is a link that leads nowhere"),
+        ("demo", {"revision": "main"}, "demo is within attnprobe and has no revision"),
+        ("demo", {"adapter": "x"}, "demo is within attnprobe and has no adapter"),
+    ],
+)
+def test_names_that_lead_nowhere(tmp_path, name, options, said):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(AttnprobeError, match=re.escape(said)):
+        load_checkpoint(str(tmp_path / "loop") if name == "LOOP" else name, LoadOptions(**options))
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "timesformer", "swin", "lilt"])
+def test_types_that_are_refused_by_name(folder, kind):
+    config = {"model_type": kind}
+    if kind == "encoder-decoder":
+        config |= {"encoder": {"model_type": "bert"}, "decoder": {"model_type": "bert"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(AttnprobeError, match=f"^attnprobe can't read the attention of '{kind}': "):
+        load_checkpoint(str(folder), LoadOptions())
 
 
 @pytest.mark.parametrize(

@@ -215,25 +215,23 @@ class TestPlace:
         assert {path.name for path in cache.iterdir() if path.is_dir()} == {"0_Transformer", "1_Pooling"}
 
 
-@pytest.mark.parametrize("content", [[], {}, "text", [1], [{"path": 3, "type": None}], None])
-def test_odd_files(folder, saved, content):
-    """What says nothing changes nothing."""
-    write(folder / "config_sentence_transformers.json", {"prompts": content, "default_prompt_name": []})
-    write(folder / "sentence_bert_config.json", content)
-    expected, _ = measure(str(saved("bert")))
-    assert (measure(str(folder))[0]["entropy"] == expected["entropy"]).all()
-    write(folder / "modules.json", content)
-    assert (measure(str(folder))[0]["entropy"] == expected["entropy"]).all()
-
-
 @pytest.mark.parametrize(
-    "file", ["modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"]
+    ("file", "content"),
+    [
+        *(("modules.json", content) for content in ("[]", "{}", '"text"', "[1]", '[{"path": 3}]', "null")),
+        *(("config_sentence_transformers.json", content) for content in ("[]", "null", "\xff")),
+        *(("sentence_bert_config.json", content) for content in ("[]", "[" * 100_000, "{")),
+        *(
+            ("sentence_bert_config.json", f'{{"max_seq_length": {stated}}}')
+            for stated in ('"x"', 0, 1.5, "1e400")
+        ),
+        ("1_Pooling/config.json", "[]"),
+    ],
 )
-@pytest.mark.parametrize("content", ['[{"idx": 0, "name"', "[" * 100_000, "\xff"])
 def test_a_damaged_description_is_refused(folder, file, content):
-    """Read without it, texts would have another prompt or another length."""
+    """Read without it, texts would have another prompt, another length or another pooling."""
     (folder / file).write_text(content, encoding="latin-1")
-    with pytest.raises(AttnprobeError, match=f"The {file} of .* can't be read as json"):
+    with pytest.raises(AttnprobeError, match=f"^{file.rpartition('/')[2]} of .* is damaged: "):
         measure(str(folder))
 
 

@@ -73,5 +73,5 @@ class TestBesideItsBase:
     @pytest.mark.parametrize("content", ["{", "[]", "\xff", "[" * 100_000])
     def test_a_broken_description(self, both, content):
         (both / "adapter_config.json").write_text(content, encoding="latin-1")
-        with pytest.raises(AttnprobeError, match="can't be read as json"):
+        with pytest.raises(AttnprobeError, match="is damaged: "):
             attnprobe.census(str(both), TEXTS)

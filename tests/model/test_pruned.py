@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import (
@@ -225,6 +227,28 @@ class TestWritten:
             r"pruned can't be written \(no space left on device\)",
         )
         assert not list(tmp_path.iterdir())
+
+    def test_a_full_disk_while_weights_are_written(
+        self, classifier: Checkpoint, tmp_path: Path, physical: bool, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Which safetensors names by a number."""
+
+        def full(*_: Any, **__: Any):
+            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+        monkeypatch.setattr(type(classifier.model), "save_pretrained", full)
+        refuses(
+            lambda: save(classifier, tmp_path / "pruned", physical=physical),
+            r"^[^:]*pruned can't be written \(no space left on device\); choose another folder.$",
+        )
+
+    def test_files_have_the_mode_of_other_files(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
+        before = os.umask(0o027)
+        try:
+            folder = save(classifier, tmp_path / "pruned", physical=physical)
+        finally:
+            os.umask(before)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o640}
 
     def test_interrupted(
         self, classifier: Checkpoint, tmp_path: Path, physical: bool, monkeypatch: pytest.MonkeyPatch

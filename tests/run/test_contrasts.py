@@ -49,7 +49,6 @@ def test_a_mask_is_found_however_it_is_written(read, tiny):
     (found,) = reader.readouts
     assert found.places == (3, 3)
     assert tokenizer.convert_ids_to_tokens([found.answer, found.other]) == ["ran", "walk"]
-    assert found.first == 2
     assert len(corrupted.ids) == 6
 
 

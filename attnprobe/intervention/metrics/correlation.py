@@ -15,8 +15,10 @@ _ROUNDING = 1e-12
 Matrix = NDArray[np.float64]
 
 
-def build_correlation(name: str, values: Matrix, exchanges: Exchanges) -> Metric:
+def build_correlation(name: str, values: Matrix, exchanges: Exchanges, decimals: int | None = None) -> Metric:
     """Build Pearson's or Spearman's correlation with some right numbers.
+
+    Predictions are ranked to so many ``decimals``, where the others are rounding.
 
     Raises:
         AttnprobeError: When they are all alike.
@@ -26,7 +28,7 @@ def build_correlation(name: str, values: Matrix, exchanges: Exchanges) -> Metric
             f"All examples that are scored have the same number, which leaves {name} undefined; take "
             "data with others, or --metric mse."
         )
-    return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
+    return pearson(exchanges) if name == "pearson" else Spearman(exchanges, decimals)
 
 
 def pearson(exchanges: Exchanges) -> Additive:
@@ -71,25 +73,25 @@ class Spearman(Metric):
     higher_is_better = True
     needs = ("label", "prediction")
 
-    def __init__(self, exchanges: Exchanges) -> None:
-        self._exchanges = exchanges
+    def __init__(self, exchanges: Exchanges, decimals: int | None = None) -> None:
+        self._exchanges, self._decimals = exchanges, decimals
 
     def score(self, outcome: Outcome) -> float:
         """Correlate ranks; NaN where labels or predictions are all alike."""
-        gold, said = _numbers(outcome)
+        gold, said = self._numbers(outcome)
         return float(_correlate_rows(_rank_rows(gold[None]), _rank_rows(said[None]))[0])
 
     def standard_error(self, outcome: Outcome) -> float:
-        return _spread(_influence(*_numbers(outcome)))
+        return _spread(_influence(*self._numbers(outcome)))
 
     def pseudovalues(self, outcome: Outcome) -> Matrix:
         """Add the influence of each example to the score, which is what leaving it out comes to."""
-        return self.score(outcome) + _influence(*_numbers(outcome))
+        return self.score(outcome) + _influence(*self._numbers(outcome))
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Take the error from influences on the difference, and p from random exchanges of predictions."""
-        gold, ours = _numbers(outcome)
-        theirs = _numbers(untouched)[1]
+        gold, ours = self._numbers(outcome)
+        theirs = self._numbers(untouched)[1]
         delta = self.score(outcome) - self.score(untouched)
         error = _spread(_influence(gold, ours) - _influence(gold, theirs))
         return Comparison(delta, error, self._test_exchanges(gold, ours, theirs, delta))
@@ -108,6 +110,10 @@ class Spearman(Metric):
             return first - second
 
         return self._exchanges.p_of(differences, delta, _CELLS // len(gold))
+
+    def _numbers(self, outcome: Outcome) -> tuple[Matrix, Matrix]:
+        gold, said = _numbers(outcome)
+        return gold, said if self._decimals is None else said.round(self._decimals)
 
 
 def _numbers(outcome: Outcome) -> tuple[Matrix, Matrix]:

@@ -18,9 +18,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.contrasts import Asked
 
-#: What no head can carry of m: by how much the first token that differs is more probable in itself.
-OUTSIDE = "outside"
-
 
 class ContrastMeasure(Objective):
     """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
@@ -44,7 +41,6 @@ class ContrastMeasure(Objective):
         super().__init__(checkpoint)
         readouts = batches.readouts
         self.places = np.array([one.places for one in readouts], np.int64)
-        self.firsts = np.array([one.first for one in readouts], np.int64)
         self.others = np.array([one.other is not None for one in readouts])
         self.answers, self.seconds = self.read(readouts)
         self.targets = targets
@@ -191,14 +187,6 @@ class TextContrast(ContrastMeasure):
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return self.tokens(batch).sum(-1)
-
-    def measure(self, batch: Batch, *, corrupted: bool) -> Answer:
-        """Give m, and what the first token that differs adds to it, which no head can carry."""
-        tokens = self.tokens(batch)
-        first = torch.from_numpy(self.firsts[batch.members] - 1).to(tokens.device)[:, None]
-        there = (first >= 0) & (first < tokens.shape[1])
-        apart = tokens.detach().gather(-1, first.clamp(0, tokens.shape[1] - 1)).where(there, 0.0)
-        return Answer(tokens.sum(-1), {OUTSIDE: apart.squeeze(-1)})
 
     def tokens(self, batch: Batch) -> Tensor:
         """Compute the log probability of each token after the first, (batch, position - 1)."""

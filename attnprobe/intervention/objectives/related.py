@@ -24,6 +24,8 @@ from attnprobe.sums.documents import in_second_half, name_documents
 Floats = NDArray[np.float64]
 #: The length of a vector that counts as none.
 _NOTHING = 1e-12
+#: Decimals of a cosine that are more than rounding: identical texts have the same rank.
+DECIMALS = 6
 
 
 class RelatedTexts(Objective):
@@ -186,6 +188,14 @@ def normalise(states: Tensor) -> Tensor:
     """Divide vectors (..., width) by their lengths, in float64; a vector of nothing stays one."""
     states = states.double()
     return states / states.norm(dim=-1, keepdim=True).clamp_min(_NOTHING)
+
+
+def round_cosines(cosines: Tensor) -> Tensor:
+    """Round cosines before they are ranked, so that those of identical texts are equal.
+
+    Embeddings of identical texts that are read in batches of other sizes differ in their last bits.
+    """
+    return cosines.round(decimals=DECIMALS)
 
 
 def remark_left_out(nouns: tuple[str, str], number: int, reason: str) -> list[str]:

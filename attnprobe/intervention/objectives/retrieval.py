@@ -18,6 +18,7 @@ from attnprobe.intervention.objectives.related import (
     normalise,
     remark_left_out,
     require_examples,
+    round_cosines,
 )
 from attnprobe.model.checkpoint import Checkpoint
 
@@ -127,7 +128,7 @@ class Retrieval(RelatedTexts):
     def _iterate_ranks(self, states: Tensor, rows: Ints) -> Iterator[Ints]:
         """Rank the passages that are looked for, some queries at a time: (pair,)."""
         for cosines, some, pairs in self._iterate_cosines(states, rows):
-            scores = cosines.numpy().astype(np.float32)
+            scores = round_cosines(cosines).numpy().astype(np.float32)
             row = self.row[pairs] - some.start
             yield ranking.find_ranks(scores, self.own[some], row, self.column[pairs])
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.intervention.metrics.correlation import build_correlation
 from attnprobe.intervention.metrics.metric import Metric, Values
-from attnprobe.intervention.objectives.related import Tuples
+from attnprobe.intervention.objectives.related import DECIMALS, Tuples
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.sums.resampling import Exchanges
 
@@ -49,7 +49,7 @@ class Similarity(Tuples):
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
         if name == "mse":
             return super().build_metric(name, examples, exchanges)
-        return build_correlation(name, self.said, exchanges)
+        return build_correlation(name, self.said, exchanges, DECIMALS)
 
     def select(self, some: NDArray[np.bool_]) -> "Similarity":
         found = super().select(some)

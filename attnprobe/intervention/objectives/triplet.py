@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric, Values
-from attnprobe.intervention.objectives.related import Tuples
+from attnprobe.intervention.objectives.related import Tuples, round_cosines
 from attnprobe.sums.resampling import Exchanges
 
 #: How much nearer the positive is to be, in cosine, so that nothing is lost.
@@ -37,8 +37,9 @@ class Triplets(Tuples):
         return super().build_metric(name, examples, exchanges)
 
     def score(self, states: Tensor, rows: NDArray[np.int64], needs: Sequence[str]) -> dict[str, Values]:
-        ahead = self._find_lead(states, rows).numpy()
-        return {"accuracy": (ahead > 0).astype(np.float64), "loss": np.maximum(0, MARGIN - ahead)}
+        ahead = self._find_lead(states, rows)
+        right, lost = round_cosines(ahead) > 0, (MARGIN - ahead).clamp_min(0)
+        return {"accuracy": right.double().numpy(), "loss": lost.numpy()}
 
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         return (MARGIN - self._find_lead(states, rows)).clamp_min(0).mean()

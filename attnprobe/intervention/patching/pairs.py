@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.objectives.contrast import OUTSIDE
 from attnprobe.intervention.patching.passes import PatchPlan
 from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
@@ -28,8 +27,6 @@ class PatchedPairs:
         attribution: Its first order, of the same shape; NaN where it was not computed.
         clusters: What names the document of each pair, -1 where it is the document's only one.
         documents: The document of each, by its number.
-        outside: The part of the gap that no head can carry, (pair,): by how much the first token that differs
-            is more probable in itself; None where m is no sum over tokens.
     """
 
     plan: PatchPlan
@@ -39,7 +36,6 @@ class PatchedPairs:
     attribution: Floats
     clusters: NDArray[np.int64]
     documents: NDArray[np.int64]
-    outside: Floats | None = None
 
     @classmethod
     def collect(
@@ -62,13 +58,20 @@ class PatchedPairs:
             nothing if attributed is None else attributed,
             batches.clusters[members],
             batches.documents[members],
-            values.collect(OUTSIDE, members) if OUTSIDE in values.parts[0][1] else None,
         )
 
     @property
     def gap(self) -> Floats:
         """What all that differs between the texts does to m, (pair,)."""
         return self.source - self.base
+
+    @property
+    def fixed(self) -> NDArray[np.bool_]:
+        """Which effects are 0 by construction, (layer, head, ...): the head gives the same on both texts.
+
+        So do those of a decoder before the first token that differs; there is nothing to test.
+        """
+        return ~np.any([(np.nan_to_num(one) != 0).any(0) for one in (self.effect, self.attribution)], 0)
 
     def summarise(self, values: Floats) -> Clustered:
         """Sum values (pair, ...) up over pairs; pairs of one document are alike."""
@@ -78,7 +81,9 @@ class PatchedPairs:
     def recovered(self) -> tuple[Floats, Floats]:
         """The sum of effects over the sum of gaps, of the pairs that have both, with its standard error.
 
-        With r = sum e / sum g, the error is that of the mean of e - r g, divided by the mean gap.
+        With r = sum e / sum g, the error is that of the mean of e - r g, divided by the mean gap. It is the
+        error of the share, which the test of the effect against 0 does not know: a share several errors from
+        0 may have an effect that is not significant, where effects and gaps vary together.
 
         References:
             Cochran (1977), Sampling techniques, section 6.4.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.contrast import OUTSIDE, ContrastMeasure
+from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast
 from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
@@ -123,8 +123,6 @@ class Patcher:
             outputs = {layer: output.detach() for layer, output in outputs.items()}
             replaced = self._replace(base, source, outputs, given)
             values = {"own": _as_array(own.loss), "other": _as_array(other.loss)}
-            if OUTSIDE in own.scores:
-                values[OUTSIDE] = other.value(OUTSIDE).astype(np.float64) - own.value(OUTSIDE)
             if attribute:
                 values["attribution"] = self._attribute(replaced, slopes)
             if chosen.any():

@@ -1,21 +1,20 @@
 """What patching every head does, over pairs of texts, as a table."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batch import Side
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.patching.notes import Shares, describe_patching
 from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p, count_flips
+from attnprobe.intervention.patching.values import Floats
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.groups import Blocks
-from attnprobe.sums.resampling import Correction
+from attnprobe.sums.groups import Blocks, Clustered
+from attnprobe.sums.resampling import SIGNIFICANT, Correction
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -24,6 +23,8 @@ from attnprobe.table.table import Column
 DENOISING, NOISING = "denoising", "noising"
 #: A token stands for a position where so large a share of the pairs have it there.
 _USUAL = 0.5
+#: Half of a 95 % interval of a normal distribution, in standard errors.
+Z_95 = 1.96
 
 
 def tabulate_patching(
@@ -42,14 +43,11 @@ def tabulate_patching(
     positions = found.effect.shape[3] if found.plan.positions else 1
     cells = layers * heads * positions
     effects, attributions = found.summarise(found.effect), found.summarise(found.attribution)
-    p = compute_p(effects)
+    p = np.where(found.fixed, np.nan, compute_p(effects))
     counted = (np.isfinite(found.effect) | np.isfinite(found.attribution)).sum(0)
     share, share_error = found.recovered
-    adjusted = adjust_tests(p.ravel(), counted.ravel() > 0, correction)
-    record = {"patching": _describe_gap(found, bench.objective)}
-    if found.plan.positions and (tokens := _describe_tokens(bench)):
-        record["patching"]["tokens"] = tokens
-    labels = bench.labels(dataset, facts).with_record(record)
+    adjusted = adjust_tests(p.ravel(), ((counted > 0) & ~found.fixed).ravel(), correction)
+    labels = bench.labels(dataset, facts).with_record({"patching": _describe_gap(found, bench.objective)})
     if not found.plan.positions and not fast:
         blocks = Blocks.of(found.effect, found.documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.average))
@@ -71,10 +69,9 @@ def tabulate_patching(
         attributions.standard_error,
         title="first order of the effect",
     )
-    shape = effects.average.shape
-    notes = describe_patching(bench, found, Shares(share, share_error, adjusted.reshape(shape)))
+    notes = _describe(found, bench.objective, effects, adjusted)
     title = "patching of heads at each position" if found.plan.positions else "patching of heads"
-    table = build.table(title, [*notes], "heads at positions" if found.plan.positions else "heads")
+    table = build.table(title, notes, "heads at positions" if found.plan.positions else "heads")
     return _drop_empty(table) if found.plan.positions else table
 
 
@@ -102,21 +99,9 @@ def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: 
     side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted
     if side is None:
         return [None] * positions
-    tokenizer = _find_tokenizer(bench, targets=targets)
-    return _name_usual(_read_rows(side, batches), tokenizer, positions)
-
-
-def _find_tokenizer(bench: Bench, *, targets: bool) -> Any:
     checkpoint = bench.subject.checkpoint
-    return (targets and checkpoint.target_tokenizer) or checkpoint.tokenizer
-
-
-def _read_rows(side: Side, batches: ContrastBatches) -> list[Any]:
-    return [side.store.ids(int(member)) for member in batches.members]
-
-
-def _name_usual(rows: Sequence[Any], tokenizer: Any, positions: int) -> list[str | None]:
-    """Name the token that most texts have at each position; None where none is usual."""
+    tokenizer: Any = (targets and checkpoint.target_tokenizer) or checkpoint.tokenizer
+    rows = [side.store.ids(int(member)) for member in batches.members]
     named: list[str | None] = []
     for place in range(positions):
         there = Counter(int(row[place]) for row in rows if place < len(row))
@@ -124,30 +109,6 @@ def _name_usual(rows: Sequence[Any], tokenizer: Any, positions: int) -> list[str
         usual = count > _USUAL * sum(there.values())
         named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
     return named
-
-
-def _describe_tokens(bench: Bench) -> dict[str, list[list[str | None]]]:
-    """Describe the tokens of the texts, for the record: nothing where two of a pair are not equally long.
-
-    Returns:
-        ``usual``, what most pairs have at each position, and ``example``, what the first pair of the longest
-        has: each of the clean texts, then of the corrupted ones.
-    """
-    batches = bench.corpus.batches
-    assert isinstance(batches, ContrastBatches)
-    sides = [_read_rows(side, batches) for side in (batches.source, batches.corrupted)]
-    lengths = [[len(row) for row in rows] for rows in sides]
-    if lengths[0] != lengths[1]:
-        return {}
-    longest = max(lengths[0])
-    pairs = [number for number, length in enumerate(lengths[0]) if length == longest]
-    first = min(pairs, key=lambda number: int(batches.members[number]))
-    tokenizer = _find_tokenizer(bench, targets=False)
-    names = tokenizer.convert_ids_to_tokens
-    return {
-        "usual": [_name_usual(rows, tokenizer, longest) for rows in sides],
-        "example": [names([int(one) for one in rows[first]]) for rows in sides],
-    }
 
 
 def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, Any]:
@@ -163,6 +124,37 @@ def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, An
         "total_effect_se": float(gap.standard_error),
         "flips": count_flips(clean, corrupted, signed=measure.signed),
     }
+
+
+def _describe(
+    found: PatchedPairs, measure: ContrastMeasure, effects: Clustered, adjusted: Floats
+) -> list[str]:
+    """Say what m is and how far both sides are apart, and how many heads differ from no effect."""
+    number = len(found.base)
+    clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
+    gap = found.summarise(clean - corrupted)
+    spread = f" ± {float(gap.standard_error):.1g}" if number > 1 else ""
+    what = "heads at positions" if found.plan.positions else "heads"
+    notes = [
+        f"m is {measure.said}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted "
+        f"ones. The gap is {float(gap.average):.3g}{spread}, over {number:,} pair{'s' * (number > 1)}."
+    ]
+    if number > 1 and abs(float(gap.average)) < Z_95 * float(gap.standard_error):
+        notes.append("The gap is no larger than its error allows for, so shares of it say little.")
+    tested = np.isfinite(adjusted)
+    if not tested.any():
+        return notes
+    significant = adjusted < SIGNIFICANT
+    most = ""
+    if significant.any():
+        sizes = np.where(significant, np.abs(effects.average.ravel()), -1)
+        mean, error = (one.flat[sizes.argmax()] for one in (effects.average, effects.standard_error))
+        most = f", the largest {mean:+.2g} ± {error:.1g} {measure.unit}".rstrip()
+    return [
+        *notes,
+        f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
+        f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT}).",
+    ]
 
 
 def _drop_empty(table: HeadTable) -> HeadTable:

@@ -31,6 +31,7 @@ from attnprobe.model.verifying.checks import (
 from attnprobe.model.verifying.positions import find_grid
 from attnprobe.model.verifying.probing import (
     MASKED_NOTE,
+    OTHER_STATES,
     Probe,
     Reference,
     convert_inputs,
@@ -136,7 +137,10 @@ def _inspect_way(
     evidence += check_layers(checkpoint, kinds)
     numbers, skipped = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
     warnings += skipped
-    evidence.append(check_against_own(name, known, maps, kinds, tolerance))
+    if known.absence == OTHER_STATES:
+        warnings += (OTHER_STATES,)
+    else:
+        evidence.append(check_against_own(name, known, maps, kinds, tolerance))
     evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))

@@ -110,6 +110,13 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
     return float((found.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
 
 
+#: What is said of a model whose eager attention is another than that which it runs by itself.
+OTHER_STATES = (
+    "its own eager maps come with other hidden states: what is measured is the attention that it runs by "
+    "itself, and not its eager attention"
+)
+
+
 @dataclass(frozen=True)
 class Reference:
     """What each way is held against.
@@ -167,7 +174,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     if not found:
         return Reference(inputs, untouched, absence="it gives no maps of its own for comparison")
     if not alike:  # Falcon loses its mask when it is switched
-        return Reference(inputs, untouched, absence="its own eager maps come with other hidden states")
+        return Reference(inputs, untouched, absence=OTHER_STATES)
 
     def convert(change: Callable[[Tensor], Tensor]) -> dict[Kind | None, tuple[Tensor, ...]]:
         return {kind: tuple(map(change, layers)) for kind, layers in found.items()}

@@ -100,7 +100,7 @@ def _write_number(value: float, decimals: int, *, signed: bool) -> str:
 def find_fill(value: float, scale: Scale, theme: Theme) -> str:
     """Find the colour of a cell, as Vega mixes it."""
     ramp = theme.diverging if scale.is_of_effects else SEQUENTIAL
-    return mix_colours(ramp, scale.place(value), lab=scale.is_of_effects)
+    return mix_colours(ramp, scale.place(value))
 
 
 def number_cells(

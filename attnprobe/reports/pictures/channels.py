@@ -16,7 +16,7 @@ from attnprobe.table.table import Cell, Column
 _FORMATS = {
     **dict.fromkeys(("error", "x_error", "y_error", "value_se", "p"), ".2~g"),
     **dict.fromkeys(("n", "heads"), None),
-    **{"removed": ".1%", "step": ",", "stability": ".2~f"},
+    **{"removed": ".1%", "step": ","},
 }
 
 
@@ -136,8 +136,8 @@ _UNIT = 16
 
 def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
     """Make the scale of Vega-Lite: colours one way from 0, or both."""
-    ramp, interpolate = (theme.diverging, "lab") if scale.is_of_effects else (SEQUENTIAL, "rgb")
-    return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
+    ramp = theme.diverging if scale.is_of_effects else SEQUENTIAL
+    return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
 
 
 def make_legend(
@@ -155,7 +155,7 @@ def make_legend(
     wide = 2 * _UNIT if below else _UNIT
     unit = (
         wrap(
-            clean(column.title if says_measure(column) else column.unit),
+            clean(column.unit),
             wide,
             max_lines=3,
             placeholder=" ...",
@@ -163,11 +163,6 @@ def make_legend(
         or None
     )
     return alt.Legend(title=unit, **look)
-
-
-def says_measure(column: Column) -> bool:
-    """Tell whether a legend says the whole measure, as "share" alone would not say of what."""
-    return column.unit == "share" and column.title.startswith("share of ")
 
 
 def level_titles(titles: Sequence[Any], theme: Theme, above: Sequence[float] = ()) -> None:

@@ -36,8 +36,8 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special.
 
     A part is the mean over the heads of the layer, and a point the share of one head that goes to the image.
-    Those with the largest ones are named. Lines, longer than the bars, stand where the
-    parts of uniform attention would end: at the share of tokens, where the table tells it.
+    Those with the largest ones are named. Lines, longer than the bars, stand where the parts of uniform
+    attention would end: at the share of tokens, where the table tells it.
     """
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit

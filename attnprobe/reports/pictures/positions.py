@@ -31,15 +31,13 @@ from attnprobe.reports.pictures.channels import (
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, choose_ink
-from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import Column
 
 #: The column of the token that most texts have at a position.
 TOKEN = "token"
-#: What the words in brackets below a map are.
-_BRACKETS = "in brackets: one pair, clean / corrupted"
 #: Pixels of a cell, across and down; and how wide cells are that have room for the names of tokens.
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
 #: Room for the numbers of heads, and for the legend.
@@ -137,16 +135,15 @@ def _draw_maps(
             f"cells with + or \u2212: {marks.rule}" if signed else f"full colour: {marks.rule}, else pale"
         )
     room, size = float(request.width - _LEGEND - _BESIDE), request.theme.small(1)
-    bracketed = _BRACKETS if any(record["token"].startswith("(") for record in data) else ""
     named = ", ".join(filter(None, [name_measure(column), clean(label)]))
     if not several:
-        return faceted.properties(title=make_title(named, remark, bracketed, width=room, size=size))
+        return faceted.properties(title=make_title(named, remark, width=room, size=size))
     wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
     whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
     strongest = (
         "a cell is the head of the layer with the largest significant effect, or else the largest in size"
     )
-    title = make_title(named, strongest, remark, bracketed, width=room, size=size)
+    title = make_title(named, strongest, remark, width=room, size=size)
     return alt.vconcat(whole.properties(title=title), faceted)
 
 
@@ -249,33 +246,8 @@ def _make_heads(heads: list[Any]) -> Any:
 
 
 def name_tokens(table: HeadTable) -> list[str]:
-    """Name the tokens of each row, clean and corrupted; nothing where none is usual and no pair is known."""
-    pairs = _pair_tokens(table)
-    found = []
-    for position, cell in zip(read_cells(table, POSITION), read_cells(table, TOKEN), strict=True):
-        own = _shorten(cell)
-        usual, shown = pairs.get(position, ((), ""))
-        # A decoder beside an encoder reads other texts, whose tokens are their own.
-        found.append(shown if shown and (not own or own in usual) else own)
-    return found
-
-
-def _pair_tokens(table: HeadTable) -> dict[Cell, tuple[tuple[str, ...], str]]:
-    """Read the tokens of both sides off the table's record: the usual ones, and what is shown of them."""
-    record = table.provenance.get("patching")
-    tokens = record.get("tokens") if isinstance(record, dict) else None
-    sides = [*tokens.get("usual", ()), *tokens.get("example", ())] if isinstance(tokens, dict) else []
-    if len(sides) != 4 or len({len(side) if isinstance(side, list) else -1 for side in sides}) != 1:
-        return {}
-    found: dict[Cell, tuple[tuple[str, ...], str]] = {}
-    for position, words in enumerate(zip(*sides, strict=True)):
-        clean_word, corrupted, *example = map(_shorten, words)
-        usual = (clean_word, corrupted)
-        if all(usual):
-            found[position] = (usual, " / ".join(dict.fromkeys(usual)))
-        elif all(example):
-            found[position] = (usual, f"({' / '.join(dict.fromkeys(example))})")
-    return found
+    """Name the token of each row; nothing where none is usual."""
+    return [_shorten(cell) for cell in read_cells(table, TOKEN)]
 
 
 def _shorten(cell: object) -> str:

@@ -67,7 +67,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
         "gain: what the best head finds minus what the best simple rule finds; bars: its 95 % interval",
         f"finds more, *: adjusted p < {SIGNIFICANT}",
     ]
-    return alt.vconcat(*charts, title=make_remark(lines, request.theme, request.width))
+    return alt.concat(*charts, columns=1, title=make_remark(lines, request.theme, request.width))
 
 
 def _draw_side(

@@ -11,7 +11,6 @@ from attnprobe.reports.columns import (
     label_rows,
     read_cells,
     read_numbers,
-    sort_labels,
 )
 from attnprobe.reports.pictures.channels import choose_across, draw_panels, make_tooltip
 from attnprobe.reports.pictures.training import make_step_axis
@@ -54,7 +53,7 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
     scale = alt.Scale(domain=domain)
     chart = lines.encode(
-        x=make_step_axis(sort_labels(steps), width, request.theme),
+        x=make_step_axis(steps),
         y=alt.Y("value:Q", title="rank correlation", scale=scale),
         color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
         tooltip=make_tooltip({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),

@@ -27,7 +27,6 @@ from attnprobe.reports.pictures.channels import (
     make_tooltip,
 )
 from attnprobe.reports.scales import BEYOND, is_effect
-from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
@@ -77,40 +76,22 @@ def grow_steps(steps: Sequence[int]) -> bool:
     return bool(span > _WIDE or (span >= _SPAN and np.median(gaps[1:] / gaps[:-1]) >= _GROWTH))
 
 
-def make_step_axis(steps: Sequence[Cell], width: int, theme: Theme, title: str = "training step") -> Any:
+def make_step_axis(steps: Sequence[Cell]) -> Any:
     """Make the channel of the step, a number that grows; of logarithms where it does, which its title says.
 
-    Step 0 then stands as far before the first as that one before twice itself: a place is ln(1 + step /
-    first). Ticks stand at steps that there are, as many as find room for their labels.
+    Ticks stand at steps that there are.
     """
     numeric = sorted({step for step in steps if isinstance(step, int)})
     above = [step for step in numeric if step > 0]
-    scale = alt.Scale(nice=False, zero=False)
-    places = np.array(numeric, float)
+    title, scale = "training step", alt.Scale(nice=False, zero=False)
     if grow_steps(numeric):
-        title = f"{title} (log scale)"
+        title = "training step (log scale)"
         if len(above) == len(numeric):
-            scale, places = alt.Scale(type="log", nice=False), np.log(places)
+            scale = alt.Scale(type="log", nice=False)
         else:
             scale = alt.Scale(type="symlog", constant=min(above), nice=False)
-            places = np.sign(places) * np.log1p(np.abs(places) / min(above))
-    places = (places - places.min()) / (np.ptp(places) or 1.0) * width if len(places) else places
-    values = _choose_ticks(numeric, places.tolist(), 0.62 * theme.size)
-    axis = alt.Axis(labelExpr=_SHORT, grid=False, values=values, labelOverlap=False)
+    axis = alt.Axis(labelExpr=_SHORT, grid=False, values=numeric, labelOverlap="greedy")
     return alt.X("step:Q", title=title, scale=scale, axis=axis)
-
-
-def _choose_ticks(steps: list[int], places: list[float], letter: float) -> list[int]:
-    """Choose steps whose labels don't touch: both ends, and what fits between them."""
-    if len(steps) < 3:
-        return steps
-    half = [letter * (len(f"{step:.3g}" if step < 1000 else f"{step / 1000:.3g}k") + 1) / 2 for step in steps]
-    last = len(steps) - 1
-    chosen = [0]
-    for one in range(1, last):
-        if all(abs(places[one] - places[other]) >= half[one] + half[other] for other in (chosen[-1], last)):
-            chosen.append(one)
-    return [steps[one] for one in (*chosen, last)]
 
 
 #: Of more lines than the first of these, so many lead.
@@ -152,7 +133,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     ends = _find_ends(data)
     if not _are_few(data):
         _name_ends(data)
-    x = make_step_axis([record["step"] for record in data], width, theme)
+    x = make_step_axis([record["step"] for record in data])
     unit, said = title_below_heading(column), ""
     if unit and len(unit) * 0.55 * theme.size > height:  # it would run into that of the row below
         unit, said = None, unit
@@ -207,8 +188,8 @@ def _rank_by_look(
     if _are_few(data):
         written = ", ".join(map(json.dumps, sorted({record["name"] for record in data})))
         legend = alt.Legend(
-            title=None, orient="bottom", columns=len(ranks), symbolType="stroke",
-            labelExpr=f"[{written}][datum.value]",
+            title=None, orient="bottom", columns=len(ranks), symbolType="stroke", symbolSize=300,
+            symbolOpacity=1, symbolStrokeWidth=1.7, labelExpr=f"[{written}][datum.value]",
         )  # fmt: skip
         return _encode_ranks(ranks, hues, dashes, legend)
     said = [leads, *(f"{nth} {leads.removesuffix(' from 0')}" for nth in ("second", "third"))]

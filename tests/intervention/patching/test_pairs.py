@@ -122,17 +122,6 @@ def test_no_gap_has_no_shares():
     assert np.isnan(found.recovered[1]).all()
 
 
-def test_halves(drawn):
-    halves = [drawn.average_half(second=second) for second in (False, True)]
-    from attnprobe.sums.documents import in_second_half
-
-    second = in_second_half(drawn.documents)
-    np.testing.assert_allclose(halves[0], drawn.effect[~second].mean(0))
-    np.testing.assert_allclose(halves[1], drawn.effect[second].mean(0))
-    alone = pairs_of(drawn.effect[:1], drawn.base[:1], drawn.source[:1])
-    assert sum(np.isnan(alone.average_half(second=second)).all() for second in (False, True)) == 1
-
-
 def test_values_add_up_in_whatever_order():
     draw = np.random.default_rng(0)
     one = PairValues(

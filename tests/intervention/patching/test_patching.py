@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnprobe.intervention.patching.passes import Patcher, PatchPlan, align_tokens
 from attnprobe.intervention.patching.running import measure_pairs
+from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.model.verifying.switching import Gating
 
 MODELS = [
@@ -163,10 +164,29 @@ def test_each_position(headed, paired, pairs_of, by_hand, name, kind):
 def test_positions_before_the_texts_differ_do_nothing_in_a_decoder(headed, paired):
     pair = {"clean": "the dog and the cat", "corrupted": "the dog and the bird", "answer": "the"}
     with paired(headed("gpt2", "causal-lm"), [pair]) as bench:
-        found, first = measure_pairs(bench, PatchPlan(positions=True)), bench.corpus.batches.readouts[0].first
-    assert first > 1
+        found = measure_pairs(bench, PatchPlan(positions=True))
+        table = tabulate_patching(bench, found, "x", facts={})
+        tokenise = bench.subject.checkpoint.tokenizer
+    first = len(tokenise("the dog and the")["input_ids"])
     assert not found.effect[..., :first].any()
     assert found.effect[..., first:].any()
+    same = np.array(table["position"]) < first
+    assert np.isnan(np.array(table["p"])[same]).all()
+
+
+def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired):
+    """Of 3 pairs, before the first token that differs, nothing is tested, and Holm does not count it."""
+    pairs = [
+        {"clean": f"the dog and the {one}", "corrupted": f"the dog and the {other}", "answer": "the"}
+        for one, other in (("cat", "bird"), ("house", "river"), ("train", "road"))
+    ]
+    with paired(headed("gpt2", "causal-lm"), pairs) as bench:
+        found = measure_pairs(bench, PatchPlan(positions=True))
+        table = tabulate_patching(bench, found, "x", facts={}).to_pandas()
+    tested = table["p"].notna()
+    assert 0 < tested.sum() < len(table)
+    assert (table["effect"][~tested] == 0).all()
+    assert table["p_adjusted"].min() == pytest.approx(min(1, tested.sum() * table["p"].min()))
 
 
 @pytest.mark.parametrize(("name", "kind"), [*MODELS[:6], ("deberta-v2", "classification")])

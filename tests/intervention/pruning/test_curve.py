@@ -18,6 +18,7 @@ from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps, walk_within
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
+from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.trials import Trials
 from attnprobe.run.options import CorpusOptions
@@ -570,3 +571,20 @@ def test_the_split_is_said(pruned, texts):
     said.clear()
     pruned(texts, rank_on=texts, said=said)
     assert not any("half" in sentence for sentence in said)
+
+
+def test_what_is_saved_of_grouped_heads(headed, documents, tmp_path):
+    """Nobody asked for a smaller checkpoint, so nothing is said of why there can be none."""
+    checkpoint = headed("llama", "causal-lm")
+    with prune_in_steps(
+        lambda *_: checkpoint, opened([one for one in documents("causal-lm") if len(one.text) > 5]), None,
+        CorpusOptions(), TaskOptions(metric="loss"),
+        PruneOptions([Criterion("gradient")], 0.5, False, 0, share=0.25, saving=True),
+        facts={}, progress=SilentProgress(),
+    ) as (found, bench):  # fmt: skip
+        table = remove_heads(
+            found, bench, tmp_path / "less", physical=False, overwrite=False, record={},
+            progress=SilentProgress(),
+        )  # fmt: skip
+    assert "--physical" not in " ".join(table.notes)
+    assert any("Tokens a second" in note for note in table.notes)
