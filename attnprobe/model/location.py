@@ -49,6 +49,7 @@ class LoadOptions:
     base: str | None = None
     adapter: str | None = None
     prompt: str | None = None
+    random_weights: int | None = None
 
 
 @dataclass(frozen=True)
