@@ -162,6 +162,16 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
     return Marks(signs, rule)
 
 
+def read_spreads(table: HeadTable, name: str) -> list[float | None]:
+    """Read half the width of the 95 % interval of each number of a column by itself (Student's t)."""
+    errors = read_numbers(table, f"{name}_se")
+    widths = half_width([one or 0.0 for one in errors], count_documents(table, name), together=1)
+    return [
+        width if error is not None and math.isfinite(width) else None
+        for error, width in zip(errors, widths.tolist(), strict=True)
+    ]
+
+
 def find_p_column(table: HeadTable, name: str) -> str | None:
     """Find the column of the adjusted p values of an effect."""
     return find_p_name(name, table.data, lambda found: any(p is not None for p in read_numbers(table, found)))
