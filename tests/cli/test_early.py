@@ -110,7 +110,6 @@ REFUSED = {
     "prune demo --by gradient,wishes": "There is no criterion 'wishes'",
     "prune demo --by gradient,norm --save new --share 0.5": "--save writes one checkpoint, and",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
-    "prune demo --by magnitude --rank-data in.txt": "--rank-data has nothing to rank",
     "prune demo --by gradient,entropy --rerank": "leave it out for entropy",
     "prune demo --step 2": "--step must be more than 0",
     "prune demo --by wishes": "There is no criterion 'wishes'",

@@ -236,7 +236,12 @@ def load_model(
         return load_checkpoint(str(model), load, modality=modality)
     if modality == BOTH:
         raise AttnprobeError("Images with texts need a model that is named, a folder or a hub id.")
-    return wrap_model(model, tokenizer, load.prompt)
+    checkpoint, seed = wrap_model(model, tokenizer, load.prompt), load.random_weights
+    if seed is None:
+        return checkpoint
+    from attnprobe.model.random_weights import randomise_weights
+
+    return randomise_weights(checkpoint, seed)
 
 
 def make_loader(

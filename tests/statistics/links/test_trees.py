@@ -148,7 +148,7 @@ def test_parts_of_sentences_are_no_trees(
     assert not any("is cut" in note for note in surveyed(checkpoint("bert"), sentences).table.notes)
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}, {"memory": "33MiB"}])
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}])
 def test_batches_and_blocks_change_nothing(
     checkpoint: Callable[[str], Checkpoint], texts: list, options: dict
 ):
