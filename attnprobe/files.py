@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -77,7 +78,7 @@ def name_unfinished(target: Path) -> Path:
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold a file or a folder that is not finished, so that no other process takes it for a rest."""
-    descriptor = _lock(path)
+    descriptor = lock(path)
     try:
         yield
     finally:
@@ -109,13 +110,13 @@ def _is_stale(path: Path) -> bool:
     old = time.time() - about.st_mtime > _STALE
     if not (own and plain and old) or path.with_suffix(".old").exists():
         return False
-    descriptor = _lock(path)
+    descriptor = lock(path)
     if descriptor is not None:
         os.close(descriptor)
     return descriptor is not None
 
 
-def _lock(path: Path) -> int | None:
+def lock(path: Path) -> int | None:
     """Lock a file or a folder until the descriptor is closed; None where somebody else holds it."""
     try:
         import fcntl
@@ -128,6 +129,17 @@ def _lock(path: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def try_writing(folder: Path) -> None:
+    """Write a small file into a folder and remove it, so that a long run does not end in a refusal.
+
+    Raises:
+        OSError: When the folder, or the disk, does not take it.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
 
 
 def same_file(one: Path, other: Path) -> bool:

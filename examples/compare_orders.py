@@ -26,7 +26,7 @@ from transformers.utils import logging
 
 import attnprobe
 
-ORDERS = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm", "magnitude")
+ORDERS = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation")
 SHARE = 0.6
 #: What is taught: the task, the seed of what is drawn, the metric of the loss.
 TASKS = (

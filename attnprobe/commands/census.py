@@ -169,8 +169,7 @@ def positional(
     control: Annotated[
         bool,
         Option(
-            "Measure previous, next and offset_share again with the tokens shuffled and, where positions "
-            "come from a table alone, with all positions equal.",
+            "Measure previous, next and offset_share again with the tokens shuffled.",
             panel=TEXT,
         ),
     ] = False,
@@ -183,9 +182,8 @@ def positional(
     that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
     distance in tokens, and its ratio to uniform attention.
     [bold]--control[/bold] adds columns that end in [bold]_shuffled[/bold], of the same sequences with their
-    ordinary tokens in a random order, and in [bold]_alike[/bold], with all tokens at the position of the
-    text's first one. Their offset_share is the share of the same offset: a head that keeps its share looks at
-    places; one that loses it looked at what stood there.
+    ordinary tokens in a random order. Their offset_share is the share of the same offset: a head that keeps
+    its share looks at places; one that loses it looked at what stood there.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
@@ -317,7 +315,7 @@ def distance(
     [bold]jsd[/bold]: Jensen-Shannon divergence of two heads' attention in nats, 0 for copies, ln 2 = 0.693
     for heads that never look at the same token; [bold]js_distance[/bold]: its square root.
     [bold]--by head[/bold] gives each head's mean to its layer and its nearest other; [bold]--by layer[/bold]
-    gives mean and spread, the head furthest from its layer, and the trend over depth.
+    gives mean and spread, and the head furthest from its layer.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 

@@ -42,10 +42,8 @@ def doctor(
         source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
-        from attnprobe.run.memory import find_itemsize, price_statistics
         from attnprobe.run.preparation import prepare_corpus
         from attnprobe.run.record import record_versions
-        from attnprobe.statistics.registry import census_statistics
         from attnprobe.survey.diagnosis import Finding, diagnose, estimate, make_findings_table
 
         call.progress.stage("examining", None)
@@ -63,9 +61,6 @@ def doctor(
                     architecture,
                     source.documents,
                     call.corpus,
-                    price=lambda: price_statistics(
-                        architecture, census_statistics(), find_itemsize(checkpoint)
-                    ),
                     workers=call.workers,
                     progress=call.progress,
                 ) as ready:

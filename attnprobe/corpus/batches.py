@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -25,13 +25,11 @@ def plan_batches(
     budget: int,
     cells: int | None = None,
     keys: Sequence[NDArray[np.integer]] = (),
-    most: Callable[[int], int] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Group sequences of equal length into batches of at most ``budget`` tokens.
 
     With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
-    with ``keys``, the sequences of a batch also agree in each, such as the length of their target;
-    with ``most``, which is given a length, it has at most so many sequences.
+    with ``keys``, the sequences of a batch also agree in each, such as the length of their target.
 
     The longest come first, so that a run that does not fit memory fails at once; sequences of a
     length keep their order. A sequence longer than the budget is a batch of its own.
@@ -47,7 +45,7 @@ def plan_batches(
             continue
         length = int(lengths[group[0]])
         size = budget // length if cells is None else min(budget // length, cells // length**2)
-        size = max(1, size if most is None else min(size, most(length)))
+        size = max(1, size)
         planned += [group[i : i + size] for i in range(0, len(group), size)]
     return planned
 
@@ -211,7 +209,6 @@ class Batches(BatchReader):
         *,
         budget: int,
         cells: int | None = None,
-        most: Callable[[int], int] | None = None,
         targets: Side | None = None,
         fresh: NDArray[np.int64] | None = None,
         keys: Sequence[NDArray[np.integer]] = (),
@@ -225,7 +222,7 @@ class Batches(BatchReader):
             self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
         # A batch is as large as the longer side makes it; both agree in their lengths.
         keys = keys if targets is None else (store.lengths, targets.store.lengths)
-        super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
+        super().__init__(plan_batches(self.longer, budget, cells, keys))
 
     @cached_property
     def names(self) -> NDArray[np.int64]:

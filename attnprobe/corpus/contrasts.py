@@ -1,7 +1,7 @@
 """Batches of pairs of a clean and a corrupted text: both sides of a pair in one batch, never padded."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +44,6 @@ class ContrastBatches(Batches):
         readouts: Sequence[Readout],
         *,
         budget: int,
-        most: Callable[[int], int] | None = None,
         targets: Side | None = None,
     ) -> None:
         """Plan the batches of pairs whose clean texts, corrupted texts and targets are of one length each."""
@@ -57,7 +56,7 @@ class ContrastBatches(Batches):
         self.digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         self.rarity_digest = clean.rarity.digest
         keys = [one.lengths for one in sides]
-        BatchReader.__init__(self, plan_batches(self.longer, budget, None, keys, most=most))
+        BatchReader.__init__(self, plan_batches(self.longer, budget, None, keys))
 
     @property
     def longer(self) -> NDArray[np.int32]:

@@ -58,7 +58,6 @@ class MediaBatches(BatchReader):
         rate: int,
         budget: int,
         cells: int | None = None,
-        most: Callable[[int], int] | None = None,
         grids: Mapping[tuple[int, ...], Grid | None],
         content_only: bool = False,
         targets: Side | None = None,
@@ -78,7 +77,7 @@ class MediaBatches(BatchReader):
         keys = [number_values([clip.shape for clip in clips])]
         if targets is not None:
             keys.append(targets.store.lengths.astype(np.int64))
-        super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
+        super().__init__(plan_batches(lengths, budget, cells, keys))
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
         clips = [self._clips[int(member)] for member in members]

@@ -124,9 +124,8 @@ def sum_derivatives(
 ) -> Any:
     """Differentiate a number of each example by its gates, and sum over all examples.
 
-    Every example has gates of its own, so that one backward pass of the sum over a batch gives each
-    example's derivatives. Where an example is about several texts, each text counts as one: see
-    ``RelatedTexts``.
+    Every example has gates of its own, so that one backward pass of the sum over a batch gives each example's
+    derivatives. Where an example is about several texts, each text counts as one: see ``RelatedTexts``.
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
@@ -134,7 +133,7 @@ def sum_derivatives(
         accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
         name: Of the pass.
-        aside: Ends the names of all passes, to tell them from those that another criterion makes.
+        aside: Ends it, where another criterion makes passes of that name.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
         kept: What the sum is of, where a state could hold another of the same pass.
@@ -199,15 +198,11 @@ def gradient_importance(
         gradient_signed = mean of g_h(x)
         fisher = mean of g_h(x)^2
 
-    Each is taken example by example: one backward pass of the summed losses gives each example's own
-    derivative, since every example has gates of its own. Where an example is about several texts
-    (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x, not over pairs or queries: L(x) is
-    what the text has to do with the mean loss, T dL/dh_x . h_x of its embedding h_x, one of T.
-
-    Where ``gradient_signed`` is positive, the mean loss rises with the gate: the head harms. It cancels over
-    examples, and orders no heads. ``fisher`` is the diagonal of the empirical Fisher information of the
-    gates, and weighs examples with a large derivative most. For ``representation`` the loss has a random
-    direction, so that ``gradient_signed`` says nothing.
+    Where an example is about several texts (``similarity``, ``triplet``, ``retrieval``), the mean is over
+    texts x, and L(x) is what the text has to do with the mean loss: see ``RelatedTexts``. Where
+    ``gradient_signed`` is positive, the mean loss rises with the gate: the head harms. It cancels over
+    examples, and orders no heads; for ``representation`` the loss has a random direction, so that its sign
+    says nothing.
 
     Unit: that of the loss, and of its square for ``fisher``. Limits: 0 for a head whose gate changes nothing;
     |gradient_signed| <= importance <= sqrt(fisher).
@@ -222,8 +217,7 @@ def gradient_importance(
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
-        Amari (1998), Natural gradient works efficiently in learning; Theis et al. (2018), Faster gaze
-        prediction with dense networks and Fisher pruning: the diagonal of E g g^T, by gates.
+        Theis et al. (2018), Faster gaze prediction with dense networks and Fisher pruning: E g g^T by gates.
     """
     return sum_derivatives(
         bench,

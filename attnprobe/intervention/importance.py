@@ -20,7 +20,6 @@ from attnprobe.intervention.request import Measure, Method, TaskOptions, check_m
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import find_itemsize, price_statistics
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
@@ -126,7 +125,6 @@ def _tabulate_confidence(
     checkpoint, documents, architecture = examine_part(
         load((), False, source.kind), source.documents, progress
     )
-    statistics = [all_statistics()["confidence"]]
     question = {"command": "importance", "--method": "confidence"}
     with (
         prepare_corpus(
@@ -134,7 +132,6 @@ def _tabulate_confidence(
             architecture,
             documents,
             options,
-            price=lambda: price_statistics(architecture, statistics, find_itemsize(checkpoint)),
             workers=workers,
             progress=progress,
         ) as ready,

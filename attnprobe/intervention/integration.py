@@ -83,14 +83,13 @@ def integrate_gradients(
 
         A_h(x) = integral from 0 to 1 of d L(x) / d xi_h at xi_k = t for all heads k of the layer, over t
 
-    with the gates of all other layers open: integrated gradients of the gates of a layer, from closed to
-    open. So the heads of a layer add up to what the layer does to the loss,
+    with the gates of all other layers open. So the heads of a layer add up to what the layer does to the
+    loss,
 
         sum_h A_h(x) = L(x) - L(x) without the layer's heads
 
     which is checked on every run (``Integrals.errors``). ``ig`` is the mean of A over examples, ``ig_abs``
-    that of |A|. A head of positive ``ig`` raises the loss: it harms. The integral is a sum over
-    Gauss-Legendre nodes; passes resume at the layer.
+    that of |A|. A head of positive ``ig`` raises the loss: it harms. The integral is a Gauss-Legendre sum.
 
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
 
@@ -104,8 +103,7 @@ def integrate_gradients(
         AttnprobeError: When a loss or a derivative is no number.
 
     References:
-        Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks; Hao et al. (2021),
-        Self-attention attribution, of attention weights.
+        Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks.
     """
     subject = bench.subject
     checkpoint, architecture, objective = subject.checkpoint, subject.architecture, bench.objective

@@ -1,12 +1,4 @@
-"""Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both.
-
-A head that another replaces when it is gone looks as if it did not matter. Removing both shows it:
-
-    I(i, j) = delta(i, j) - delta(i) - delta(j)
-
-with delta the change of the loss without the heads in brackets. Positive: without both, more is lost than
-without each, so that one stood in for the other. Negative: without one, the other does less.
-"""
+"""Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,9 +53,8 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
         proposed = -J[i, j] or -J[j, i], whichever is smaller in size; 0 where their signs differ
 
-    The signed gradient of j becomes more negative where j takes over from i. For a loss that is bilinear in
-    the two gates both are -I(i, j) exactly; that both directions have to agree keeps out what bends the loss
-    along one gate alone. Sizes of gradients would not do: they tell how much j moves the loss at all.
+    For a loss that is bilinear in the two gates both are -I(i, j) exactly; that both directions have to agree
+    keeps out what bends the loss along one gate alone.
 
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
@@ -149,11 +140,11 @@ def confirm_pairs(
         I(i, j) = delta(i, j) - delta(i) - delta(j)
 
     with delta the change of an example's loss without the heads in brackets; the mean over examples, its
-    error and Student's t are over documents. Holm adjusts p for the number of pairs.
+    error and Student's t are over documents. Holm adjusts p for the number of pairs. ``before`` is the number
+    of examples that proposed them.
 
     Unit: that of the loss. Limits: 0 where effects add up. Positive where more is lost without both than
     without each, so that one stands in for the other; negative where one does less without the other.
-    ``before`` is the number of examples that proposed them.
 
     References:
         Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra

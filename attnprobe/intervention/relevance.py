@@ -41,18 +41,12 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, as
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
 
     for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
-    ``attnprobe.model.relevance``. That is the sum over the head's outputs of value times gradient.
-    What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
-    objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
-    what is predicted; of a regression, that it raises the number.
+    ``attnprobe.model.relevance``. What is explained, z, is as a rule how far what is predicted is ahead of
+    the runner-up, in logits, and a head of positive R speaks for it; of a regression z is the number.
+    Relevance is conserved but for the share of biases, so that R of all layers are in one unit. The heads of
+    a layer don't sum to z, which also passes around them.
 
-    Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
-    value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
-    heads of a layer don't sum to z, since it also passes around them.
-
-    Unit: that of z, as a rule logits.
-
-    Limits: 0 for a head that gives nothing.
+    Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
@@ -63,8 +57,7 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, as
         AttnprobeError: When a relevance is no number.
 
     References:
-        Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4,
-        who take the largest relevance of a layer for 1.
+        Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
         Ali et al. (2022), XAI for transformers; Achtibat et al. (2024), AttnLRP: the rules.
     """
     return sum_derivatives(

@@ -202,11 +202,10 @@ class MeanOutputs(Replacing):
 class OtherExamples(Replacing):
     """What a head gives in another example, at the same position.
 
-    For each example and draw, the other example is drawn at random, the same one for all heads, from the
-    examples of other documents that have as many tokens (and, beside an encoder, as many that the decoder
-    reads). Where these are fewer than 8, so many of those that are nearest in length join them, longer ones
-    first. Position by position, from the first on; the last special token takes what the last special one
-    gives. What lies beyond the end of a shorter example begins again at its first ordinary token.
+    The other example is drawn at random, the same one for all heads, from the examples of other documents
+    that have as many tokens; where these are fewer than 8, so many of those nearest in length join them. The
+    last special token takes what the last special one gives. What lies beyond the end of a shorter example
+    begins again at its first ordinary token.
 
     References:
         Chan et al. (2022), Causal scrubbing; Zhang and Nanda (2024), Towards best practices of activation

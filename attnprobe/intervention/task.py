@@ -26,7 +26,6 @@ from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
-from attnprobe.run.memory import price_gradients
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers
 from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
@@ -215,7 +214,6 @@ def bind_task(
         subject.architecture,
         examples,
         reading,
-        price=lambda: price_gradients(checkpoint, subject.architecture),
         labelled=kind.has_targets,
         workers=workers,
         progress=progress,

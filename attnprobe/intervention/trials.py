@@ -4,7 +4,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
 from operator import add
 from typing import Any
 
@@ -59,7 +58,7 @@ class Outcomes:
         return Outcomes((*self.parts, *other.parts))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays of all parts; those of the same cuts are thread_context."""
+        """Name the arrays of all parts; those of the same cuts are joined."""
         together: dict[bytes, list[_Part]] = {}
         for part in self.parts:
             together.setdefault(part.cuts.tobytes(), []).append(part)
@@ -91,10 +90,6 @@ class Outcomes:
                 whole = found.setdefault(name, np.empty((len(members), *values.shape[2:]), kind))
                 whole[at] = values[rows[0]]
         return found
-
-
-#: With fewer batches than this for each process, processes share the cuts of a batch too.
-ENOUGH = 8
 
 
 @dataclass(frozen=True)
@@ -145,7 +140,7 @@ def run_trials(
 
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
     before gave to the whole model; and where it begins as the cut before it does, with what they gave under
-    that. Processes share the batches; of few batches, the cuts too.
+    that. Processes share the batches.
 
     A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
     example; ``replacing`` says what takes the place of heads that are off, if it is not zero. Where it is
@@ -174,9 +169,9 @@ def collect_answers(
 ) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
 
-    A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
-    Where heads are replaced anew in several draws, all cuts come once for each. Not ``with_whole``, no pass
-    is made with all heads on, and those under cuts are whole passes.
+    A cut (layer, head) is True where a head is on. Where heads are replaced anew in several draws, all cuts
+    come once for each. Not ``with_whole``, no pass is made with all heads on, and those under cuts are whole
+    passes.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
 
@@ -184,8 +179,7 @@ def collect_answers(
         AttnprobeError: When an answer is no number, or those under one cut alone do not fit the memory.
     """
     subject, objective, halving = bench.subject, bench.objective, Halving()
-    batches, members = bench.corpus.batches, bench.corpus.batches.members
-    architecture = subject.architecture
+    members, architecture = bench.corpus.batches.members, subject.architecture
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
@@ -230,22 +224,16 @@ def collect_answers(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: score_part(part, some)))
 
-        turn = 0
-        for group in _group_cuts(bench, len(cuts)):
-            rounds = _plan_rounds(group, len(batches), bench.run.processes.ranks.size)
-            found: Outcomes | None = None
+        for turn, group in enumerate(_group_cuts(bench, len(cuts))):
             with replay.watch(architecture.sites):
-                for some in rounds:
-                    mine = bench.share(
-                        name,
-                        lambda batch, some=some: score(batch, some),
-                        Outcomes.from_arrays,
-                        thread_context=gates.thread_context,
-                        question=question,
-                        turn=turn,
-                    )
-                    found = mine if found is None else found if mine is None else found + mine
-                    turn += 1
+                found = bench.share(
+                    name,
+                    lambda batch, group=group: score(batch, group),
+                    Outcomes.from_arrays,
+                    thread_context=gates.thread_context,
+                    question=question,
+                    turn=turn,
+                )
             whole = bench.run.add_up(found, Outcomes.from_arrays)
             if not group.start and with_whole:
                 yield whole.select_cut(0, members)
@@ -289,16 +277,6 @@ def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
         )
     most = max(1, _HELD // size - 1) if size else max(1, cuts)
     return [slice(start, min(start + most, cuts)) for start in range(0, max(1, cuts), most)]
-
-
-def _plan_rounds(group: slice, batches: int, processes: int) -> list[slice]:
-    """Divide a group of cuts into as many rounds as it takes to keep every process busy."""
-    cuts = group.stop - group.start
-    if processes == 1 or batches >= ENOUGH * processes:
-        return [group]
-    rounds = max(1, min(cuts, processes * -(-ENOUGH // max(1, batches))))
-    ends = (group.start + cuts * place // rounds for place in range(rounds + 1))
-    return [slice(*two) for two in pairwise(ends)]
 
 
 def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:

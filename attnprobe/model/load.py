@@ -55,6 +55,7 @@ from attnprobe.model.pruned import (
     silence_transformers,
 )
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
+from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
@@ -82,7 +83,14 @@ def load_checkpoint(
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
-    options = options or LoadOptions()
+    checkpoint = _load(name, options or LoadOptions(), heads, force_head=force_head, modality=modality)
+    seed = None if options is None else options.random_weights
+    return checkpoint if seed is None else randomise_weights(checkpoint, seed)
+
+
+def _load(
+    name: str, options: LoadOptions, heads: tuple[TaskHead, ...], *, force_head: bool, modality: str
+) -> Checkpoint:
     spread = build_device_map_options(options.device_map, options.device)
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()

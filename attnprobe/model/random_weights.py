@@ -37,24 +37,25 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     if checkpoint.quantisation is not None:
         raise AttnprobeError(
             f"The weights of {name} are quantised ({checkpoint.quantisation.name}), and no random ones can "
-            "take their place; give the checkpoint of plain weights, or leave this control out."
+            "take their place; give the checkpoint of plain weights, or leave out --random-weights."
         )
     if checkpoint.pruning is not None and checkpoint.pruning.physical:
         raise AttnprobeError(
             f"{name} is physically pruned, so that its configuration does not say what to build with random "
-            "weights; give the checkpoint before pruning, or leave this control out."
+            "weights; give the checkpoint before pruning, or leave out --random-weights."
         )
     if list_devices(model):
         raise AttnprobeError(
             f"{name} is spread over devices, where it can't be built with random weights; leave out "
-            "--device-map, or this control."
+            "--device-map, or --random-weights."
         )
     built = _build(model, name, seed)
     _match(built, model, name)
     built.name_or_path = model.name_or_path
     origin = checkpoint.origin | {"random_weights": seed}
     model = built.eval().requires_grad_(False)
-    return replace(checkpoint, model=model, origin=origin, unused=(), missing=(), folder=None)
+    name = f"{name} (random weights {seed})"
+    return replace(checkpoint, name=name, model=model, origin=origin, unused=(), missing=(), folder=None)
 
 
 def _build(model: PreTrainedModel, name: str, seed: int) -> PreTrainedModel:
@@ -65,7 +66,7 @@ def _build(model: PreTrainedModel, name: str, seed: int) -> PreTrainedModel:
     except Exception as error:  # whatever the code of a model does
         raise UnsupportedModelError(
             model.config.model_type,
-            f"{name} can't be built with random weights ({first_line(error)}); leave this control out",
+            f"{name} can't be built with random weights ({first_line(error)}); leave out --random-weights",
         ) from error
 
 
@@ -77,8 +78,8 @@ def _match(built: PreTrainedModel, model: PreTrainedModel, name: str) -> None:
         if found is None or found.shape != weight.shape:
             raise AttnprobeError(
                 f"{name} has weights that its configuration knows nothing of (such as {key}), so that it "
-                "can't be built with random ones; merge adapters first (merge_and_unload()), or leave this "
-                "control out."
+                "can't be built with random ones; merge adapters first (merge_and_unload()), or leave out "
+                "--random-weights."
             )
         found.data = found.data.to(weight.device, weight.dtype)
         del weights[key]

@@ -64,6 +64,14 @@ class Model(Group, panel=MODEL):
             runs="reads pickled weights, which can run code",
         ),
     ] = False
+    random_weights: Annotated[
+        int | None,
+        Option(
+            "Draw the weights anew by this seed, as training begins with them: what is measured then was not "
+            "learned.",
+            metavar="SEED", low=0,
+        ),
+    ] = None  # fmt: skip
     device: Annotated[
         str,
         Option(

@@ -73,14 +73,6 @@ class Batches(Group, panel=TEXT):
             low=1,
         ),
     ] = None
-    memory: Annotated[
-        str | None,
-        Option(
-            "Memory to use above the model's own forward pass, with its unit: 256MiB, 2GB. It changes "
-            "speed, not results. Default: what is fastest.",
-            metavar="SIZE", free=True,
-        ),
-    ] = None  # fmt: skip
 
 
 class Reading(Group, panel=TEXT):

@@ -153,7 +153,7 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
             for row, (value, error) in enumerate(zip(values, errors, strict=True))
             if value is not None and error is not None
         ]
-        halves = half_width([errors[row] for row in known], [documents[row] for row in known])
+        halves = half_width([errors[row] or 0.0 for row in known], [documents[row] for row in known])
         widths = dict(zip(known, halves.tolist(), strict=True))
         passing = [abs(value or 0.0) > widths.get(row, math.inf) for row, value in enumerate(values)]
         rule = "an interval without 0 (95 %, all together)"

@@ -286,7 +286,6 @@ def tokenise_contrasts(
     asked: Asked,
     *,
     align: bool,
-    most: Callable[[int], int] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ContrastCorpus]:
     """Tokenise pairs into temporary stores, and plan batches.
@@ -297,7 +296,6 @@ def tokenise_contrasts(
         options: Which of them are read, and how many tokens make a batch.
         asked: What is read off the model.
         align: Whether texts of different lengths are compared in what they begin and end with.
-        most: Limits the pairs of a length in a batch, where memory is limited.
         progress: Called with 1 for each pair.
 
     Raises:
@@ -333,7 +331,6 @@ def tokenise_contrasts(
             sides[1],
             reader.readouts,
             budget=options.batch_tokens or BATCH_TOKENS_ACCELERATOR,
-            most=most,
             targets=targets,
         )
         reading = Reading(documents=reader.counts.pairs)

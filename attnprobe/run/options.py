@@ -10,26 +10,9 @@ from typing import Any
 
 from attnprobe.errors import AttnprobeError
 
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
-
 _PART = re.compile(r"\s*([0-9]{1,18})\s*/\s*([0-9]{1,18})\s*")
 #: No array has more jobs.
 MOST_PARTS = 1_000_000
-
-
-def parse_size(text: str) -> int:
-    """Parse a size with its unit, in bytes.
-
-    >>> parse_size("1.5GiB"), parse_size("2 MB")
-    (1610612736, 2000000)
-    """
-    size = 0
-    if found := _SIZE.fullmatch(text):
-        number, unit, binary = found.groups()
-        size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit.lower())))
-    if not size:
-        raise AttnprobeError(f"--memory must be a size with its unit, such as 256MiB or 2GB, not {text!r}.")
-    return size
 
 
 def parse_until(said: "str | float | Mapping[str, float]") -> dict[str, float]:
@@ -110,7 +93,6 @@ class CorpusOptions:
     content_only: bool = False
     frequencies: Path | None = None
     batch_tokens: int | None = None
-    memory: str | None = None
     queries: str | None = None
     until: "str | float | Mapping[str, float] | None" = None
     part: str | None = None
@@ -145,8 +127,6 @@ class CorpusOptions:
                 raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
         if self.seed < 0:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
-        if self.memory is not None:
-            parse_size(self.memory)
         if self.turn and self.targets:
             raise AttnprobeError(
                 "--part reads its share of all documents, and --until as many as it takes; leave one out."

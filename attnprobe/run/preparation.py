@@ -20,18 +20,16 @@ from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_fre
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.folders import quote
-from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids
 from attnprobe.run.media import choose_decoder_targets, plan_media_batches, plan_pair_batches
-from attnprobe.run.memory import Budget, Price, fit_to_memory
+from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.table.cells import clean
-from attnprobe.table.naming import join_names
 
 Counted = TypeVar("Counted", Document, TokenSequence)
 
@@ -81,7 +79,6 @@ def tokenise(
     cells: int | None = None,
     labelled: bool = False,
     architecture: Architecture | None = None,
-    most: Callable[[int], int] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
@@ -93,12 +90,11 @@ def tokenise(
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
         architecture: What the dry run found; needed for images and sound.
-        most: Limits the sequences of a length in a batch, where memory is limited.
         progress: Called with 1 for each document.
     """
     on_processor = checkpoint.device.type == "cpu"
     budget = options.batch_tokens or (BATCH_TOKENS_CPU if on_processor else BATCH_TOKENS_ACCELERATOR)
-    limits: dict[str, Any] = {"budget": budget, "cells": cells, "most": most}
+    limits: dict[str, Any] = {"budget": budget, "cells": cells}
     if isinstance(documents, MediaFolder):
         _refuse_text_options(options)
     if not isinstance(documents, RepeatedTokens):
@@ -232,22 +228,18 @@ def prepare_corpus(
     documents: Documents | RepeatedTokens,
     options: CorpusOptions,
     *,
-    price: Callable[[], Price],
-    copies: int | None = None,
     cells: int | None = None,
     labelled: bool = False,
     describe: bool = True,
     workers: int | None = None,
     progress: Progress,
 ) -> Iterator[PreparedCorpus]:
-    """Tokenise documents, or list files, into batches; passes made inside keep within the memory.
+    """Tokenise documents, or list files, into batches; batches that don't fit the memory are halved inside.
 
-    ``price`` computes what is kept of a batch, where memory is limited; ``copies`` is how often a block of
-    attention is held, if not as often as usual; ``describe`` says whether it is said what happened to the
-    documents. The other arguments are those of ``tokenise``.
+    ``describe`` says whether it is said what happened to the documents. The other arguments are those of
+    ``tokenise``.
     """
-    shared, budget = Workers.of(checkpoint, architecture, workers), Budget.of(options)
-    priced = price() if budget is not None else None
+    shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     with (
         tokenise(
@@ -257,17 +249,14 @@ def prepare_corpus(
             cells=cells,
             labelled=labelled,
             architecture=architecture,
-            most=budget.each(shared.number).most(priced) if budget and priced else None,
             progress=progress.advance,
         ) as corpus,
-        fit_to_memory(
-            checkpoint, architecture, corpus.batches, budget, priced, shared, copies=copies, say=progress.say
-        ) as workers_that_fit,
+        report_halving(progress.say),
     ):
         if describe:
             for sentence in describe_corpus(checkpoint, corpus, documents):
                 progress.say(sentence)
-        yield PreparedCorpus(corpus, workers_that_fit)
+        yield PreparedCorpus(corpus, shared)
 
 
 def describe_corpus(
@@ -280,10 +269,7 @@ def describe_corpus(
 
 
 def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
-    """Say where images are in texts; which prompt stands before those of an embedding model, and the rest."""
-    if isinstance(checkpoint.processor, SeeingProcessor):
-        described = checkpoint.processor.described
-        yield f"An image is read with each text: {described}."
+    """Say which prompt stands before the texts of an embedding model."""
     found = checkpoint.embedding
     if found is None:
         return
@@ -300,14 +286,6 @@ def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
         yield (
             f"The prompt {clean(str(found.prompt_name))} ({quote(found.prompt)}) stands before each text, "
             f"and texts are cut after {corpus.window} tokens."
-        )
-    elif known := [clean(name) for name, text in found.prompts.texts.items() if text]:
-        knows = f"{checkpoint.name} knows {join_names(known)}"
-        yield f"No prompt stands before the texts; {knows} (--prompt NAME)."
-    if corpus.reading.truncated and corpus.window == checkpoint.embedded_length:
-        yield (
-            f"encode() of sentence-transformers reads no more than {corpus.window} tokens of a text; give "
-            f"--max-length {corpus.window} to read the rest in windows of its own."
         )
 
 

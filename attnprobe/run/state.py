@@ -10,9 +10,12 @@ its own, in a file beside that of the run.
 import hashlib
 import io
 import json
+import os
 import signal
+import sys
 import threading
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -23,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError, StateError, first_line
-from attnprobe.files import reason, write_together
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, StateError, first_line
+from attnprobe.files import lock, reason, try_writing, write_together
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, select_prefix
 from attnprobe.table.formats.json import to_json
@@ -33,8 +36,6 @@ from attnprobe.table.table import Column
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"
-#: The same of versions whose sums are others: halves and blocks of documents went by their numbers.
-_EARLIER = b"attnprobe state 2\n"
 #: Seconds between two writings.
 EVERY = 60.0
 #: Writing takes at most one part in so many of the time.
@@ -92,9 +93,16 @@ class State:
             self.write()
 
     def write(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all; a disk that takes no more must not cost the table."""
         if self.path is None or not self._changed:
             return
+        try:
+            self._write(self.path)
+        except AttnprobeError as error:
+            warnings.warn(f"{error}; the run goes on without its state.", AttnprobeWarning, stacklevel=2)
+            self._written = time.monotonic()
+
+    def _write(self, path: Path) -> None:
         began, buffer, stages = time.perf_counter(), io.BytesIO(), dict(self._stages)
         arrays: dict[str, Any] = {
             f"{place}/{name}": array
@@ -105,14 +113,20 @@ class State:
         listed = [{"name": name, "key": kept.key, "done": kept.done} for name, kept in stages.items()]
         head = json.dumps({"key": self._key, "stages": listed}).encode() + b"\n"
         body = head + buffer.getvalue()
-        write_together({self.path: _MAGIC + hashlib.sha256(body).digest() + body})
+        write_together({path: _MAGIC + hashlib.sha256(body).digest() + body})
         self._written = time.monotonic()
         self._pause = max(self._every, _REST * (time.perf_counter() - began))
 
     @contextmanager
     def save_on_exit(self) -> Iterator[None]:
-        """Write the state however the work inside ends, at Ctrl-C and SIGTERM too."""
+        """Hold the state, and write it however the work inside ends, at Ctrl-C and SIGTERM too.
+
+        Raises:
+            StateError: When another run holds it.
+        """
         with ExitStack() as stack:
+            if self.path is not None:
+                stack.enter_context(hold_state(self.path))
             if self.path is not None and threading.current_thread() is threading.main_thread():
                 before = signal.signal(signal.SIGTERM, _terminate)
                 stack.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
@@ -165,17 +179,48 @@ def check_state(path: Path) -> None:
         elif not path.resolve().parent.is_dir():
             raise StateError(f"There is no folder {path.parent} to keep the state {path.name} in.")
         else:
-            return
+            begin = _MAGIC
     except (OSError, RuntimeError, ValueError) as error:
         said = reason(error) if isinstance(error, OSError) else first_line(error)
         raise StateError(f"The state {path} can't be read: {said}.") from error
-    if begin == _EARLIER:
-        raise StateError(
-            f"The state {path} is one of another version of attnprobe, which sums up otherwise; delete it to "
-            "start over."
-        )
     if begin != _MAGIC:
         raise StateError(f"{path} is no state of attnprobe; give another name to --resume.")
+    try:
+        try_writing(path.resolve().parent)
+    except OSError as error:
+        raise StateError(f"The state {path} can't be written: {reason(error)}.") from error
+
+
+#: The states that this process holds.
+_held: set[Path] = set()
+
+
+@contextmanager
+def hold_state(path: Path) -> Iterator[None]:
+    """Hold a state while a run goes on, so that no other run writes over it.
+
+    Raises:
+        StateError: When a run of another process holds it.
+    """
+    path = path.resolve()
+    beside = path.with_name(f"{path.name}.lock")
+    if path in _held:
+        yield
+        return
+    beside.touch()
+    descriptor = lock(beside)
+    if descriptor is None and sys.platform != "win32":
+        raise StateError(
+            f"Another run holds the state {path}; wait until it ends, or give another name to --resume."
+        )
+    _held.add(path)
+    try:
+        yield
+    finally:
+        _held.discard(path)
+        beside.unlink(missing_ok=True)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class Stage:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import (
     Columns,
-    Control,
     Family,
     Statistic,
     mean_and_error,
@@ -285,10 +284,6 @@ RATIO = Statistic(
 )  # fmt: skip
 
 
-#: Probabilities that differ by less than this part of the larger one may differ by rounding alone.
-NEAR = 1e-3
-
-
 def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
     """Append the share at the offset that the head has in the text as it is, the column ``offset``.
 
@@ -305,33 +300,16 @@ def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: Tabl
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 
-def peak_of_equals(block: AttentionBlock) -> Tensor:
-    """Position of the most attended key of every row; the first of those that are within 0.1 % of it.
-
-    Where positions are alike, so are equal tokens, and which of them is largest is a matter of rounding.
-    """
-    largest = block.summary.maximum
-    near = block.probabilities >= (1 - NEAR) * largest[..., None]
-    return near.byte().argmax(-1).to(largest.dtype).where(~largest.isnan(), nan)
-
-
-def _under(
-    control: Control, title: str, measured: Statistic, order: int, columns: Columns = mean_and_error
-) -> Statistic:
-    name, title = f"{measured.name}_{control}", f"{measured.title}, {title}"
+def _shuffled(measured: Statistic, order: int, columns: Columns = mean_and_error) -> Statistic:
     return replace(
-        measured, name=name, title=title, columns=columns, headline=False, control=control, order=order
-    )
+        measured, name=f"{measured.name}_shuffled", title=f"{measured.title}, tokens shuffled",
+        columns=columns, headline=False, control="shuffled", order=order,
+    )  # fmt: skip
 
 
-PREVIOUS_SHUFFLED = _under("shuffled", "tokens shuffled", PREVIOUS, 8)
-NEXT_SHUFFLED = _under("shuffled", "tokens shuffled", NEXT, 9)
-OFFSET_SHUFFLED = _under("shuffled", "tokens shuffled", OFFSET, 10, share_at_the_same_offset)
-PREVIOUS_ALIKE = _under("alike", "positions equal", PREVIOUS, 11)
-NEXT_ALIKE = _under("alike", "positions equal", NEXT, 12)
-OFFSET_ALIKE = replace(
-    _under("alike", "positions equal", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
-)
+PREVIOUS_SHUFFLED = _shuffled(PREVIOUS, 8)
+NEXT_SHUFFLED = _shuffled(NEXT, 9)
+OFFSET_SHUFFLED = _shuffled(OFFSET, 10, share_at_the_same_offset)
 
 
 def controlled_table(

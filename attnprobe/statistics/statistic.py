@@ -94,8 +94,8 @@ def sinks(layout: Layout) -> Tensor:
     return found
 
 
-#: Nothing, the ordinary tokens of each text in a random order, or all tokens at the same position.
-Control = Literal["", "shuffled", "alike"]
+#: Nothing, or the ordinary tokens of each text in a random order.
+Control = Literal["", "shuffled"]
 #: All of them, in the order of their passes.
 CONTROLS: tuple[Control, ...] = get_args(Control)
 
@@ -107,12 +107,6 @@ MEANING: dict[Control, str] = {
         "depends on the seed and on the tokens of the sequence, and on nothing else. The decoder of an "
         "encoder-decoder model reads the text as it was shuffled, or its own target texts, shuffled "
         "likewise. `offset_share` is the share of the offset that the head has in the text as it is."
-    ),
-    "alike": (
-        "Over the same sequences with all tokens at the position of a text's first token: what `--control` "
-        "adds where positions are looked up in a table of absolute positions and told in no other way. What "
-        "is left of a number does not come from the table. `offset_share` is the share of the offset that "
-        "the head has in the text as it is."
     ),
 }
 

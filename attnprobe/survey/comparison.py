@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
+from attnprobe.run.memory import limit_cells_of_maps
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers, open_run
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
@@ -21,8 +21,8 @@ from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.divergences import AT_A_TIME, Divergences
-from attnprobe.survey.head_outputs import Alignment, OutputMoments, check_outputs, price_outputs
+from attnprobe.survey.divergences import Divergences
+from attnprobe.survey.head_outputs import Alignment, OutputMoments, check_outputs
 from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
 from attnprobe.survey.pair_meter import MARKS, open_pair
 from attnprobe.survey.pairing import (
@@ -132,8 +132,6 @@ def compare_checkpoints(
     prepare = partial(
         prepare_corpus,
         options=options,
-        price=partial(_price, models, statistics, divergences, moments),
-        copies=count_copies(statistics),
         cells=limit_cells_of_maps(sum(of.layers * of.heads for _, of in models)),
         labelled=labelled,
         workers=min(Workers.of(*model, workers).number for model in models),
@@ -219,22 +217,6 @@ def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outp
         for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
         + (check_outputs(checkpoint, of) if outputs else [])
     ]
-
-
-def _price(
-    models: Sequence[Verified],
-    statistics: Sequence[Statistic],
-    divergences: "Divergences",
-    moments: OutputMoments | None,
-) -> Price:
-    each = [price_statistics(of, statistics, find_itemsize(checkpoint)) for checkpoint, of in models]
-    shared, pairs, width = divergences.shared, divergences.pairs, find_itemsize(models[0][0])
-    sizes = [shared.size(kind) for kind in shared.kinds]
-    most = max(ours * (AT_A_TIME if pairs else 1) for ours, _ in sizes)
-    found = sum(8 * ours * (theirs if pairs else 1) for ours, theirs in sizes)
-    maps = sum(of.layers * of.heads for _, of in models)
-    paid = each[0] + each[1] + Price(sequence=found, pair=width * maps, alone=2 * width * most)
-    return paid if moments is None else paid + price_outputs(shared, width)
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:

@@ -14,7 +14,6 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.run.memory import Price
 from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.cross_moments import CrossMoments, Floats
 from attnprobe.survey.pairing import Places, SharedHeads, Unit, Within
@@ -146,12 +145,3 @@ def check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[st
             f"Heads of {checkpoint.name} can't be matched by outputs: {error} Match them by maps, with "
             "--match model."
         ) from error
-
-
-def price_outputs(shared: SharedHeads, itemsize: int) -> Price:
-    """Estimate what the comparison of outputs keeps of a batch: all of them, and products of every pair."""
-    wide = [side.layers * side.heads * side.head_width for side in (shared.first, shared.second)]
-    products = wide[0] * wide[1] + sum(
-        one * side.head_width for one, side in zip(wide, (shared.first, shared.second), strict=True)
-    )
-    return Price(token=3 * itemsize * sum(wide), fixed=(itemsize + 8) * products)

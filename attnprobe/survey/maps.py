@@ -21,7 +21,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Price
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
@@ -94,7 +93,7 @@ def read_maps(
     keeper, held = _Keeper(architecture), _HeldProgress(progress)
     labelled = target is not None and not media
     with prepare_corpus(
-        checkpoint, architecture, documents, options, price=Price, labelled=labelled, workers=1, progress=held
+        checkpoint, architecture, documents, options, labelled=labelled, workers=1, progress=held
     ) as ready:
         if not media:
             _check_length(ready.corpus)

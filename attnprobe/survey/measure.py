@@ -1,8 +1,8 @@
 """The loop: batches to attention blocks to statistics to sums, once for each control."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -18,14 +18,11 @@ from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
-from attnprobe.model.verifying.positions import Positions, find_positions
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
@@ -41,7 +38,6 @@ from attnprobe.table.naming import join_names
 STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
-    "alike": "measuring, positions equal",
 }
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
@@ -264,35 +260,14 @@ def open_meter(
 
 @dataclass(frozen=True)
 class Controls:
-    """What statistics under controls need: seed of shuffled orders, and tables of positions.
-
-    ``notes`` say why some of them can't be had.
-    """
+    """Statistics, some of them under a control, and the seed of shuffled orders."""
 
     statistics: Sequence[Statistic]
     seed: int | None = None
-    positions: Positions | None = None
-    notes: Sequence[str] = field(default=())
 
     @classmethod
-    def of(
-        cls, checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic], seed: int
-    ) -> "Controls":
-        """Look for tables of positions if they are to be made alike; if there are none, a note says why."""
-        asked = {statistic.control for statistic in statistics} - {""}
-        drawn = seed if "shuffled" in asked else None
-        if "alike" not in asked:
-            return cls(statistics, drawn)
-        try:
-            return cls(statistics, drawn, find_positions(checkpoint, architecture))
-        except UnsupportedModelError as error:
-            left = [statistic for statistic in statistics if statistic.control != "alike"]
-            names = join_names([statistic.name for statistic in statistics if statistic not in left])
-            note = (
-                f"There are no columns {names}, since positions of {checkpoint.model_type!r} can't be made "
-                f"equal: {error.reason}."
-            )
-            return cls(left, drawn, None, [note])
+    def of(cls, statistics: Sequence[Statistic], seed: int) -> "Controls":
+        return cls(statistics, seed if any(one.control == "shuffled" for one in statistics) else None)
 
     @classmethod
     def join(cls, several: Sequence["Controls"]) -> "Controls":
@@ -301,8 +276,7 @@ class Controls:
         seeds = {one.seed for one in several} - {None}
         if len(seeds) > 1:
             raise ValueError("tables that share a pass have one seed")
-        positions = next((one.positions for one in several if one.positions is not None), None)
-        return cls(list(every.values()), next(iter(seeds), None), positions)
+        return cls(list(every.values()), next(iter(seeds), None))
 
     @property
     def passes(self) -> dict[Control, list[Statistic]]:
@@ -322,10 +296,6 @@ class Controls:
         """What tables must agree in to be added up."""
         return {} if self.seed is None else {"seed": self.seed}
 
-    @property
-    def evidence(self) -> list[str]:
-        return [] if self.positions is None else [self.positions.evidence]
-
 
 def measure_passes(
     run: Run,
@@ -341,17 +311,14 @@ def measure_passes(
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, change = ready.corpus.batches, None, nullcontext()
+        batches, question = ready.corpus.batches, None
         if control == "shuffled":
             assert controls.seed is not None
             batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
-        if control == "alike":
-            assert controls.positions is not None
-            change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with change, open_meter(checkpoint, architecture, statistics) as meter:
+        with open_meter(checkpoint, architecture, statistics) as meter:
             stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(

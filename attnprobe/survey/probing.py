@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Halving, Price
+from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, ThreadContext, open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
@@ -31,8 +31,6 @@ from attnprobe.table.head_table import HeadTable
 
 #: The most of the free memory that attention between words may take.
 _SHARE = 0.5
-#: Word-level maps of a layer in float64, and what is summed up for them.
-_COPIES = 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def probe_checkpoint(
             architecture,
             documents,
             options,
-            price=lambda: _price(architecture),
             workers=workers,
             progress=progress,
         ) as ready,
@@ -148,11 +145,6 @@ def _open_reader(
 
     with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
         yield read, capture.thread_context
-
-
-def _price(architecture: Architecture) -> Price:
-    """Estimate what is kept of a batch: attention between words of a layer, and a byte for each head."""
-    return Price(pair=_COPIES * 8 * architecture.heads + architecture.layers * architecture.heads)
 
 
 def _find_free_memory() -> int:

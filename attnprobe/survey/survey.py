@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.examples import LabelledExamples
-from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import (
@@ -128,7 +128,7 @@ def survey_corpora(
         progress: Is told how far it is.
 
     Returns:
-        What was found for each table, in their order, without those that alone would have other batches.
+        What was found for each table, in their order.
     """
     for request in requests:
         check_modality(checkpoint, request.statistics)
@@ -156,14 +156,8 @@ def survey_corpora(
             return [_survey_rounds(run, (checkpoint, architecture), corpus, draft, targets, workers)]
         for name, corpus in corpora.items():
             here = [draft for draft in drafts if name in draft.controls]
-            if not here:
-                continue
             controls = _join_controls(here, name)
-            with _prepare(checkpoint, architecture, corpus, here, controls, workers, progress) as ready:
-                if apart := [draft for draft in here if not draft.fits(architecture, ready, name)]:
-                    drafts = [draft for draft in drafts if draft not in apart]
-                    here = [draft for draft in here if draft not in apart]
-                    controls = _join_controls(here, name)
+            with _prepare(checkpoint, architecture, corpus, controls, workers, progress) as ready:
                 for sentence in () if (targets := targeted[name]) is None else targets.remarks():
                     progress.say(sentence)
                 found = measure_passes(run, checkpoint, architecture, ready, controls, name)
@@ -199,7 +193,7 @@ def _survey_rounds(
     def measure(documents: Documents, number: int) -> Round:
         part, stage = replace(corpus, documents=documents, options=options), f"look {number + 1}"
         with _prepare(
-            checkpoint, architecture, part, [draft], controls, workers, run.progress, describe=False
+            checkpoint, architecture, part, controls, workers, run.progress, describe=False
         ) as ready:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
             sums = measure_passes(run, checkpoint, architecture, ready, controls, stage)
@@ -254,24 +248,10 @@ class _Draft:
         )
         notes += left_out
         controls = {
-            corpus.name: Controls.of(checkpoint, architecture, some, request.seed)
+            corpus.name: Controls.of(some, request.seed)
             for corpus, some in zip(request.corpora, wanted, strict=True)
         }
-        evidence += [sentence for one in controls.values() for sentence in one.evidence]
         return cls(request, controls, evidence, notes)
-
-    def limit_cells(self, architecture: Architecture, name: str) -> int | None:
-        """Give the most query-key cells that a batch of a corpus may have, if that is limited."""
-        return limit_cells(architecture, self.controls[name].statistics)
-
-    def fits(self, architecture: Architecture, ready: PreparedCorpus, name: str) -> bool:
-        """Tell whether the batches of a corpus are those that this table would have alone."""
-        cells, batches = self.limit_cells(architecture, name), ready.corpus.batches
-        lengths = batches.longer
-        return cells is None or all(
-            len(members) == 1 or len(members) * int(lengths[members[0]]) ** 2 <= cells
-            for members in batches.plan
-        )
 
     def take(self, name: str, found: Measurement, record: dict[str, Any]) -> None:
         """Take what is this table's of what was found in a corpus, and put the corpus on record."""
@@ -295,7 +275,6 @@ class _Draft:
         """Note what a reader has to know of what was found in a corpus, the first of the table or another."""
         own, found = self.controls[name], self.measurements[name]
         self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
-        self.notes += own.notes
         if first:
             if turn := self.request.corpora[0].options.turn:
                 number, of = turn
@@ -354,23 +333,19 @@ def _prepare(
     checkpoint: Checkpoint,
     architecture: Architecture,
     corpus: CorpusRequest,
-    drafts: Sequence[_Draft],
     controls: Controls,
     workers: int | None,
     progress: Progress,
     *,
     describe: bool = True,
 ) -> AbstractContextManager[PreparedCorpus]:
-    """Tokenise a corpus into batches that fit the memory, those of the table that limits them least."""
-    cells = [draft.limit_cells(architecture, corpus.name) for draft in drafts]
+    """Tokenise a corpus into batches that fit the memory."""
     return prepare_corpus(
         checkpoint,
         architecture,
         corpus.documents,
         corpus.options,
-        price=lambda: price_statistics(architecture, controls.largest, find_itemsize(checkpoint)),
-        copies=count_copies(controls.statistics),
-        cells=None if None in cells else max(one for one in cells if one is not None),
+        cells=limit_cells(architecture, controls.statistics),
         labelled=corpus.labelled,
         describe=describe,
         workers=workers,

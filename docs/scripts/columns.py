@@ -17,7 +17,6 @@ SWITCHED = {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
-        "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
         "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
@@ -25,7 +24,6 @@ SWITCHED = {
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",
         "proposed": "attnprobe.intervention.interaction:propose_pairs",
-        "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
     },
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
@@ -42,12 +40,10 @@ SWITCHED = {
     },
     "prune": {
         "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
-        "--by norm": "attnprobe.intervention.strength:measure_norms",
-        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
-        "tried, with --search bisect": "attnprobe.intervention.pruning.search:search_steps",
+        "The steps of --margin": "attnprobe.intervention.pruning.curve:walk_within",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:compare_with_random"
         ),

@@ -1,4 +1,4 @@
-"""Every kind of page for everyone: axe finds nothing, the keyboard is enough, marks are said in sentences."""
+"""Every kind of page for everyone: axe finds nothing, the keyboard is enough, marks are said."""
 
 import re
 from functools import cache
@@ -133,7 +133,8 @@ def test_arrow_keys_walk_a_heat_map_and_enter_pins(opened):
 
     def expected(layer, head):
         value = table.data["previous"][4 * layer + head]
-        return f"layer {layer}, head {head}: previous (share), {value:.4g} ± 0.012"
+        place = f"head: {head}; layer: {layer}; value: {value}"
+        return f"{place}; previous (share): {value:.4g}; standard error: 0.012"
 
     walks = (
         ("ArrowRight", 0, 0),
@@ -192,7 +193,7 @@ def test_every_mark_can_be_reached(opened):
         for _ in range(int(page.get_attribute(".chart", "data-marks"))):
             press(page, "PageDown")
             heard.add(page.inner_text(".said"))
-        assert len([one for one in heard if re.match(r"layer \d+, head \d+: ", one)]) >= number
+        assert len([one for one in heard if re.match(r"head: \d+; layer: \d+; ", one)]) >= number
         seen.assert_silent()
 
 

@@ -6,10 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import attnprobe
-from attnprobe.reports.terminal.show import show
 
 NAMES = ["=cmd()", "\x1b[31mred\x1b[0m", "12", 'a, "b"']
 TESTS = ["entropy_q", "entropy_q_p", "entropy_q_p_adjusted"]
@@ -58,7 +56,6 @@ def test_a_table_of_hostile_groups(invoke, rows):
         (range(10_000), (), "has more than 100 values, such as '100'; --by-group takes at most 100 groups"),
         ([""] * 3, (), "No document of it.jsonl is in a group"),
         (["a"], ("--by-group", "h"), "has no column 'h'; its columns are 'text', 'genre'"),
-        (["a"], ("--by-genre", "genre"), "there is no --by-genre here: use --by-group."),
     ],
 )
 def test_refusals(invoke, rows, tmp_path, groups, words, says):
@@ -70,14 +67,13 @@ def test_refusals(invoke, rows, tmp_path, groups, words, says):
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("command", ["census", "mixing"])
-def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path, command):
+def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path):
     """A group may be in one job alone."""
     first, second = rows(["a", "b"] * 8, "1.jsonl"), rows(["b", "c"] * 8, "2.jsonl", 500)
     both = tmp_path / "3.jsonl"
     both.write_text(first.read_text() + second.read_text())
     for path in (first, second, both):
-        words = [command, "demo", "-d", path, "--by-group", "genre", "--dtype", "float64", "-q"]
+        words = ["census", "demo", "-d", path, "--by-group", "genre", "--dtype", "float64", "-q"]
         assert invoke(*words, "-o", path.with_suffix(".csv"))[0] == 0
     merged = tmp_path / "merged.csv"
     assert invoke("merge", tmp_path / "1.csv", tmp_path / "2.csv", "-o", merged)[0] == 0
@@ -89,7 +85,7 @@ def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path, command):
             np.testing.assert_allclose(*cells, rtol=1e-7, atol=1e-10, err_msg=name)
     assert found.title == whole.title
     plain = tmp_path / "plain.csv"
-    assert invoke(command, "demo", "-d", first, "--dtype", "float64", "-q", "-o", plain)[0] == 0
+    assert invoke("census", "demo", "-d", first, "--dtype", "float64", "-q", "-o", plain)[0] == 0
     code, _, error = invoke("merge", tmp_path / "2.csv", plain)
     assert (code, "are not tables of the same command" in error) == (2, True)
 
@@ -99,25 +95,6 @@ def test_a_state_with_groups_is_of_a_run_with_them(invoke, rows, tmp_path):
     assert invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--resume", state)[0] == 0
     code, _, error = invoke("entropy", "demo", "-d", path, "--resume", state)
     assert (code, "belongs to a run with another dataset" in error) == (2, True)
-
-
-def test_the_terminal_shows_where_groups_differ(rows):
-    path = rows(["short", "long"] * 20)
-    table = attnprobe.entropy("demo", str(path), by_group="genre")
-    assert table.kind == "heads of groups"
-    console = Console(width=80, file=io.StringIO())
-    show(table, console)
-    said = console.file.getvalue()
-    line = next(line for line in said.splitlines() if "all groups" in line)
-    assert line.split() == ["p", "all", "groups", "long", "short"]
-    whole = {name: cells[:24] for name, cells in table.data.items()}
-    most = int(np.argmin(whole["entropy_q_p"]))
-    first = said.splitlines()[said.splitlines().index(line) + 2]
-    assert first.split()[0] == f"{whole['layer'][most]}-{whole['head'][most]}"
-    assert "12 of 24 rows" in said
-    assert max(map(len, said.splitlines())) <= 80
-    assert table.plot().kind == "groups"
-    assert table.plot(kind="heatmap").kind == "heatmap"
 
 
 def test_links_of_several_files(invoke, tmp_path):

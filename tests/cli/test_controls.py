@@ -19,19 +19,16 @@ def with_errors(*names):
 
 
 def test_columns_of_a_control(invoke, saved, text):
-    """Those of positional first; then shuffled, then alike where there is a table of positions."""
-    for name, controls in (("bert", ("shuffled", "alike")), ("modernbert", ("shuffled",))):
-        plain = columns(invoke("positional", saved(name), "-d", text)[1])
-        code, out, error = invoke("positional", saved(name), "-d", text, "--control")
-        more = [f"{measure}_{control}" for control in controls for measure in OFFSET]
-        assert (code, columns(out)) == (0, plain + with_errors(*more))
-        assert ("There are no columns previous_alike" in error) == (name == "modernbert")
+    plain = columns(invoke("positional", saved("bert"), "-d", text)[1])
+    code, out, _ = invoke("positional", saved("bert"), "-d", text, "--control")
+    more = [f"{measure}_shuffled" for measure in OFFSET]
+    assert (code, columns(out)) == (0, plain + with_errors(*more))
 
 
 def test_a_terminal_shows_the_shares_of_offsets(invoke, saved, text):
     code, out, _ = invoke("positional", saved("bert"), "-d", text, "--control", "--format", "table")
     assert code == 0
-    for name in ("offset_share", "offset_share_shuffled", "offset_share_alike"):
+    for name in ("offset_share", "offset_share_shuffled"):
         assert f"{name}, share of queries with such a key" in out
     assert "previous_shuffled" in out  # among the columns that there is no place for
 
@@ -60,7 +57,7 @@ def test_columns_of_induction(invoke, saved, tmp_path):
         (["induction", "demo", "-d", "text.txt"], "-d"),
         (["induction", "demo", "--layers", "9"], "no layer 9"),
         (["positional", "demo", "--control", "--seed", "-1"], "--seed"),
-        (["entropy", "demo", "--control"], "there is no --control here"),
+        (["entropy", "demo", "--control"], "--control"),
     ],
 )
 def test_refused(refused, words, says):

@@ -118,21 +118,6 @@ def test_coreference(invoke):
     assert {row["baseline_rule"] for row in found} <= {"nearest", "same last word", "first"}
 
 
-def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
-    """A second row that says the same would make p_adjusted larger."""
-    people = ("The cook", "The nurse", "The guard", "The baker", "The clerk")
-    lines = [
-        f"[{one}] thanked {other.lower()} because [she] felt safe."
-        for one in people for other in people if one != other
-    ][:18]  # fmt: skip
-    path = tmp_path / "sentences.txt"
-    path.write_text("\n".join(lines))
-    code, out, error = invoke("coreference", "demo", "-d", path, "--min-links", 1)
-    assert (code, [row["mention"] for row in rows_of(out)]) == (0, ["pronoun"])
-    _, out, error = invoke("coreference", "demo", "-d", path)
-    assert (rows_of(out), "Left out, with fewer than 20 links: pronoun." in error) == ([], True)
-
-
 def test_links_of_pairs(invoke, aligned):
     code, out, _ = invoke("links", "demo", "-d", aligned)
     found = rows_of(out)
@@ -182,33 +167,11 @@ def test_jobs_add_up(invoke, treebank, tmp_path):
     assert "another question" in error
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.md", "x.parquet", "x.xlsx"])
-def test_every_format(invoke, treebank, tmp_path, name):
-    words = ["syntax", "demo", "-d", treebank / "first.conllu", "--min-links", 5, "-o", tmp_path / name]
-    assert invoke(*words)[0] == 0
-    assert (tmp_path / name).stat().st_size > 500
-
-
-def test_the_terminal(invoke, treebank, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    words = ["syntax", "demo", "-d", treebank / "whole.conllu", "--format", "table", "--min-links", 10]
-    code, out, _ = invoke(*words)
-    assert code == 0
-    lines = out.splitlines()
-    header = next(at for at, line in enumerate(lines) if line.startswith("relation"))
-    assert lines[header - 1].split() == ["dependent", "to", "head", "head", "to", "dependent"]
-    assert [line for line in lines if len(line) > 100] == []
-    det = next(line for line in lines if line.startswith("det "))
-    assert det.count("±") == 2
-    monkeypatch.setenv("COLUMNS", "50")
-    narrow = invoke(*words)[1].splitlines()
-    assert sum(line.startswith("det ") for line in narrow) == 2  # one direction under the other
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["syntax", "demo", "--content-only"], "there is no --content-only here"),
+        (["syntax", "demo", "--selection", "half"], "--selection"),
+        (["links", "demo", "--reverse", "demo"], "--reverse"),
         (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
         (["syntax", "demo", "--min-links", "0"], "--min-links"),
         (["syntax", "demo", "--relations", ""], "No label is named; name some"),

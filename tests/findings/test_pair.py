@@ -32,11 +32,10 @@ def both(model, seed=0, *, encoder=(3, 4), decoder=(2, 4), **more):
 def named(model, keys, places, seed, **more):
     draw = np.random.default_rng(seed)
     values = dict(zip(places, draw.gamma(2.0, size=len(places)).tolist(), strict=True))
-    halves = tuple({place: value + draw.normal() for place, value in values.items()} for _ in range(2))
     total = draw.normal(size=(10, len(places)))
-    sample = Sample(np.ones(10), total, np.arange(10))
+    sample = Sample(np.ones(10), total, 6 * np.arange(10))
     kind = {"objective": "representation", "method": "gradient"}
-    found = Side(f"{model}.csv", model, "d", kind, "importance", keys, values, halves, sample)
+    found = Side(f"{model}.csv", model, "d", kind, "importance", keys, values, sample)
     return replace(found, **more)
 
 

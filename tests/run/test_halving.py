@@ -133,7 +133,7 @@ class TestHalving:
 
     def test_alone(self):
         work, _ = self.limited(0, CUDA)
-        said = r"single sequence of 3 tokens .*--max-length.*--memory.*--dtype"
+        said = r"single sequence of 3 tokens .*--max-length.*--batch-tokens.*--dtype"
         with pytest.raises(AttnprobeError, match=said):
             Halving().run(batch_of(4), work)
 

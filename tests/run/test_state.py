@@ -12,6 +12,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,7 +28,7 @@ import pytest
 
 from attnprobe import files
 from attnprobe.corpus.sources.document import Document
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
@@ -36,7 +38,7 @@ from attnprobe.run.passes import Run, open_single_run
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
-from attnprobe.run.state import EVERY, Stage, State, Terminated
+from attnprobe.run.state import EVERY, Stage, State, Terminated, check_state
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
@@ -445,8 +447,8 @@ def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
         for when in (0, EVERY):  # at the end, after the next batch
             clock.step = when
             monkeypatch.setattr(files, "_write_through", half)
-            with pytest.raises(AttnprobeError, match=r"^could not write .*state: the disk is full$"):
-                long.run(State(path, KEY))
+            with pytest.warns(AttnprobeWarning, match=r"could not write .*state: the disk is full; the run"):
+                assert_same(long.run(State(path, KEY)), expected)
             assert path.read_bytes() == old
             assert held(tmp_path) == ["state"]
         monkeypatch.setattr(files, "_write_through", write_through)
@@ -598,9 +600,26 @@ def test_a_state_without_part_of_the_key(state):
         State(state, KEY | {"device": "cpu"})
 
 
-def test_a_state_of_an_earlier_version(tmp_path: Path):
-    """Its sums went by the numbers of documents: it is refused, not misread."""
+def test_a_state_that_another_run_holds(tmp_path: Path):
+    """The second of two runs is refused while the first goes on, and reads the state afterwards."""
     path = tmp_path / "state"
-    path.write_bytes(b"attnprobe state 2\n" + bytes(64))
-    with pytest.raises(AttnprobeError, match="one of another version of attnprobe"):
-        State(path, {})
+    state = State(path, KEY)
+    holder = "import sys; from pathlib import Path; from attnprobe.run.state import hold_state\n"
+    holder += "with hold_state(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(AttnprobeError, match="Another run holds the state"), state.save_on_exit():
+            pass
+        other.communicate()
+    with state.save_on_exit(), state.save_on_exit():
+        pass
+    assert held(tmp_path) == []
+
+
+def test_a_state_that_cannot_be_written_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("attnprobe.run.state.try_writing", full)
+    with pytest.raises(AttnprobeError, match=r"The state .*state can't be written: the disk is full"):
+        check_state(tmp_path / "state")

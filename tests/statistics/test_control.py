@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import number_layers
-from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_ALIKE, OFFSET_SHUFFLED
+from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_SHUFFLED
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels
@@ -23,7 +23,7 @@ def shares(*heads, spread=0.01):
 
 
 def table(plain, **controlled):
-    statistics = {"shuffled": OFFSET_SHUFFLED, "alike": OFFSET_ALIKE}
+    statistics = {"shuffled": OFFSET_SHUFFLED}
     asked = [OFFSET, *(statistics[name] for name in controlled)]
     values = [plain, *controlled.values()]
     sums = {one.name: Clustered.of(found) for one, found in zip(asked, values, strict=True)}
@@ -50,7 +50,7 @@ def test_undefined_heads_stay_undefined():
 
 
 def test_a_terminal_shows_the_shares():
-    found = table(shares({-1: 0.9}), shuffled=shares({-1: 0.9}), alike=shares({-1: 0.1}))
+    found = table(shares({-1: 0.9}), shuffled=shares({-1: 0.9}))
     assert [column.name for column in found.columns if column.headline] == [
-        "offset_share", "offset_share_shuffled", "offset_share_alike",
+        "offset_share", "offset_share_shuffled",
     ]  # fmt: skip

@@ -51,7 +51,7 @@ def test_welchs_f_of_several_groups():
     assert compare_groups(*summarise(samples))[1] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("documents", [[30] * 2, [30] * 5, [30] * 12, [30, 60, 200], [100] * 8])
+@pytest.mark.parametrize("documents", [[30] * 2, [30] * 5, [30, 60, 100]])
 def test_p_is_uniform_where_groups_are_alike(documents):
     """From 30 documents on; groups differ in spread, and shares are a little skewed."""
     draw, times = np.random.default_rng(len(documents)), 20_000

@@ -251,9 +251,7 @@ def test_statistics_of_whole_maps_and_of_layers(saved, texts):
         weight_by_norm(Statistic("summed", "rows", summed, scope="layer")),
     ]
     table = attnprobe.census(str(saved("bert")), texts, statistics=own)
-    small = attnprobe.census(str(saved("bert")), texts, statistics=own, memory="40MiB")
     assert ((table["largest"] > 0) & (table["largest"] <= 1)).all()
-    np.testing.assert_allclose(small["largest"], table["largest"], rtol=1e-6)
     queries = [len(read_ids) for read_ids in _ids(saved("bert"), texts)]
     np.testing.assert_allclose(table["summed_norm"], np.mean(queries), rtol=1e-6)
 

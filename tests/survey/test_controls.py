@@ -1,4 +1,4 @@
-"""Controls against models that are changed by hand: other tokens, and tables whose rows are all the same."""
+"""Controls against models that are changed by hand: other tokens."""
 
 import copy
 
@@ -27,17 +27,11 @@ TEXTS = [
 MEASURES = ("previous", "next", "offset_share")
 
 
-def near(rows):
-    """Give the first key of each row whose probability is the largest, but for rounding."""
-    return np.argmax(rows > 0.999 * rows.max(-1, keepdims=True), -1)
-
-
-def by_definition(maps, offsets, *, alike=False):
+def by_definition(maps, offsets):
     """Compute previous, next and the share of queries that look most at an offset, from maps by numpy.
 
     - maps: for each text (layer, head, query, key).
     - offsets: for each head of each layer, its offset; None where it has none.
-    - alike: whether equal tokens are equal, so that the first of them is meant.
     """
     found = {name: [] for name in MEASURES}
     for rows in maps:
@@ -52,7 +46,7 @@ def by_definition(maps, offsets, *, alike=False):
                 offset = offsets[layer][head]
                 queries = [query for query in range(length) if 0 <= query + offset < length]
                 if queries and 2 * len(queries) >= length:
-                    peaks = near(rows[layer, head]) if alike else rows[layer, head].argmax(-1)
+                    peaks = rows[layer, head].argmax(-1)
                     shares[layer, head] = np.mean([peaks[query] == query + offset for query in queries])
         found["offset_share"].append(shares)
     return {name: np.nanmean(values, 0).ravel() for name, values in found.items()}
@@ -98,54 +92,6 @@ def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
     assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "row"), [("bert", 1), ("roberta", 3)])
-def test_alike_against_a_table_whose_rows_are_all_the_same(saved, name, row):
-    """The row of a text's first token: 1 behind [CLS]; RoBERTa numbers from 2."""
-    found = attnprobe.positional(saved(name), TEXTS, control=True)
-    model, rows = tokens(saved(name))
-    table = model.embeddings.position_embeddings.weight
-    table.data[:] = table.data[row].clone()
-    offsets = np.array(found["offset"]).reshape(3, 4)
-    expected = by_definition(eager_maps(model, rows), offsets, alike=True)
-    for measure in MEASURES:
-        np.testing.assert_allclose(found[f"{measure}_alike"], expected[measure], atol=1e-5, err_msg=measure)
-    assert not np.allclose(found["previous_alike"], found["previous"], atol=1e-3)
-    # Without positions, a head knows no direction.
-    apart = np.abs(found["previous_alike"] - found["next_alike"])
-    assert apart.max() < np.abs(found["previous"] - found["next"]).max()
-
-
-def test_alike_of_a_decoder_and_of_both_sides(saved, tmp_path):
-    """GPT-2 and BART with changed tables, read as they are."""
-    for name, paths, row in (
-        ("gpt2", ["wpe"], 0),
-        ("bart", ["encoder.embed_positions", "decoder.embed_positions"], 3),
-    ):
-        found = attnprobe.positional(saved(name), TEXTS, control=True)
-        checkpoint = load_checkpoint(str(saved(name)))
-        for path in paths:
-            table = checkpoint.body.get_submodule(path).weight
-            table.data[:] = table.data[row].clone()
-        changed = attnprobe.positional(checkpoint.model, TEXTS, tokenizer=checkpoint.tokenizer)
-        for measure in MEASURES[:2]:
-            np.testing.assert_allclose(
-                found[f"{measure}_alike"], changed[measure], atol=1e-6, err_msg=f"{name} {measure}"
-            )
-        assert found.provenance["measurement"]["evidence"][0].startswith(f"positions come from {paths[0]}")
-
-
-@pytest.mark.parametrize("name", ["llama", "t5"])
-def test_positions_of_another_kind_have_no_such_columns(saved, name):
-    found = attnprobe.positional(saved(name), TEXTS, control=True)
-    assert not [column for column in found.data if "alike" in column]
-    assert "offset_share_shuffled_se" in found.data
-    (note,) = [note for note in found.notes if note.startswith("There are no columns")]
-    assert note.startswith(
-        "There are no columns previous_alike, next_alike and offset_share_alike, since positions of "
-        f"'{name}' can't be made equal: "
-    )
-
-
 def test_a_decoder_reads_what_was_shuffled(saved):
     """It changes as the encoder does; cross-attention has no places to compare."""
     found = attnprobe.positional(saved("bart"), TEXTS, control=True)
@@ -161,7 +107,6 @@ def test_another_seed_is_another_order(saved):
     )
     assert one.to_csv() == two.to_csv()
     assert one["previous_shuffled"].tolist() != three["previous_shuffled"].tolist()
-    assert one["previous_alike"].tolist() == three["previous_alike"].tolist()
     assert one.provenance["options"]["seed"] == 1
     assert "seed" not in attnprobe.positional(saved("bert"), TEXTS).provenance["options"]
 
@@ -186,7 +131,7 @@ def test_parts_add_up_to_the_whole(saved):
 
 
 def test_the_census_with_controls_is_one_run(saved, tmp_path):
-    """What names roles asks for both at once: three passes over one tokenised corpus, one state."""
+    """What names roles asks for both at once: two passes over one tokenised corpus, one state."""
     statistics = [*census_statistics(), *select_controls("positional")]
     stages = []
 
@@ -203,7 +148,7 @@ def test_the_census_with_controls_is_one_run(saved, tmp_path):
     )
     size = sum(map(len, tokens(saved("bert"))[1]))
     assert [stage for stage in stages if stage[1] is not None] == [
-        ("measuring", size), ("measuring, tokens shuffled", size), ("measuring, positions equal", size),
+        ("measuring", size), ("measuring, tokens shuffled", size),
     ]  # fmt: skip
     assert [name for name, _ in stages].count("tokenising") == 1
     assert found.measurement.sequences == len(TEXTS)

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from transformers import AutoModel, AutoTokenizer
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.sums.resampling import NamedJackknife
@@ -193,7 +193,7 @@ def test_content_only(saved):
 def test_blocks_of_queries(saved):
     """Cut as finely as memory may ask for."""
     whole = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
-    with limit_block_memory(1):
+    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
         cut = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
     for column in whole.columns:
         if column.role in {"measure", "error"}:

@@ -70,12 +70,11 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     for name in ("contribution_norm", "logit_rank", "entropy_norm"):
         assert name in said
     assert "could not be measured: attnprobe can't read" in said
-    assert "Only sequences longer than a head is wide" not in said
 
 
 @pytest.mark.parametrize("more", [{"statistics": ["entropy"]}, {"weights": "norm"}])
 def test_it_is_everything_already(saved, more):
-    with pytest.raises(AttnprobeError, match="leave out statistics and weights"):
+    with pytest.raises(AttnprobeError):
         attnprobe.census(saved("bert"), TEXTS, everything=True, **more)
 
 

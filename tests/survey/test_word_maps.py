@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from attnprobe.commands.call.texts import Gold, open_gold
 from attnprobe.kernels.probing import decode
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.options import CorpusOptions
@@ -129,7 +129,7 @@ def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
 def test_blocks_of_queries_make_no_difference(tiny: Tiny, texts: Any):
     model, tokenizer = tiny("bert")
     whole = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
-    with limit_block_memory(1):
+    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
         pieces = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
     for one, other in zip(whole.batches, pieces.batches, strict=True):
         assert np.abs(one.asked.maps.astype(int) - other.asked.maps).max(initial=0) <= 1

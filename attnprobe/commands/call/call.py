@@ -25,7 +25,6 @@ from attnprobe.intervention.request import TaskOptions, check_labelled, peek
 from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
-from attnprobe.run.allocator import keep_freed_memory
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
@@ -143,7 +142,6 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
 
         check_state(Path(resume))
     with (
-        keep_freed_memory(),
         _borrow(models),
         _set_threads(options.get("threads")),
         _choose_progress(options.get("progress", False)) as progress,
@@ -238,7 +236,12 @@ def load_model(
         return load_checkpoint(str(model), load, modality=modality)
     if modality == BOTH:
         raise AttnprobeError("Images with texts need a model that is named, a folder or a hub id.")
-    return wrap_model(model, tokenizer, load.prompt)
+    checkpoint, seed = wrap_model(model, tokenizer, load.prompt), load.random_weights
+    if seed is None:
+        return checkpoint
+    from attnprobe.model.random_weights import randomise_weights
+
+    return randomise_weights(checkpoint, seed)
 
 
 def make_loader(

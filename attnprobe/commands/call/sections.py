@@ -217,12 +217,10 @@ class Sections:
 
     def _plan(self) -> list[list[Section]]:
         """List the steps: sections that share a pass over the texts first, then the others one by one."""
-        shared: list[Section] = []
-        if self.call.corpus.memory is None:  # or they all have other batches
-            shared = [one for one in _OF_THE_TEXTS if one in self.wanted and one not in self.tables]
-            # Roles may be read off a treebank alone, and not off the texts that the census is of.
-            if "roles" in shared and (self.texts is None or self._open().kind != "text"):
-                shared.remove("roles")
+        shared = [one for one in _OF_THE_TEXTS if one in self.wanted and one not in self.tables]
+        # Roles may be read off a treebank alone, and not off the texts that the census is of.
+        if "roles" in shared and (self.texts is None or self._open().kind != "text"):
+            shared.remove("roles")
         shared = shared if len(shared) > 1 else []
         steps = [shared] if shared else []
         for section in self.wanted:
@@ -252,7 +250,7 @@ class Sections:
                 self._progress.say(f"The section {section} is left out: {error}")
 
     def _measure_together(self, sections: Sequence[Section]) -> dict[str, HeadTable]:
-        """Measure sections in one pass; one that would have other batches alone is not in the result."""
+        """Measure sections in one pass."""
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
@@ -276,9 +274,7 @@ class Sections:
         names = [name for section in sections for name in _TABLES[section]]
         requests = [request(name) for name in names]
         found = survey_corpora(checkpoint, requests, workers=call.workers, progress=self._progress)
-        by_request = {id(one.request): one.table for one in found}
-        pairs = zip(names, requests, strict=True)
-        return {name: by_request[id(one)] for name, one in pairs if id(one) in by_request}
+        return {name: one.table for name, one in zip(names, found, strict=True)}
 
     def _measure_alone(self, section: Section) -> dict[str, HeadTable]:
         """Measure a section as its command does."""

@@ -88,9 +88,8 @@ def corpus_bleu(counts: Counts) -> NDArray[np.float64]:
         100 min(1, e^(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)
 
     c and r are the lengths of text and reference, p_k is the share of n-grams of k words that are right. An
-    order without a right one counts as 1 / 2, the next as 1 / 4, and so on, of one; the score is 0 where not
-    one word is right, or a text has no n-gram of some order. This is ``BLEU.compute_bleu`` of sacrebleu with
-    its ``exp`` smoothing, without a call for each of the hundred thousand exchanges that a test may take.
+    order without a right one counts as 1 / 2, the next as 1 / 4, and so on, of one. This is
+    ``BLEU.compute_bleu`` of sacrebleu with its ``exp`` smoothing.
 
     Args:
         counts: (..., 2 + 4 + 4): both lengths, n-grams that are right, all n-grams.

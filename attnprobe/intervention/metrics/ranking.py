@@ -48,8 +48,8 @@ def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
         DCG = sum over relevant passages of rank r <= 10 of  grade / log2(r + 1),    nDCG = DCG / best DCG
 
     where the best has the relevant passages in the order of their grades. It is ``ndcg_cut_10`` of trec_eval.
-    Of passages with equal scores, the one whose id comes last in the order of characters goes first, as in
-    trec_eval; in a file without ids, the one further down.
+    Of passages with equal scores, the one whose id comes last in the order of characters goes first; in a
+    file without ids, the one further down.
 
     Limits: 0 to 1. 1 if the passages are in the order of their grades, 0 if none of the first 10 is relevant.
 

@@ -17,7 +17,6 @@ from attnprobe.intervention.metrics.correlation import build_correlation
 from attnprobe.intervention.metrics.counts import Confusion, f1, label_f1, matthews
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
-    NAMED,
     Answer,
     Classes,
     LabelledObjective,
@@ -68,8 +67,6 @@ class Classification(LabelledObjective):
                 f"Every example has the label {self._known.spelled(int(present.argmax()))}: a model that "
                 "always says so would be right, so accuracy and loss say little here."
             ]
-        else:
-            self.remarks = _remark_missing(self._known, present)
 
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
         if name not in {"mcc", "f1"}:
@@ -91,14 +88,6 @@ class Classification(LabelledObjective):
             {"prediction": prediction, "accuracy": prediction == right},
             margin=lambda: compute_margin(logits),
         )
-
-
-def _remark_missing(known: Classes, present: NDArray[np.bool_]) -> list[str]:
-    missing = [known.spelled(int(number)) for number in np.flatnonzero(~present)]
-    if not missing:
-        return []
-    named = ", ".join(missing[:NAMED]) + (" and others" if len(missing) > NAMED else "")
-    return [f"No example has the label {named}; heads that matter for it will not show."]
 
 
 #: What parts labels that are written into one string.
@@ -132,7 +121,6 @@ class MultiLabel(LabelledObjective):
         self._known = Classes(checkpoint)
         self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
-        self.remarks = _remark_missing(self._known, np.asarray(self.labels.any(0)))
 
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
         if name.startswith("f1"):

@@ -236,8 +236,7 @@ def patch_pairs(
 
     with o_h what head h gives to the output projection at every position. The base is the corrupted text and
     the source the clean one, or, with ``noising``, the other way round. The attribution is the first order of
-    the effect: one backward pass gives it for all heads. Nothing changes before the layer of the head, so the
-    pass resumes there.
+    the effect. The pass resumes at the layer of the head.
 
     Unit: that of m. Limits: 0 where both texts are the same.
 
@@ -249,10 +248,8 @@ def patch_pairs(
         attribute: Whether attributions are computed.
 
     References:
-        Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis,
-        section 3; Meng et al. (2022), Locating and editing factual associations in GPT, section 2;
-        Heimersheim and Nanda (2024), How to use and interpret activation patching; Kramar et al. (2024),
-        AtP*: an efficient and scalable method for localizing LLM behaviour to components, section 2.
+        Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis; Meng
+        et al. (2022), Locating and editing factual associations in GPT; Kramar et al. (2024), AtP*.
     """
     subject, halving = bench.subject, Halving()
     checkpoint, architecture = subject.checkpoint, subject.architecture

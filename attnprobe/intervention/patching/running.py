@@ -21,7 +21,7 @@ from attnprobe.intervention.request import PEEKED, TaskOptions
 from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
 from attnprobe.model.gates import freeze_weights
 from attnprobe.run.contrasts import tokenise_contrasts
-from attnprobe.run.memory import Budget, fit_to_memory, price_gradients
+from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.progress import Progress
@@ -90,11 +90,7 @@ def bind_pairs(
         )
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    shared, budget = Workers.of(checkpoint, architecture, workers), Budget.of(options)
-    price = None
-    if budget is not None:  # what both texts give is held at the same time
-        once = price_gradients(checkpoint, architecture)
-        price = once + replace(once, token=once.token // 2)
+    shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     with (
         tokenise_contrasts(
@@ -103,17 +99,14 @@ def bind_pairs(
             options,
             measure.asked,
             align=align,
-            most=budget.each(shared.number).most(price) if budget and price else None,
             progress=progress.advance,
         ) as found,
-        fit_to_memory(
-            checkpoint, architecture, found.batches, budget, price, shared, say=progress.say
-        ) as fitting,
+        report_halving(progress.say),
     ):
         objective = measure(checkpoint, found.batches, found.targets)
         for sentence in found.counts.describe(found.corpus.window):
             progress.say(sentence)
-        record = record_provenance(checkpoint, architecture, found.corpus, options, fitting)
+        record = record_provenance(checkpoint, architecture, found.corpus, options, shared)
         record["task"] = {
             "objective": objective.name,
             "measure": objective.said,
@@ -122,7 +115,7 @@ def bind_pairs(
             "pairs": asdict(found.counts),
         }
         with freeze_weights(checkpoint):
-            yield Bench(subject, found.corpus, objective, record, run, fitting)
+            yield Bench(subject, found.corpus, objective, record, run, shared)
 
 
 def run_patching(

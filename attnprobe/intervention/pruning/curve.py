@@ -88,9 +88,9 @@ def prune_in_steps(
 ) -> Iterator[tuple[Pruning, Bench]]:
     """Rank the heads, remove them step by step, and score what is left.
 
-    Heads are ranked on one set of examples and scored on another: on ``rank_source`` where it is given,
-    else on one half of the examples, and scored on the other. Criteria that are read from a table leave all
-    examples for scoring. Several criteria are scored on the same examples, beside the same random orders.
+    Heads are ranked on ``rank_source`` where it is given, else on one half of the examples, and scored on the
+    other. Criteria that are read from a table leave all examples for scoring. Several criteria are scored on
+    the same examples, beside the same random orders.
 
     Yields:
         The curve, and the bench of the examples it was scored on.

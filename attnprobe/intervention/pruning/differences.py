@@ -50,18 +50,14 @@ def compare_with_random(
 ) -> Differences:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
 
-    Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
-
     The null hypothesis is that the order is one more random order, so the spread between orders is part of
     the error,
 
         SE^2 = s_K^2 (1 + 1/K) + SE_n^2,    p of Student's t with K - 1 degrees of freedom
 
-    with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference
-    s - mean_r s_r over examples, from the differences of their pseudovalues.
-
-    Where r random orders are as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less: t
-    alone takes a score that a few orders reach for an outlier where most orders have another.
+    with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference s
+    - mean_r s_r over examples, from the differences of their pseudovalues. Where r random orders are as good,
+    or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner steps.
 
     Limits: p is NaN with fewer than two random orders, or without any error. Orders that spread far from
     normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order for K = 5.
@@ -112,27 +108,24 @@ CONFIDENCE = 0.95
 def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Floats:
     """Bound how much worse each step of an order is than the whole model, (step,); NaN at the first.
 
-    The bound is the upper end of a one-sided interval of 95 % for the loss of score, in the score's unit and
-    positive where the score may be worse, over the paired differences d_i of examples (of their pseudovalues
-    where the score is no mean). Student's t of rare differences is too short: what changes one answer
-    in a hundred changes none of 50 in three samples of five. So it is taken with one more example that loses
-    as much as any example changed,
+    The bound is the upper end of a one-sided interval of 95 % for the loss of score, positive where the score
+    may be worse, over the paired differences d_i of examples (of their pseudovalues where the score is no
+    mean). Student's t of rare differences is too short, so it is taken with one more example that loses as
+    much as any example changed,
 
         bound = mean(d) + t(.95, n - 1) s(d) / sqrt(n + 1)    over d_1, ..., d_n, max |d_i|
 
-    and where documents have windows, one more document of the average number of windows. Right or wrong
-    answers of which none was gained have Clopper and Pearson's exact bound of the share that was lost,
-    1 - .05^(1/n) where none was. Other scores of answers, of which none changed, take that share of the
-    largest change at any step. A score that every change of a model moves, such as loss, and that is the
-    same to the last bit, has 0.
+    or with one more document, where documents have windows. Right or wrong answers of which none was gained
+    have Clopper and Pearson's exact bound of the share that was lost, 1 - .05^(1/n) where none was. Other
+    scores of answers, of which none changed, take that share of the largest change at any step. A score that
+    every change of a model moves, such as loss, and that is the same to the last bit, has 0.
 
     Limits: NaN for one example that is not right or wrong, and where nothing says how large a change can be.
     What is too rare to be seen in any example, and has no largest size, as in a loss, is in no bound.
 
     References:
         Clopper and Pearson (1934), The use of confidence or fiducial limits.
-        Agresti and Min (2005), Simple improved confidence intervals for comparing matched proportions: the
-        added answers, there on both sides.
+        Agresti and Min (2005), Simple improved confidence intervals for comparing matched proportions.
     """
     better = 1 if metric.higher_is_better else -1
     start, before = metric.score(untouched), metric.pseudovalues(untouched)

@@ -1,9 +1,8 @@
 """Attention in blocks of queries that fit the cache; models that compute it another way keep theirs."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -117,25 +116,6 @@ def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
     return ("its sliding window is all that is read: without a task head, no token has global attention",)
 
 
-@contextmanager
-def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
-    """Give every token the position embedding of the token at ``at``, for the passes made inside.
-
-    Sequences that are shorter take their last one. The outputs of the tables (submodules of ``body``) are
-    replaced, not the positions they look up: some number them from 0, some from 2, some leave pad tokens out.
-    The model is left as it was found. Any number of threads may run it.
-    """
-
-    def alike(_module: nn.Module, _inputs: Any, rows: Tensor) -> Tensor:
-        place = min(at, rows.shape[-2] - 1)
-        return rows.narrow(-2, place, 1).expand_as(rows).contiguous()  # a model may add to it in place
-
-    with ExitStack() as hooks:
-        for name in tables:
-            hooks.callback(body.get_submodule(name).register_forward_hook(alike).remove)
-        yield
-
-
 #: From queries, keys, values (batch, head, token, width) and a mask to (batch, head, query, width).
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
@@ -202,39 +182,12 @@ def multi_head_attention(
 BLOCK_CPU = 393_216
 #: On an accelerator, launching kernels costs more than cache misses.
 BLOCK_ACCELERATOR = 33_554_432
-#: A block has at least this many queries, or matrix products become slow; fewer only to save memory.
+#: A block has at least this many queries, or matrix products become slow.
 LEAST_QUERIES = 32
-#: How often a block's probabilities are held at most: scores, with their mask, as probabilities, without
-#: special tokens, and on the way through a statistic.
-COPIES = 6
-
-#: How many more there are where scores are kept beside probabilities.
-COPIES_WITH_SCORES = 8
 
 #: Is called with a block: its first sequence, its first query, its probabilities (batch, head, query, key),
 #: and what was asked for beside them.
 Show = Callable[[int, int, Tensor, Observed], None]
-
-_memory: ContextVar[tuple[int, int] | None] = ContextVar("attnprobe_block_memory", default=None)
-
-
-@contextmanager
-def limit_block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]:
-    """Let blocks made inside take at most ``size`` bytes; None for blocks that suit the device.
-
-    Blocks on a processor never grow above what suits its cache; those on an accelerator do. A block of
-    one query of one sequence is made even if it takes more. ``copies`` is how often a block is held.
-    """
-    token = _memory.set(None if size is None else (size, copies))
-    try:
-        yield
-    finally:
-        _memory.reset(token)
-
-
-def count_query_bytes(heads: int, keys: int, itemsize: int = 4, copies: int = COPIES) -> int:
-    """Count the bytes that a query of a block takes, all heads and copies together."""
-    return copies * itemsize * heads * keys
 
 
 def attend_in_blocks(
@@ -341,14 +294,8 @@ def iterate_blocks(
     batch: int, heads: int, queries: int, keys: int, like: Tensor
 ) -> Iterator[tuple[slice, slice]]:
     """Cut (batch, query) into blocks; whole sequences together when they are short."""
-    processor, memory = like.device.type == "cpu", _memory.get()
-    budget = BLOCK_CPU if processor else BLOCK_ACCELERATOR
+    budget = BLOCK_CPU if like.device.type == "cpu" else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
-    if memory is not None:
-        size, copies = memory
-        itemsize = torch.promote_types(like.dtype, torch.float32).itemsize
-        affordable = max(1, size // count_query_bytes(heads, keys, itemsize, copies))
-        rows = min(rows, affordable) if processor else affordable
     sequences = max(1, rows // queries)
     for first in range(0, batch, sequences):
         some = slice(first, min(first + sequences, batch))

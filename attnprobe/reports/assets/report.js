@@ -74,7 +74,7 @@ function choose(place, { hash = true } = {}) {
 
 document.addEventListener("click", (event) => {
   const mark = event.target.closest("[data-h]");
-  if (mark) choose(Number(mark.dataset.h), { hash: !mark.hash }); // a link has a place of its own
+  if (mark) choose(Number(mark.dataset.h));
 });
 document.addEventListener("mouseover", (event) => {
   const mark = event.target.closest("[data-grid] [data-h]");
@@ -132,52 +132,21 @@ document.addEventListener("keydown", (event) => {
 
 const ranked = data.measures.map(({ values }) => [...values].filter((value) => value !== null).sort((a, b) => b - a));
 const rows = new Map([...document.querySelectorAll(".numbers tr[data-m]")].map((row) => [Number(row.dataset.m), {
-  value: row.querySelector(".value"), rank: row.querySelector(".rank"), mark: row.querySelector("line"),
+  value: row.querySelector(".value"), rank: row.querySelector(".rank"),
 }]));
 
 function fillCard(place) {
   at("head-title").textContent = nameOf(place).replace(/^./, (letter) => letter.toUpperCase());
   at("choose").value = String(place);
   at("here").href = hashOf(place);
-  at("bar").textContent = at("head-title").textContent;
   data.measures.forEach(({ values, errors }, number) => {
-    const { value, rank, mark } = rows.get(number), found = values[place], order = ranked[number];
+    const { value, rank } = rows.get(number), found = values[place], order = ranked[number];
     const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
     value.textContent = found === null ? "\u2013" : shown(found) + error;
     rank.textContent = found === null ? "" : `${order.indexOf(found) + 1} of ${order.length}`;
-    const low = order[order.length - 1], wide = order[0] - low || 1;
-    const x = found === null ? "-10" : String((100 * (found - low)) / wide);
-    mark.setAttribute("x1", x);
-    mark.setAttribute("x2", x);
-    mark.toggleAttribute("hidden", found === null);
   });
-  if (data.roles) {
-    const said = roleOf(data.roles[place]);
-    at("role").textContent = said;
-    at("bar").textContent += ` \u00b7 ${data.roles[place].role ?? ""}`;
-  }
-  if (data.importance) at("importance").textContent = importanceOf(place);
+  if (data.roles) at("role").textContent = data.roles[place];
   sentences.forEach((one) => one.show(place));
-}
-
-/** Say how much a head matters for the task. */
-function importanceOf(place) {
-  const { measure, task, method } = data.importance, { values, errors } = data.measures[measure];
-  if (values[place] === null) return `Importance for ${task}: not measured.`;
-  const spread = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
-  const rank = ranked[measure].indexOf(values[place]) + 1;
-  return `Importance for ${task}, by ${method}: ${shown(values[place])}${spread}, rank ${rank} of ${ranked[measure].length}.`;
-}
-
-/** Say a role with its evidence. */
-function roleOf({ role, measure, value, value_se: error, threshold, also, pattern, meaning, evidence }) {
-  if (role === null) return "No role was asked for.";
-  const maps = pattern ? ` Pattern of its maps: ${pattern}.` : "";
-  if (!measure) return `Role: mixed. None of the roles asked for was found.${maps}`;
-  const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
-  const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
-  const others = also ? ` It is also: ${also}.` : "";
-  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}${maps}`;
 }
 
 at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));

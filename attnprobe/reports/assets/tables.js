@@ -1,4 +1,4 @@
-// Tables: filled when they are opened; their columns sort them, and words filter their rows.
+// Tables: filled when they are opened; their columns sort them.
 
 const texts = new Map();
 
@@ -32,23 +32,7 @@ function cellsOf(text) {
   return found;
 }
 
-/** Read a filter: words that a row has to hold, and bounds of columns such as layer=3 or entropy>2. */
-function readFilter(text, names) {
-  return text.trim().split(/[\s,]+/).filter(Boolean).map((word) => {
-    const [, name, sign, bound] = /^([\w.]+)(<=|>=|=|<|>)(.+)$/.exec(word) ?? [], column = names.indexOf(name);
-    if (column < 0) return (row) => row.some((cell) => cell.toLowerCase().includes(word.toLowerCase()));
-    const number = Number(bound);
-    return (row) => {
-      const cell = row[column];
-      if (sign === "=") return cell === bound || (cell !== "" && Number(cell) === number);
-      if (cell === "" || !Number.isFinite(number)) return false;
-      const apart = Number(cell) - number;
-      return sign[0] === "<" ? apart < 0 || (sign[1] && apart === 0) : apart > 0 || (sign[1] && apart === 0);
-    };
-  });
-}
-
-/** A table whose columns sort it, and whose rows can be filtered. */
+/** A table whose columns sort it. */
 class SortedTable {
   /** Columns have a name and a role; a cell is a string, empty where nothing was measured. */
   constructor(place, columns, lines) {
@@ -57,13 +41,9 @@ class SortedTable {
     this.isNumber = columns.map(({ role }, n) => (role !== "text" && role !== "key")
       || lines.every((line) => line[n] === "" || Number.isFinite(Number(line[n]))));
     this.places = ["attention", "layer", "head"].map((name) => this.names.indexOf(name));
-    const measure = columns.find(({ role }) => role === "measure");
-    const examples = [this.places[1] < 0 ? [] : "layer=3", measure ? `${measure.name}>0.5` : []].flat();
-    this.filter = made("input", null, { type: "search", placeholder: examples.join(", ") });
     this.status = made("span", null, { role: "status", class: "pale" });
-    const label = made("label", "Filter "), box = made("p", null, { class: "controls" });
-    label.append(this.filter);
-    box.append(label, this.status);
+    const box = made("p", null, { class: "controls" });
+    box.append(this.status);
     this.table = made("table", null, { class: "rows" });
     this.table.append(
       made("caption", "A name sorts by its column. Numbers are rounded here; the file has all digits.", { class: "unseen" }),
@@ -81,7 +61,6 @@ class SortedTable {
     const scroll = made("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": place.dataset.label });
     scroll.append(this.table);
     place.append(box, scroll);
-    this.filter.addEventListener("input", () => this.draw());
     this.draw();
   }
 
@@ -101,16 +80,14 @@ class SortedTable {
   }
 
   draw() {
-    const tests = readFilter(this.filter.value, this.names);
-    const found = this.rows.filter((row) => tests.every((test) => test(row))), shown = found.slice(0, data.shown);
+    const shown = this.rows.slice(0, data.shown);
     const body = made("tbody", null);
     body.append(...shown.map((line) => this.row(line)));
     for (const mark of this.table.tBodies[0].querySelectorAll("[data-h]")) forget(mark);
     this.table.tBodies[0].replaceWith(body);
     collect(body);
-    const rest = shown.length < found.length ? `; the first ${shown.length} are shown` : "";
-    const all = found.length === this.lines.length ? `${found.length}` : `${found.length} of ${this.lines.length}`;
-    this.status.textContent = `${all} ${this.lines.length === 1 ? "row" : "rows"}${rest}.`;
+    const all = this.lines.length, rest = shown.length < all ? `; the first ${shown.length} are shown` : "";
+    this.status.textContent = `${all} ${all === 1 ? "row" : "rows"}${rest}.`;
   }
 
   row(line) {
@@ -130,27 +107,10 @@ class SortedTable {
   }
 }
 
-/** Give the numbers of a measure as a table: a row for each head that has one. */
-function rowsOf({ name, values, errors }) {
-  const several = data.heads.some(([kind]) => kind !== "");
-  const columns = [["attention", "key"], ["layer", "key"], ["head", "key"], [name, "measure"], [`${name}_se`, "error"]];
-  const lines = data.heads.map((head, n) => [...head, values[n], errors[n]]).filter((line) => line[3] !== null);
-  const from = several ? 0 : 1;
-  return [
-    columns.slice(from).map(([name, role]) => ({ name, role })),
-    lines.map((line) => line.slice(from).map((cell) => (cell === null ? "" : String(cell)))),
-  ];
-}
-
 async function fillTable(details) {
   const place = details.querySelector(".sortable");
   if (!place || place.dataset.filled) return;
   place.dataset.filled = "1";
-  if (details.dataset.measure !== undefined) {
-    const [columns, lines] = rowsOf(data.measures[Number(details.dataset.measure)]);
-    new SortedTable(place, columns, lines).sort(columns.length - 2);
-    return;
-  }
   const number = Number(details.dataset.table), [, ...lines] = cellsOf(await csvOf(number));
   new SortedTable(place, data.tables[number].columns, lines);
 }

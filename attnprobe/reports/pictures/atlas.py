@@ -33,7 +33,7 @@ def draw_atlas(table: HeadTable, request: DrawingRequest) -> Any:
     })  # fmt: skip
     x, y = (alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None))
     symbol = {"filled": True, "size": _PIXELS, "strokeWidth": 0, "opacity": 1}
-    shapes = alt.Chart(alt.InlineData(values=paths)).mark_point(**symbol).encode(
+    shapes = alt.Chart(alt.InlineData(values=paths)).mark_point(**symbol, aria=False).encode(
         x=alt.value(0), y=alt.value(0), shape=alt.Shape("path:N", scale=None),
         fill=alt.Fill("fill:N", scale=None), fillOpacity=alt.FillOpacity("opacity:Q", scale=None),
     )  # fmt: skip

@@ -159,7 +159,7 @@ def _draw_criteria(
     if RANDOM in names:
         random = base.transform_filter(f"datum.criterion === '{RANDOM}'")
         low = alt.Y("min(value):Q", title=title, scale=alt.Scale(zero=False))
-        band = random.mark_area(opacity=0.16, color=theme.muted, line=False)
+        band = random.mark_area(opacity=0.16, color=theme.muted, line=False, aria=False)
         lines = random.mark_line(strokeWidth=0.8, opacity=0.55)
         parts += [
             band.encode(y=low, y2="max(value):Q"),

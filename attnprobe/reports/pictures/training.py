@@ -156,7 +156,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     banded = any(record["low"] is not None for record in data)
     if banded:
         band = base.transform_filter("isValid(datum.rank) && isValid(datum.low)").mark_area(
-            opacity=0.16, line=False
+            opacity=0.16, line=False, aria=False
         )
         parts.append(band.encode(y=alt.Y("low:Q", **look), y2="high:Q", color=colour, detail="name:N"))
     line = leading.mark_line(strokeWidth=1.7, point=alt.OverlayMarkDef(size=14, filled=True))

@@ -8,8 +8,6 @@ from markupsafe import Markup
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import Atlas, lay_out_atlas
-from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.choosing import state_picture
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
 from attnprobe.reports.profile_words import describe_cell
 from attnprobe.reports.report_page.measures import Heads, read_heads
@@ -33,8 +31,8 @@ _WIDEST = 78.0
 _LABEL = "Each head with its attention by offset, its role and its entropy"
 
 
-def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, str, str] | None:
-    """Draw the atlas of a report as svg, with marks that choose heads; say how it is read, what it finds.
+def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, str] | None:
+    """Draw the atlas of a report as svg, with marks that choose heads; say how it is read.
 
     None where no table has its numbers.
 
@@ -55,8 +53,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, s
     if not can_draw_atlas(joined):
         return None
     atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False, widest=_WIDEST)
-    stated = state_picture("atlas", joined, DrawingRequest(_THEME, _WIDTH))
-    return _write_svg(atlas, heads, joined), atlas.caption, clean(stated)
+    return _write_svg(atlas, heads, joined), atlas.caption
 
 
 def _write_svg(atlas: Atlas, heads: Heads, table: HeadTable) -> Markup:

@@ -20,9 +20,6 @@ Head = tuple[str, int, int]
 UNDEFINED = "\u2013"
 #: Significant digits of a measure and of its standard error.
 DIGITS, ERROR_DIGITS = 4, 2
-#: No sentence says more of a smaller p.
-_LEAST_P = 0.001
-_RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 #: Below this power of ten, and this far above the digits, numbers have an exponent.
 _LEAST, _BEYOND = -4, 3
 #: A number with more decimal places has a power of ten.
@@ -179,25 +176,6 @@ def format_number(value: object, digits: int = DIGITS) -> str:
         return f"{_strip_zeros(f'{rounded.scaleb(-power):f}')}e{power}"
     places = max(0, digits - 1 - power)
     return _strip_zeros(f"{exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}")
-
-
-def format_in_sentence(value: float) -> str:
-    r"""Write a number as a sentence has it, tiny and huge ones with a power of ten.
-
-    >>> print(ascii(format_in_sentence(-0.00001702)), format_in_sentence(0.25))
-    '-1.702 \xd7 10\u207b\u2075' 0.25
-    """
-    number, _, power = format_number(value).partition("e")
-    return f"{number} \u00d7 10{power.translate(_RAISED)}" if power else number
-
-
-def format_p(value: float) -> str:
-    """Write a p value; below 0.001, no more than that.
-
-    >>> format_p(0.0304), format_p(1.702e-8)
-    ('0.0304', '< 0.001')
-    """
-    return f"< {_LEAST_P}" if value < _LEAST_P else format_number(value, 3)
 
 
 def format_with_error(value: object, error: object) -> str:

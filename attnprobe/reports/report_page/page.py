@@ -1,14 +1,17 @@
 """The page of a report."""
 
 import base64
+import math
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from attnprobe.reports.columns import DrawingRequest
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.headline import state_finding
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
@@ -19,34 +22,29 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.choosing import state_picture
+from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.reports.profile import read_profile
-from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page import text
 from attnprobe.reports.report_page.atlas import draw_atlas
-from attnprobe.reports.report_page.charts import find_factor, format_cells
-from attnprobe.reports.report_page.evidence import find_examples, list_relations
-from attnprobe.reports.report_page.highlights import Charts, Highlight, choose_highlights
 from attnprobe.reports.report_page.measures import (
     Heads,
     Measure,
     collect_heads,
     collect_measures,
     format_number,
-    format_p,
     format_with_error,
     is_number,
 )
-from attnprobe.reports.report_page.report import OF_GOLD, OTHER, SECTIONS, Contents
+from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink
-from attnprobe.reports.view import SCALE, make_visible, pack_layer
+from attnprobe.reports.view import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import PictureKind
-from attnprobe.table.naming import LETTERS, NOUNS, find_role_kind
+from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -60,8 +58,21 @@ MOST_ROWS = 20_000
 _SHOWN = 400
 #: Digits of a number of the card, of which it shows four.
 _DIGITS = 10
-#: Grids of more heads have no number in each cell, but the rank in those of the highest; so many of these.
-_NARROW, _RANKED = 12, 5
+#: What of a graphic is for readers of its marks, whom an image within a page has none.
+_SPOKEN = re.compile(r' (?:aria-[a-z]+|role|pointer-events)="[^"]*"')
+#: Steps of the colours of a heat map.
+_STEPS = 32
+#: Grids of more heads have no number in each cell.
+_NARROW = 12
+#: Sections that show the pictures of their tables, with what their headings say.
+_DRAWN = {
+    **{section: f"What heads find: {section}" for section in OF_GOLD},
+    GROUPS: "Groups of documents",
+    "distance": "Heads with similar attention",
+    "prune": "Pruning",
+    "correlate": "Other data",
+    OTHER: "More tables",
+}
 #: Most characters of a token and of a text.
 _LONGEST, _LONGEST_TEXT = 40, 400
 
@@ -87,7 +98,13 @@ class Picture(NamedTuple):
     grids: Sequence[Mapping[str, Any]] = ()  # one for each kind of attention
     legend: Sequence[tuple[str, str, str, int, str]] = ()  # class, letter, name, how many heads, meaning
     drawing: Markup | None = None  # as wide as the page, in place of grids
-    finding: str = ""  # what the table of the picture bears out
+
+
+class Drawing(NamedTuple):
+    """The picture of a table, as a data URL, and what stands for it where it is not seen."""
+
+    source: str
+    label: str
 
 
 def write_page(contents: Contents) -> str:
@@ -97,32 +114,13 @@ def write_page(contents: Contents) -> str:
     measures = [
         one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
     ]
-    distance, pruned, roles = (
-        next(iter(contents.of(name).values()), None) for name in ("distance", "prune", "roles")
-    )
-    by_head, in_one_row = (
-        next((one for one in contents.of("correlate").values() if ("head" in one.data) is of_heads), None)
-        for of_heads in (True, False)
-    )
+    roles = next(iter(contents.of("roles").values()), None)
     numbers = {name: number for number, name in enumerate(every)}
-    tasks = contents.of("importance")
-    important = ((number, tasks[one.table]) for number, one in enumerate(measures) if one.table in tasks)
-    importance = next((text.describe_importance(table, number) for number, table in important), None)
     record = text.make_record(contents)
     several = any(kind for kind, _, _ in heads.every)
     sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
-    maps = _draw_maps(heads, measures)
-    drawn = Charts(
-        {one["number"]: one["styles"] for one in maps},
-        [] if roles is None else [cell.style for cell in _colour_roles(heads, roles)],
-        [] if distance is None else charts.draw_head_maps(heads, distance),
-        None if pruned is None else charts.draw_curve(pruned),
-        None if by_head is None else charts.draw_scatter(heads, by_head, measures),
-    )
-    task = "the task" if importance is None else importance["task"]
-    sections = {section: contents.of(section) for section in SECTIONS}
     pictures = draw_pictures(contents, heads)
-    highlights = choose_highlights(heads, measures, sections, task, drawn)
+    under = _sort_under_pictures(contents, pictures)
     data = {
         "title": contents.title,
         "author": contents.author,
@@ -130,11 +128,10 @@ def write_page(contents: Contents) -> str:
         "heads": [list(head) for head in heads.every],
         "measures": [_describe_measure(one) for one in measures],
         "roles": None if roles is None else _describe_roles(heads, roles, measures),
-        "importance": importance,
         "sentences": [{"kinds": kinds} for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
-        "first": _choose_first(highlights),
+        "first": _choose_first(contents, measures),
         "tables": [
             {
                 "name": name,
@@ -157,41 +154,31 @@ def write_page(contents: Contents) -> str:
         author=make_visible(contents.author) if contents.author.strip() else "",
         remarks=[make_visible(line) for line in contents.note.splitlines() if line.strip()],
         lead=text.describe_heads(contents, heads),
-        highlights=highlights,
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),
-        limits=text.list_limits(contents, measures),
+        limits=text.list_limits(contents),
         again=text.describe_command(record),
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         pictures=pictures,
-        findings=_state_sections(contents) | {one.section: one.finding for one in pictures if one.finding},
-        maps=maps,
-        measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
+        maps=_draw_maps(heads, measures, every),
+        measures=list(enumerate(measures)),
         has_roles=roles is not None,
         effects=text.explain_effects(measures),
         apart=text.warn_of_other_data(contents),
-        gold={
-            section: list_relations(heads, table)
-            for section in OF_GOLD
-            for table in contents.of(section).values()
-        },
-        examples=[] if roles is None else find_examples(heads, roles, contents.seen),
-        importance=importance,
         sentences=[
             " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
             for sequence in contents.seen
         ],
         chosen=clean(contents.chosen),
-        distance=drawn.distance,
-        least_on_a_map=charts.LEAST_ON_A_MAP,
-        most_on_a_map=charts.MOST_ON_A_MAP,
-        curve=drawn.curve,
-        scatter=drawn.scatter,
-        correlation=None if in_one_row is None else _list_correlation(in_one_row),
+        drawn=[
+            (section, title, [one for table in under[section].values() if (one := _draw_table(table))])
+            for section, title in _DRAWN.items()
+            if under[section]
+        ],
         tables={
             section: [(name, numbers[name], len(table)) for name, table in some.items()]
-            for section, some in _sort_under_pictures(contents, pictures).items()
+            for section, some in under.items()
         },
         titles={name: clean(table.title) for name, table in every.items()},
         shown_rows=_SHOWN,
@@ -212,26 +199,20 @@ def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
     roles, atlas = next(iter(contents.of("roles").values()), None), draw_atlas(heads, contents.every)
     found = []
     if atlas is not None:
-        drawing, words, stated = atlas
-        title = "What each head looks at"
-        found.append(Picture(_ATLAS, title, words, drawing=drawing, finding=stated))
+        drawing, words = atlas
+        found.append(Picture(_ATLAS, "What each head looks at", words, drawing=drawing))
     return found if roles is None else [*found, _draw_roles(heads, roles)]
 
 
-#: Which picture of a section its heading states the finding of, as the title of that picture does.
-_STATED: Mapping[str, PictureKind] = {
-    "roles": "roles", "prune": "curves", "correlate": "intervals", **dict.fromkeys(OF_GOLD, "relations"),
-}  # fmt: skip
-
-
-def _state_sections(contents: Contents) -> dict[str, str]:
-    """State what each section finds, of those whose tables bear a sentence out."""
-    request = DrawingRequest(THEMES["light"], 0)
-    found = {}
-    for section, kind in _STATED.items():
-        said = [state_picture(kind, table, request) for table in contents.of(section).values()]
-        found[section] = clean(next(filter(None, said), ""))
-    return found
+def _draw_table(table: HeadTable) -> Drawing | None:
+    """Draw the picture of a table; None where it has none. Pairs of heads are drawn as a map."""
+    kinds = list_kinds(table)
+    try:
+        made = draw_picture([table], "map" if "map" in kinds else None)
+        graphic = _SPOKEN.sub("", made.rendered("svg").decode())
+        return Drawing(encode_svg(graphic), f"{made.title}: the table has its numbers")
+    except AttnprobeError:  # its numbers don't make one
+        return None
 
 
 def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dict[str, dict[str, HeadTable]]:
@@ -244,9 +225,12 @@ def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dic
     return found
 
 
-def _choose_first(highlights: Sequence[Highlight]) -> int:
-    """Choose the head that the page opens with."""
-    return next((one.head for one in highlights if one.head is not None), 0)
+def _choose_first(contents: Contents, measures: Sequence[Measure]) -> int:
+    """Choose the head that the page opens with: the one that matters most for a task, or the first."""
+    for one in measures:
+        if one.table in contents.of("importance"):
+            return max(range(len(one.values)), key=lambda place: abs(one.values[place] or 0.0))
+    return 0
 
 
 def _describe_measure(measure: Measure) -> dict[str, Any]:
@@ -283,34 +267,66 @@ def _pack_sequence(
     return kinds, layers
 
 
-def _draw_maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+def _draw_maps(
+    heads: Heads, measures: Sequence[Measure], tables: Mapping[str, HeadTable]
+) -> list[dict[str, Any]]:
     """Lay out the headline measures, each with a grid for every kind of attention."""
     drawn = [(number, one) for number, one in enumerate(measures) if one.column.headline]
     scales = fit_scales_by_unit([(one.column, one.values, one.errors) for _, one in drawn])
+    narrow = max((len(numbers) for _, numbers in heads.grids.values()), default=0) <= _NARROW
     found = []
     for (number, measure), scale in zip(drawn, scales, strict=True):
-        cells = _colour_heads(heads, measure, scale, measures)
-        factor = find_factor(scale.high)
-        if narrow := max(len(numbers) for _, numbers in heads.grids.values()) <= _NARROW:
-            signs = ["" if cell.style.endswith(_FAINT) else one for cell, one in zip(
-                cells, format_cells(measure.values, factor), strict=True)]  # fmt: skip
-            best = []
-        else:
-            best = sorted(
-                (place for place, cell in enumerate(cells) if cell.style and not cell.style.endswith(_FAINT)),
-                key=lambda place: -abs(measure.values[place] or 0.0),
-            )[:_RANKED]
-            signs = [str(best.index(place) + 1) if place in best else "" for place in range(len(cells))]
-        cells = [cell._replace(sign=sign) for cell, sign in zip(cells, signs, strict=True)]
+        cells, factor = _colour_heads(heads, measure, scale, measures), _find_factor(scale.high)
+        if narrow:
+            written = _format_cells(measure.values, factor)
+            cells = [
+                cell if cell.style.endswith(_FAINT) else cell._replace(sign=sign)
+                for cell, sign in zip(cells, written, strict=True)
+            ]
         found.append({
-            "number": number, "measure": measure, "styles": [cell.style for cell in cells],
+            "number": number, "measure": measure,
+            "finding": clean(state_finding(tables[measure.table], measure.column)),
             "low": format_number(scale.low), "high": format_number(scale.high),
             "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
             "factor": format_number(1 / factor) if narrow and factor != 1 else "",
-            "best": [f"{heads.name(place)}, {measure.describe(place)}" for place in best],
             "grids": _lay_out_grids(heads, cells),
         })  # fmt: skip
     return found
+
+
+def _find_step(value: float | None, scale: Scale) -> int | None:
+    """Find the step of the colour of a number.
+
+    >>> [_find_step(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
+    [0, 16, 31, None]
+    """
+    return None if value is None else min(_STEPS - 1, int(scale.place(value) * _STEPS))
+
+
+def _find_factor(high: float) -> float:
+    """Find what the numbers in cells are multiplied by, so that those of a scale fit into three characters.
+
+    >>> [_find_factor(high) for high in (0.97, 0.1, 3.3, 0.043, 52000.0)]
+    [1.0, 1.0, 1.0, 100.0, 0.01]
+    """
+    power = math.floor(math.log10(high)) if high > 0 else 0
+    return 1.0 if -1 <= power <= 2 else 10.0 ** (2 - power if power > 2 else -power)
+
+
+def _format_cells(values: Iterable[float | None], factor: float) -> list[str]:
+    """Write the numbers of cells, each in two digits or as few as there are.
+
+    >>> _format_cells([0.934, 0.0002, 1.0, 3.26, 12.4, -0.25, None], 1.0)
+    ['.93', '0', '1', '3.3', '12', '\u2212.25', '']
+    """
+    return ["" if value is None else _format_cell(value * factor) for value in values]
+
+
+def _format_cell(value: float) -> str:
+    size = abs(value)
+    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}" if size >= 0.995 else f"{size:.2f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "\u2212" * (value < 0 and text != "0") + text.removeprefix("0" if len(text) > 1 else "")
 
 
 def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
@@ -325,7 +341,7 @@ def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequen
             measure.values, measure.errors, measure.documents, None if p is None else beside[p]
         ).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
-    steps = [charts.find_step(value, scale) for value in measure.values]
+    steps = [_find_step(value, scale) for value in measure.values]
     styles = ["" if step is None else f"{kind}{step}{_FAINT * pale[n]}" for n, step in enumerate(steps)]
     return [
         _Cell(style, f"{heads.name(n)}: {measure.title}, {measure.describe(n)}")
@@ -345,22 +361,22 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
     return found
 
 
-def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
-    """Give what the card says of the role of each head."""
-    names = ["role", "measure", "value", "value_se", "threshold", "also", "pattern"]
+def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[str]:
+    """Write what the card says of the role of each head, and of the measure that it is read off."""
+    titles = {one.column.name: one.title for one in measures}
+    names = ("role", "measure", "value", "value_se", "threshold", "also")
     found = []
-    for row in zip(*(heads.sort_cells(table, name) for name in names), strict=True):
-        said: dict[str, Any] = dict(zip(names, map(_clean_cell, row), strict=True))
-        said["meaning"] = text.MEANINGS[find_role_kind(str(said["role"]))]
-        said["evidence"] = clean(text.describe_evidence(str(said["measure"] or ""), measures))
-        found.append(said)
+    for role, measure, value, error, threshold, also in zip(
+        *(heads.sort_cells(table, name) for name in names), strict=True
+    ):
+        said = f"Role: {clean(str(role or MIXED))}"
+        if measure and is_number(value):
+            title = titles.get(str(measure)) or str(measure).replace("_", " ")
+            said += f"; {clean(title)} {format_with_error(value, error)}"
+            said += f", threshold {format_number(threshold)}" if is_number(threshold) else ""
+        said += f"; also: {clean(str(also))}" if also else ""
+        found.append(f"{said}.")
     return found
-
-
-def _clean_cell(cell: object) -> object:
-    if isinstance(cell, str):
-        return clean(cell)
-    return None if isinstance(cell, float) and not is_number(cell) else cell
 
 
 def _draw_roles(heads: Heads, table: HeadTable) -> Picture:
@@ -396,22 +412,9 @@ def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
     return cells
 
 
-def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
-    """Give the numbers of a comparison in one row, by name."""
-    found = []
-    for column in [column for column in table.columns if column.name != "model"]:
-        cell = table.data[column.name][0]
-        number = format_p if column.unit == "probability" and is_number(cell) else format_number
-        words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
-        found.append((clean(column.name.replace("_", " ")), words))
-    return found
-
-
 def _list_colours() -> str:
     """Give the colours of cells: of levels, of effects, of roles; ink that is read on each."""
-    levels, effects = (
-        interpolate_colours(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging)
-    )
+    levels, effects = (interpolate_colours(ramp, _STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging))
     named = {f"{kind}{step}": one for kind, ramp in ((_LEVELS, levels), (_EFFECTS, effects))
              for step, one in enumerate(ramp)}  # fmt: skip
     named |= {style: one for kind, style in _ROLE_STYLES.items() if (one := ROLE_COLOURS[kind]) is not None}

@@ -7,15 +7,12 @@ from typing import Any
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.report_page.measures import Heads, Measure
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.reports.scales import find_p_name, is_effect
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.reports.scales import is_effect
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, join_names
 
-#: So many heads are named in a sentence.
-_NAMED = 3
 #: What a head of each role does, after "it".
 MEANINGS = {
     "previous": "looks at the token before",
@@ -34,25 +31,6 @@ MEANINGS = {
     "aligns": "looks at the same place in the other text",
     "sink": "looks at the first token, whatever it is",
     MIXED: "shows none of the roles asked for",
-}
-#: What roles are read off and the census has no column for, in words.
-_EVIDENCE = {
-    "special_excess": "attention to special tokens beyond that of uniform attention",
-    "punctuation_excess": "attention to punctuation beyond that of uniform attention",
-    "special_preference": "attention to a special token, beside another token",
-    "punctuation_preference": "attention to a punctuation mark, beside another token",
-    "first_token_preference": "attention to the first token, beside another token",
-    "effective_share": "share of the tokens that attention is as broad as",
-    "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
-    "aligned_excess": "share of queries that look most at the same relative place in the other text, beyond "
-    "chance",
-    "first_token_excess": "attention to the first token beyond that of uniform attention",
-    "segment_excess": "attention within the query\u2019s own text beyond that of uniform attention",
-    "induction": "attention to what came after the same token, in random tokens that are given twice, beyond "
-    "that without a repetition",
-    "duplicate": "attention to the same token, in random tokens that are given twice, beyond that without a "
-    "repetition",
-    "accuracy": "share of the relation\u2019s words that are found",
 }
 
 
@@ -87,26 +65,10 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def explain_effects(measures: Sequence[Measure]) -> str:
-    """Say which colours effects have, and when a cell is faint, by the rule that made it so.
-
-    An effect differs significantly from 0 where its adjusted p says so, and nowhere else. Nothing is said
-    where no measure in colours is an effect.
-    """
-    drawn = [one for one in measures if one.column.headline and is_effect(one.column.name, one.values)]
-    if not drawn:
+    """Say which colours effects have; nothing where no measure in colours is an effect."""
+    if not any(one.column.headline and is_effect(one.column.name, one.values) for one in measures):
         return ""
-    rules = set()
-    for one in drawn:
-        beside = {each.column.name: each.values for each in measures if each.table == one.table}
-        found = find_p_name(one.column.name, beside, lambda name: any(p is not None for p in beside[name]))  # noqa: B023
-        rules.add("p" if found else "error" if any(error is not None for error in one.errors) else "")
-    said = {
-        "p": f"does not differ significantly from 0 (adjusted p of {SIGNIFICANT} or more)",
-        "error": "has an interval with 0 in it (95 %, of all heads together)",
-    }
-    faint = ", or, without a p, ".join(words for rule, words in said.items() if rule in rules)
-    colours = "Where 0 means that nothing changed, blue is below 0 and orange above"
-    return f"{colours}{f', and a faint cell {faint}' if faint else ''}."
+    return "Where 0 is no change, blue is below 0 and orange above; a faint cell is not significant."
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
@@ -132,19 +94,6 @@ def warn_of_other_data(contents: Contents) -> str:
         "The roles are of other texts than the maps and the numbers of a head (\u201cWhat was asked\u201d "
         "names both), so a role\u2019s evidence may differ a little from them."
     )
-
-
-def describe_evidence(measure: str, measures: Sequence[Measure]) -> str:
-    """Say in words what a role was read off."""
-    titles = {one.column.name: one.title for one in measures}
-    return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
-
-
-def describe_importance(table: HeadTable, number: int) -> dict[str, Any]:
-    """Say for which task heads matter, and by which method that was measured; the measure has a number."""
-    first = {name: clean(str(cells[0])) for name, cells in table.data.items() if cells}
-    task = first.get("objective", "the task").replace("-", " ")
-    return {"measure": number, "task": task, "method": first.get("method", "the table")}
 
 
 def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
@@ -196,33 +145,21 @@ def _write_value(value: Any) -> str:
     return str(value)
 
 
-def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
+def list_limits(contents: Contents) -> list[str]:
     """Say what the numbers of this report don't say."""
     data = f"{contents.unit}s"
     sentences = [
-        "Attention is not explanation. Where a head looks is one part of what a layer does; values, other "
-        "heads, feed-forward layers and the residual stream decide what comes of it.",
+        "Attention is not explanation: it says where a head reads, not what the model makes of it.",
         f"Every number is about these {data} and this checkpoint. A head may do something else on other "
         f"{data}.",
-        f"\u00b1 is one standard error over the {data}. With many heads, some numbers are extreme by chance. "
-        "Intervals of all heads hold together with 95 % in each measure, not over all measures.",
+        f"\u00b1 is one standard error over the {data}, where a number has one.",
     ]
-    if any(one.column.headline and all(error is None for error in one.errors) for one in measures):
-        sentences.append("Some numbers have no standard error, as those of a single text have none.")
     if contents.of("roles"):
-        sentences.append(
-            "A role is a word for what can be measured, beyond a threshold. Another threshold would give "
-            "other roles, and \u201cmixed\u201d means that none of the roles asked for was found."
-        )
+        sentences.append("A role lies beyond a threshold; another threshold would give other roles.")
     if contents.of("importance"):
-        sentences.append(
-            "Importance is for one task and its examples. A head that can go alone may be needed once others "
-            f"are gone{'; pruning tells more' if contents.of('prune') else ''}."
-        )
+        sentences.append("A head that can go alone may be needed once others are gone.")
     if contents.seen:
-        sentences.append(
-            "A few sentences are an illustration. They are too few to show what a head does in general."
-        )
+        sentences.append("A few sentences are an illustration, and no evidence.")
     return sentences
 
 

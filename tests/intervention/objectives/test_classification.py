@@ -115,28 +115,6 @@ def test_unknown(headed: Headed, label: Any):
         classes(named(headed, SENTIMENT), ["positive", label])
 
 
-@pytest.mark.parametrize("label", [-1, "-1", -1.0, " -1 "])
-def test_hint_for_secret_labels(headed: Headed, label: Any):
-    hint = r"\(-1 marks texts whose label is kept secret; take another split\)\.$"
-    with pytest.raises(AttnprobeError, match=f"is not one that sst knows: {LISTED} {hint}"):
-        classes(named(headed, SENTIMENT), [label])
-
-
-def test_many_classes_are_not_all_listed(headed: Headed):
-    names = [f"LABEL_{number}" for number in range(11)]
-    with pytest.raises(AttnprobeError, match=r"knows: 0, 1, 2, 3, 4, 5, 6, 7 and 3 more\.$"):
-        classes(named(headed, names), ["x" * 100])
-
-
-def test_long_label_is_cut(headed: Headed):
-    with pytest.raises(AttnprobeError, match=f"The label '{'x' * 60}' is not"):
-        classes(named(headed, SENTIMENT), ["x" * 100])
-
-
-def remarks(checkpoint: Checkpoint, labels: list[Any]) -> list[str]:
-    return list(Classification(checkpoint, dict(enumerate(labels)), len(labels)).remarks)
-
-
 @pytest.mark.parametrize("spelled", [["TRUE", "FALSE"], ["True", "false "], [True, False]])
 def test_truth(headed: Headed, spelled: list[Any]):
     """As CSV has it; of three classes none is true."""
@@ -144,22 +122,6 @@ def test_truth(headed: Headed, spelled: list[Any]):
     assert classes(named(headed, ["true", "false"]), spelled) == [0, 1]
     with pytest.raises(AttnprobeError, match="is not one that sst knows"):
         classes(named(headed, SENTIMENT), spelled)
-
-
-def test_remarks(headed: Headed):
-    found = named(headed, SENTIMENT)
-    assert remarks(found, [0, 1, 2, 1]) == []
-    assert remarks(found, [1, 1, 1]) == [
-        "Every example has the label 1 (POSITIVE): a model that always says so would be right, so accuracy "
-        "and loss say little here."
-    ]
-    assert remarks(found, [0, 1, 0]) == [
-        "No example has the label 2 (Neutral); heads that matter for it will not show."
-    ]
-    many = named(headed, [f"LABEL_{number}" for number in range(11)])
-    assert remarks(many, [0, 1]) == [
-        "No example has the label 2, 3, 4, 5, 6, 7, 8, 9 and others; heads that matter for it will not show."
-    ]
 
 
 @pytest.mark.parametrize("options", [{"problem_type": "regression"}, {"num_labels": 1}])

@@ -70,8 +70,3 @@ def test_unknown(headed: Headed):
         labels(headed, ("joy", "fear"))
     with pytest.raises(AttnprobeError, match="bert predicts a number, not labels"):
         MultiLabel(headed("bert", "regression"), {0: (0,)}, 1)
-
-
-def test_remark(headed: Headed):
-    found = MultiLabel(headed("bert", "multi-label"), {0: (0,), 1: ()}, 2)
-    assert list(found.remarks) == ["No example has the label 1, 2; heads that matter for it will not show."]

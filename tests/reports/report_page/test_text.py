@@ -2,16 +2,11 @@
 
 from attnprobe.reports.report_page.measures import Heads
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.reports.report_page.text import (
-    describe_heads,
-    describe_inputs,
-    list_limits,
-)
+from attnprobe.reports.report_page.text import describe_heads, describe_inputs
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 HEADS = Heads([("", 0, head) for head in range(3)])
-SIGNIFICANT = "significantly"
 
 
 def table(documents, **options):
@@ -33,11 +28,3 @@ def test_options_are_those_of_the_sections_that_had_them():
     assert asked["Options of roles"] == ["sample: 8"]
     alone = dict(describe_inputs(Contents({"census": {"census": table(9, sample=9, limit=None)}})))
     assert alone["Options"] == ["sample: 9"]
-
-
-def test_no_limit_names_a_section_that_is_not_there():
-    tables = {"importance": {"importance": table(9)}}
-    assert not any("pruning" in one for one in list_limits(Contents(tables), []))
-    assert any(
-        "pruning tells more" in one for one in list_limits(Contents({**tables, "prune": {"p": table(9)}}), [])
-    )

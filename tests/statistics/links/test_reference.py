@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from gold import documents, gold_sentences
@@ -10,7 +11,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
@@ -89,14 +89,14 @@ def test_the_embedded_encoder(demo_sentences):
     )
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}, {"memory": "33MiB"}])
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}])
 def test_batches_and_blocks_change_nothing(
     checkpoint: Callable[[str], Checkpoint], texts: list, options: dict
 ):
     """Also where a word's tokens come by in several blocks: with little memory, a block is a query."""
     sentences = gold_sentences(texts)
     whole = tallied(checkpoint("bert"), sentences)
-    with limit_block_memory(1):
+    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
         parts = tallied(checkpoint("bert"), sentences, **options)
     order = [parts.keys.index(key) for key in whole.keys]
     assert sorted(parts.keys) == sorted(whole.keys)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ from attnprobe.corpus.sources.text import read_embedded
 from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.gold_trees import (
@@ -148,14 +148,14 @@ def test_parts_of_sentences_are_no_trees(
     assert not any("is cut" in note for note in surveyed(checkpoint("bert"), sentences).table.notes)
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}, {"memory": "33MiB"}])
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}])
 def test_batches_and_blocks_change_nothing(
     checkpoint: Callable[[str], Checkpoint], texts: list, options: dict
 ):
     """Also where maps are put together: with little memory, a block is a query."""
     sentences = tree_sentences(texts)
     whole = surveyed(checkpoint("bert"), sentences)
-    with limit_block_memory(1):
+    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
         parts = surveyed(checkpoint("bert"), sentences, **options)
     for name, values in whole.measurement.arrays().items():
         np.testing.assert_array_equal(parts.measurement.arrays()[name], values, err_msg=name)

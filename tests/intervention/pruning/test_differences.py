@@ -1,0 +1,108 @@
+"""Steps of an order against random orders and the whole model: chance is the spread of orders."""
+
+import numpy as np
+import pytest
+
+from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.metric import Comparison
+from attnprobe.intervention.pruning.differences import (
+    Differences,
+    compare_with_random,
+    compare_with_whole,
+    rank_among,
+)
+from attnprobe.intervention.pruning.headline import Curve, describe_margin
+
+ACCURACY = Mean("accuracy", "share", higher_is_better=True)
+LOSS = Mean("loss", "nats", higher_is_better=False)
+NAN = float("nan")
+
+
+def test_ranks():
+    scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.5], [0.9, 0.7, 0.7, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]])
+    np.testing.assert_array_equal(rank_among(ACCURACY, scores), [NAN, 1, 3, 3, NAN])
+    undefined = np.where([[0, 1, 0, 0, 0], [0, 0, 1, 0, 0]], NAN, scores[:2])
+    np.testing.assert_array_equal(np.isnan(rank_among(ACCURACY, undefined)), [1, 1, 1, 0, 1])
+    np.testing.assert_array_equal(rank_among(LOSS, scores), [NAN, 3, 2, 1, NAN])
+    assert np.isnan(rank_among(LOSS, scores[:1])).all()
+
+
+@pytest.mark.parametrize("orders", [5, 19])
+@pytest.mark.parametrize(("spread", "n"), [(0.05, 400), (0.3, 400), (0.3, 40), (0.0, 40), (None, 400)])
+def test_one_more_random_order_is_rarely_significant(orders, spread, n):
+    """A random order in the criterion's place; the spread between orders was left out once (.22 to .37).
+
+    Without a spread, one order in six collapses.
+    """
+    draw, found = np.random.default_rng(orders), []
+    for _ in range(400):
+        base = draw.normal(size=n)
+        apart = draw.random(1 + orders) < 1 / 6 if spread is None else draw.normal(0, spread, 1 + orders)
+        steps = [base + one + draw.normal(0, 0.3, n) for one in apart]
+        ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
+        found.append(compare_with_random(LOSS, ours, others).p[1])
+    # .05 and two of its errors; that the first alone of six collapses, or alone does not, has .067.
+    assert np.mean(np.array(found) < 0.05) <= (0.095 if (spread, orders) == (None, 5) else 0.075)
+
+
+def test_a_better_order_is_found():
+    draw = np.random.default_rng(0)
+    base = draw.normal(size=400)
+    steps = [base + lost + draw.normal(0, 0.3, 400) for lost in (0.0, 0.9, 1.0, 1.2, 0.8, 1.1)]
+    ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
+    found = compare_with_random(LOSS, ours, others)
+    scores = np.array([step.mean() for step in steps])
+    apart = steps[0] - np.mean(steps[1:], 0)
+    wanted = np.sqrt(scores[1:].var(ddof=1) * 1.2 + apart.var(ddof=1) / 400)
+    assert found.error[1] == pytest.approx(wanted)
+    assert found.p[1] < 0.01
+    assert np.isnan(compare_with_random(LOSS, ours, others[:1]).p[1])
+
+
+def test_under_the_null_p_is_uniform():
+    """Orders that change nothing but by chance: 5 % of the tests are below .05, 5 % of curves after Holm."""
+    draw, p, lowest = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        base = draw.normal(size=60)
+        outcomes = [{"loss": base + draw.normal(size=60)} for _ in range(5)]
+        found = compare_with_whole(LOSS, outcomes, {"loss": base + draw.normal(size=60)})
+        p.append(found.p[1])
+        lowest.append(np.nanmin(found.adjusted))
+    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.015)
+    assert np.mean(np.array(lowest) < 0.05) < 0.065
+
+
+def say(p: list[float], chance: list[float]) -> list[str]:
+    steps = [Comparison(NAN, NAN, NAN), *(Comparison(-0.1, 0.01, one) for one in p)]
+    beside = [Comparison(0.1 if one < 1 else NAN, 0.01, one if one < 1 else NAN) for one in chance]
+    curve = Curve(
+        ACCURACY, "gradient", 0.9, Differences.of(steps), Differences.of(beside), [0, 10, 20, 30], 19
+    )
+    return [*curve.describe()]
+
+
+def test_what_a_curve_says():
+    worse, random = say([0.9, 1e-6, 1e-6], [1, 1e-6, 0.9, 1])
+    assert worse == (
+        "With all heads, accuracy is 0.9; by gradient, it is significantly worse at 2 of 3 steps, first with "
+        "20 of 30 heads removed (paired, Holm, p < 0.05)."
+    )
+    assert random == (
+        "Against 19 random orders, gradient is significantly better at 1 of 2 steps, and significantly worse "
+        "at 0 (t, Holm, p < 0.05)."
+    )
+    assert say([0.9, 0.9, 0.9], [1, 1, 1, 1]) == [
+        "With all heads, accuracy is 0.9; by gradient, it is significantly worse at no step (paired, Holm, p "
+        "< 0.05)."
+    ]
+
+
+def test_a_margin_is_said_once():
+    bounds = [NAN, 0.004, 0.02]
+    assert describe_margin(LOSS, 0.01, [0, 3, 6], bounds, 3, 12) == (
+        "Within a margin of 0.01, 3 of 12 heads can go: loss may be worse by 0.004 at most (one-sided 95 %)."
+    )
+    assert describe_margin(LOSS, 0.001, [0, 3, 6], bounds, 0, 12) == (
+        "No head can go within a margin of 0.001: with 3 of 12 removed, loss may be worse by 0.004 "
+        "(one-sided 95 %)."
+    )
