@@ -10,7 +10,10 @@ def main() -> None:
     stopping.listen(sys.argv[1:])
     from attnprobe.cli.app import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as leaving:
+        stopping.leave(leaving.code)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The program: its commands in order, its help, its exit codes, its last words."""
 
-import gc
 import os
 import re
 import signal
@@ -126,9 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stopping.listen(words)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         lean.install()
-    code = run(words)
-    gc.freeze()  # so that Python does not look for circles among all that is there before it ends
-    sys.exit(code)
+    sys.exit(run(words))
 
 
 def run(words: Sequence[str]) -> int:
@@ -189,7 +186,7 @@ def _explain_misuse(error: Any, words: Sequence[str]) -> int:
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
-    return _complain(error, 2, words, f"{said}. See `{command} --help`.")
+    return _complain(error, 2, words, f"{said}{'' if said.endswith('?') else '.'} See `{command} --help`.")
 
 
 def _explain_unexpected(error: Exception) -> str:
@@ -213,15 +210,5 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
     said = shorten(sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
         said = clean(said)
-    if not _is_said_elsewhere(said):
-        print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
+    print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code
-
-
-def _is_said_elsewhere(sentence: str) -> bool:
-    """Tell whether another of the processes that torchrun started says the same."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return False
-    from attnprobe.run.process_group import Ranks, is_said_by_first
-
-    return is_said_by_first(Ranks.detect(), sentence)

@@ -79,7 +79,7 @@ def choose_destination(given: Given) -> "Destination":
     """Choose where the table goes, or refuse it."""
     from attnprobe.reports.sink import check_output
 
-    return check_output(given["output"], given["overwrite"], given["format"], given["bom"])
+    return check_output(given["output"], given["overwrite"], given["format"])
 
 
 def check_destination(given: Given, reads: Iterable[str]) -> "Destination":
@@ -179,7 +179,7 @@ def _write(table: "HeadTable", given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
     from attnprobe.table.formats import FORMATS
 
-    options = ("output", "format", "precision", "overwrite", "bom", "full")
+    options = ("output", "format", "precision", "overwrite", "full")
     try:
         written = write_table(table, **{name: given[name] for name in options})
     except AttnprobeError as error:

@@ -3,6 +3,7 @@
 Nothing slow is imported here, so that signals are listened to before anything slow is.
 """
 
+import atexit
 import contextlib
 import os
 import signal
@@ -69,6 +70,14 @@ class Stopping:
     @property
     def code(self) -> int:
         return ENDED + (self.received or signal.SIGINT)
+
+    def leave(self, code: Any) -> None:
+        """Leave at once: while Python takes itself apart, a signal would end it with no exit code of ours."""
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code if isinstance(code, int) else 0)
 
     def say(self) -> None:
         """Say that the program was stopped; of several processes, the first one does."""

@@ -50,7 +50,6 @@ class Output(Group, panel=OUTPUT, python=False):
         bool,
         Option("Show all numbers, rows, measures and notes on a terminal, however long.", place=True),
     ] = False
-    bom: Annotated[bool, Option("Begin csv with a byte order mark, for Excel.", place=True)] = False
 
 
 def picture_output(help: str) -> type[Group]:

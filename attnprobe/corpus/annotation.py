@@ -17,11 +17,7 @@ Offsets = Sequence[tuple[int, int]]
 
 
 class Alignment:
-    """The tokens of a document, by the characters they cover.
-
-    A token belongs to a span if they have a character in common. A span that covers no token, such as one
-    of blanks, is nowhere; so is one of which a truncation took a token.
-    """
+    """The tokens of a document by their characters; a span has those it shares a character with."""
 
     def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
         """Know the characters of every token of each text; ``whole`` are those before some were cut off."""
@@ -32,7 +28,7 @@ class Alignment:
         }
 
     def tokens(self, span: Span) -> TokenSpan | None:
-        """Find the tokens of a span, by their places in the offsets that were given."""
+        """Find the tokens of a span; None where there are none, or truncation took one of them."""
         found = self._find_left(span)
         if self._whole is None or found is None:
             return found
@@ -59,12 +55,9 @@ class Alignment:
 
 
 def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
-    """Find the first token of each word, among the first ``room`` tokens of a text.
+    """Find the first token of each word among the first ``room`` tokens of a text, which begins at ``at``.
 
-    A word's tokens are those that end behind the blank before it, as tokenizers for words one by one have
-    it (``word_ids``): a token that stands for the blank alone is the word's first. A word without a token,
-    or behind the last one, is not among them. ``at`` is the position of the text's first token in its
-    sequence.
+    A word's tokens are those that end behind the blank before it, as ``word_ids`` of tokenizers has it.
     """
     ends, found = [stop for _, stop in offsets[:room]], []
     for tag in tags:
@@ -89,7 +82,7 @@ class Window:
         alignment: The tokens of the document.
         first: The first of them in the window.
         last: The one behind the last.
-        at: The position that the first has in the sequence.
+        at: The position of the first in the sequence.
     """
 
     alignment: Alignment
@@ -119,8 +112,7 @@ def split_annotation(
 ) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
-    The windows are in their order; they share the alignment, and no token. A word or a link that no window
-    holds whole is in none.
+    The windows are in their order; they share the alignment, and no token.
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
@@ -172,12 +164,12 @@ class Word(NamedTuple):
 def order_words(
     words: Sequence[Word],
 ) -> tuple[tuple[TokenSpan, ...], tuple[int, ...], tuple[str, ...]]:
-    """Order words by their ends; of those of the very same tokens the first is there.
+    """Order words by their ends; of words with the very same tokens the first is kept.
 
-    So the words that are left where the last tokens are cut off are always the first ones.
+    So the words that remain where the last tokens are cut off are the first ones.
 
     Returns:
-        The words, their forms and their parts of speech, none where that of no word is known.
+        The words, their forms, and their parts of speech (none where no word has one).
     """
     first = {word.span: word for word in reversed(words)}
     found = sorted(first.values(), key=lambda word: (word.span.stop, word.span.start))
@@ -196,14 +188,11 @@ def convert_link(
     Args:
         link: By characters, or by tokens of another sequence.
         source: Finds where it begins.
-        target: Finds where it ends, and what else counts as an answer.
-        asks: Who can be asked. Candidates and guesses are answers of the source: a link that is asked
-            backward has no guesses, and with candidates it can't be asked.
+        target: Finds where it ends, and its other answers.
+        asks: Who can be asked. Asked backward, a link has no guesses, and one with candidates can't be asked.
 
     Returns:
-        The link. None where the source is not there, or no right answer that has other tokens than the
-        source; and where candidates that are not there leave right answers alone, so that nothing is asked
-        any more.
+        The link; None where the source or every right answer is gone, or only right answers are left.
     """
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
@@ -232,12 +221,7 @@ def _find_spans(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -
 
 @dataclass(frozen=True, slots=True)
 class PendingLinks:
-    """What is said of a document of which only the texts for the encoder are tokenised yet.
-
-    Attributes:
-        annotation: Of all its texts.
-        window: Finds spans of the texts for the encoder.
-    """
+    """The annotation of a document without its target's tokens; ``window`` finds the encoder's spans."""
 
     annotation: Annotation
     window: Window
@@ -249,14 +233,13 @@ class PendingLinks:
 
 @dataclass(frozen=True, slots=True)
 class DecoderAnnotation:
-    """What is known of a sequence that a decoder beside an encoder reads.
+    """Words and links of a sequence that a decoder beside an encoder reads.
 
     Attributes:
         decoder: Its words and the links between them.
-        cross: Its words, those of what the encoder reads as ``keys``, and the links between the two.
+        cross: Its words, those of the encoder as ``keys``, and the links between the two.
         lost: Links whose ends are not both there.
-        unasked: Links from the encoder that name candidates, which an encoder can't choose from: nothing in
-            it attends to the decoder.
+        unasked: Links from the encoder that name candidates in the target.
     """
 
     decoder: TokenAnnotation
@@ -271,10 +254,9 @@ def involves_target(link: Link) -> bool:
 
 
 def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
-    """Annotate a decoder that reads the first tokens of what the encoder does, one place later.
+    """Annotate a decoder that reads the encoder's first tokens, one place later.
 
-    Every link is there in the decoder; and between the two twice, forward from its source in the decoder, and
-    backward from its target in the decoder.
+    Every link lies in the decoder, and twice between the two: forward and backward.
     """
     later = partial(_shift, length=length)
     # Those that are left are the first ones, as words are ordered by their ends.

@@ -34,12 +34,10 @@ CHUNK_CHARACTERS = 1_000_000
 class SequenceReader:
     """Tokenises documents into framed sequences of at most ``max_length`` tokens.
 
-    A longer document is cut into windows that do not overlap, each framed like a text of its own;
-    with ``truncate`` only the first is kept. A pair that is too long is truncated, longest first.
-
-    A ``prompt`` stands before each text, in each of its windows, and before the first text of a pair; before
-    a query and what queries look for, that of its role in ``role_prompts``, if there is one. The
-    characters of words and links are those of the text without it.
+    A longer document is cut into windows that do not overlap, each framed like a text of its own; with
+    ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. A ``prompt``
+    (``role_prompts`` for queries and passages) stands before each window; words and links count characters
+    without it.
 
     Attributes:
         reading: Counts of what was read, cut, truncated and skipped so far.
@@ -139,10 +137,7 @@ class SequenceReader:
 
     @staticmethod
     def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
-        """Count the tokens that a text with the prompt before it has in common with the prompt alone.
-
-        The last of a prompt may have become one with the first of the text.
-        """
+        """Count the tokens that a text behind the prompt shares with the prompt alone."""
         pairs = zip(ids[:-1], prompt, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -259,10 +254,7 @@ def _find_second(encoded: Any) -> int:
 
 
 def _read_pair_offsets(encoded: Any, before: int = 0) -> dict[Where, Offsets]:
-    """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other.
-
-    ``before`` the first text stand so many characters of a prompt.
-    """
+    """Give the characters of the tokens of either text, (0, 0) for the other's; a prompt has ``before``."""
     sides = encoded.sequence_ids(0)
     ends: list[tuple[int, int]] = [tuple(pair) for pair in encoded["offset_mapping"]]
     moved = {"text": [(start - before, stop - before) for start, stop in ends], "pair": ends}

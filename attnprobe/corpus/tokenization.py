@@ -42,7 +42,7 @@ class Tokenizer(Protocol):
 
 
 class NoTokenizer:
-    """Stands where a checkpoint reads no text: whoever asks it anything is told so."""
+    """Stands in for the tokenizer of a checkpoint without one; any use is refused."""
 
     model_input_names: list[str] = []  # noqa: RUF012 - it never changes
 
@@ -59,7 +59,7 @@ class NoTokenizer:
 
 
 def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
-    """Tokenise, and say in a sentence of ours why a tokenizer can't.
+    """Tokenise, or say in one sentence why the tokenizer fails.
 
     Raises:
         AttnprobeError: When it fails, such as on characters that it has no token for.
@@ -196,11 +196,11 @@ class TokenSequence:
         second: Where its second text begins, 0 if there is none.
         label: The label of its document.
         document: The number of its document, among those that gave a sequence.
-        name: What names its document, in whatever corpus it lies: see ``Document.digest``.
+        name: The document's ``digest``, which names it in any corpus.
         stratum: The group that its document counts in.
         annotation: The words and links that it holds whole.
-        awaited: What is said of a text that only a decoder beside an encoder reads, and of this one.
-        crossed: If it is what such a decoder reads: the links between this and what the encoder reads.
+        awaited: The annotation of a target that is not tokenised yet.
+        crossed: For a decoder's sequence, the links between it and the encoder's.
     """
 
     ids: list[int]
@@ -216,22 +216,22 @@ class TokenSequence:
 
 @dataclass
 class Reading:
-    """What happened to the documents on the way, for the record and for the user.
+    """Counts of what happened to documents while they were read.
 
     Attributes:
-        documents: Documents read, each part of a wider one by itself, such as a sentence.
+        documents: Documents read; each part of a wider one, such as a sentence, counts.
         windows: Windows that documents longer than the limit were cut into.
         cut: Documents that were cut into windows.
         truncated: Documents that lost their end.
         empty: Documents without a single token.
         links: Gold links of the documents.
         links_lost: Those of which no sequence holds both ends, each in tokens of its own.
-        links_unasked: Those that name candidates in what a decoder reads, for a word that the encoder reads.
-        spelled: Documents whose text spells out a special token, which the tokenizer then makes of it.
+        links_unasked: Those from an encoder's word that name candidates in the target.
+        spelled: Documents whose text spells out a special token.
         spelled_token: The first of these tokens.
         words: Words that have a label.
         words_lost: Those without a token, or behind the last one.
-        unanswered: Questions that were left out, since no answer is among the tokens.
+        unanswered: Questions whose answers are not among the tokens.
     """
 
     documents: int = 0
@@ -255,10 +255,7 @@ class Reading:
         return found
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
-        """Count the links of a document, and those that its sequences don't hold.
-
-        Links with an end in what a decoder beside an encoder reads are looked for when that is read.
-        """
+        """Count the links of a document, and those its sequences lack; those into the target come later."""
         self.links += len(annotation.links)
         here = sum(not involves_target(link) for link in annotation.links)
         self.links_lost += here - sum(len(one.links) for one in found)

@@ -1,7 +1,6 @@
 """What kind of token each id is: special, separator, punctuation, or an ordinary token."""
 
 import hashlib
-import io
 import math
 import re
 import string
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.streams import open_file
+from attnprobe.corpus.sources.streams import decode_lines, open_file, strip_ends
 from attnprobe.corpus.tokenization import Frame, Tokenizer
 from attnprobe.errors import AttnprobeError
 
@@ -234,21 +233,17 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
 
 def _read_table(path: Path) -> dict[str, float]:
     listed: dict[str, float] = {}
-    try:
-        with open_file(path, str(path)) as stream:
-            lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
-            for number, line in enumerate(lines, 1):
-                token, _, value = line.rstrip("\r\n").rpartition("\t")
-                try:
-                    frequency = float(value)
-                except ValueError:
-                    frequency = math.nan
-                if token and math.isfinite(frequency) and frequency >= 0:
-                    listed[token] = max(frequency, listed.get(token, 0.0))
-                elif line.strip() and number > 1:  # the first line may be a header
-                    raise AttnprobeError(
-                        f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
-                    )
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise AttnprobeError(f"{path} can't be read as a list of frequencies: {error}.") from error
+    with open_file(path, str(path)) as stream:
+        for number, line in enumerate(strip_ends(decode_lines(stream, str(path))), 1):
+            token, _, value = line.rpartition("\t")
+            try:
+                frequency = float(value)
+            except ValueError:
+                frequency = math.nan
+            if token and math.isfinite(frequency) and frequency >= 0:
+                listed[token] = max(frequency, listed.get(token, 0.0))
+            elif line.strip() and number > 1:  # the first line may be a header
+                raise AttnprobeError(
+                    f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
+                )
     return listed

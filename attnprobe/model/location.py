@@ -78,6 +78,12 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location
 
     ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
     """
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
+        raise AttnprobeError(
+            f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
+        ) from None
     if name == DEMO:
         for option in ("adapter", "revision"):
             if getattr(options, option) is not None:

@@ -18,9 +18,7 @@ from attnprobe.table.head_table import HeadTable
 FORMATS = ("table", *OF_FILES)
 
 
-def check_output(
-    output: Path | None, overwrite: bool = False, format: str | None = None, bom: bool = False
-) -> Destination:
+def check_output(output: Path | None, overwrite: bool = False, format: str | None = None) -> Destination:
     """Choose where the table goes; called early, so that no long run ends in a refusal.
 
     The options are those of ``write_table``; an ``output`` of ``-`` is standard output too. Raises
@@ -33,8 +31,6 @@ def check_output(
         if output is None or str(output) == "-"
         else check_file(output, overwrite, format)
     )
-    if bom and found.format != "csv":
-        raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
     package = OF_FILES[found.format].package if found.format in OF_FILES else ""
     if package and importlib.util.find_spec(package) is None:
         raise AttnprobeError(f"{found.format} needs {package}: pip install {package}, or choose csv or json")
@@ -58,7 +54,6 @@ def write_table(
     format: str | None = None,
     precision: int | None = None,
     overwrite: bool = False,
-    bom: bool = False,
     no_color: bool = False,
     full: bool = False,
 ) -> list[Path]:
@@ -69,20 +64,19 @@ def write_table(
     - ``format``: One of ``FORMATS``. Without it and without a file, a terminal gets the table, a pipe csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``bom``: Whether csv starts with a byte order mark, for Excel.
     - ``full``: Whether a terminal shows all that the table has, however many lines that takes.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
     """
     check_precision(precision)
-    destination = check_output(output, overwrite, format, bom)
+    destination = check_output(output, overwrite, format)
     if destination.format == "table":
         _show(table, precision, no_color, full)
         return []
     if destination.path is not None:
-        return save_table(table, destination, precision, bom=bom)
-    streams.write(render_table(table, destination.format, precision, bom=bom))
+        return save_table(table, destination, precision)
+    streams.write(render_table(table, destination.format, precision))
     return []
 
 

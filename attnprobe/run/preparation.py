@@ -20,7 +20,6 @@ from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_fre
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.folders import quote
-from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids
@@ -31,7 +30,6 @@ from attnprobe.run.passes import Workers
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.table.cells import clean
-from attnprobe.table.naming import join_names
 
 Counted = TypeVar("Counted", Document, TokenSequence)
 
@@ -271,10 +269,7 @@ def describe_corpus(
 
 
 def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
-    """Say where images are in texts; which prompt stands before those of an embedding model, and the rest."""
-    if isinstance(checkpoint.processor, SeeingProcessor):
-        described = checkpoint.processor.described
-        yield f"An image is read with each text: {described}."
+    """Say which prompt stands before the texts of an embedding model."""
     found = checkpoint.embedding
     if found is None:
         return
@@ -291,14 +286,6 @@ def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
         yield (
             f"The prompt {clean(str(found.prompt_name))} ({quote(found.prompt)}) stands before each text, "
             f"and texts are cut after {corpus.window} tokens."
-        )
-    elif known := [clean(name) for name, text in found.prompts.texts.items() if text]:
-        knows = f"{checkpoint.name} knows {join_names(known)}"
-        yield f"No prompt stands before the texts; {knows} (--prompt NAME)."
-    if corpus.reading.truncated and corpus.window == checkpoint.embedded_length:
-        yield (
-            f"encode() of sentence-transformers reads no more than {corpus.window} tokens of a text; give "
-            f"--max-length {corpus.window} to read the rest in windows of its own."
         )
 
 

@@ -8,15 +8,14 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.errors import AttnprobeError, first_line
+
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 
 #: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
 PATIENCE = timedelta(days=30)
-#: How long a process waits for the first one to refuse with the same sentence.
-COURTESY = timedelta(seconds=10)
-_REFUSAL = "attnprobe refusal"
 #: Numbers the process groups of a run, of which every process joins equally many.
 _groups = count()
 
@@ -51,9 +50,10 @@ class Ranks:
         if torch.distributed.is_initialized():  # by the program that called us
             yield ProcessGroup(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
             return
-        torch.distributed.init_process_group(
-            "gloo", store=_open_group_store(), rank=self.rank, world_size=self.size, timeout=PATIENCE
-        )
+        with _explain_loss():
+            torch.distributed.init_process_group(
+                "gloo", store=_open_group_store(), rank=self.rank, world_size=self.size, timeout=PATIENCE
+            )
         try:
             yield ProcessGroup(self, torch.distributed.group.WORLD)
         finally:
@@ -74,26 +74,21 @@ class ProcessGroup:
         import torch.distributed
 
         found: list[Any] = [None] * self.ranks.size
-        torch.distributed.all_gather_object(found, mine, group=self.group)
+        with _explain_loss():
+            torch.distributed.all_gather_object(found, mine, group=self.group)
         return found
 
 
-def is_said_by_first(ranks: Ranks, sentence: str) -> bool:
-    """Tell whether the first process refuses with the same sentence, so that it need not be repeated.
-
-    The first one leaves its sentence in the store of the processes, where the others look for it.
-    """
-    if ranks.size == 1:
-        return False
+@contextmanager
+def _explain_loss() -> Iterator[None]:
+    """Say that another process is gone, whichever it is, where torch speaks of connections and stores."""
     try:
-        store = _open_store()
-        if ranks.first:
-            store.set(_REFUSAL, sentence)
-            return False
-        store.wait([_REFUSAL], COURTESY)
-        return store.get(_REFUSAL).decode() == sentence
-    except Exception:  # no other process: better said twice than not at all
-        return False
+        yield
+    except RuntimeError as error:
+        raise AttnprobeError(
+            "Another process of this run is gone, so it can't go on; start all of them again. With --resume "
+            f"FILE, they go on where they were ({first_line(error)})."
+        ) from error
 
 
 def _open_group_store() -> "Store":

@@ -203,24 +203,22 @@ def _is_table(path: Path) -> bool:
     return format is not None and (format.binary or is_description(find_description(path), path))
 
 
-def render_table(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
-    """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
+def render_table(table: Table, format: str, precision: int | None = None) -> bytes:
+    """Write a table as bytes of a format."""
     check_precision(precision)
     content = FORMATS[format].write(table, precision)
     if isinstance(content, bytes):
         return content
-    return content.encode("utf-8-sig" if bom else "utf-8")
+    return content.encode()
 
 
-def save_table(
-    table: Table, destination: Destination, precision: int | None = None, *, bom: bool = False
-) -> list[Path]:
+def save_table(table: Table, destination: Destination, precision: int | None = None) -> list[Path]:
     """Write a table and, where its format has no room for it, its units, notes and provenance beside it.
 
     Returns the files, the table first. Raises AttnprobeError when a file can't be written.
     """
     assert destination.path is not None
-    files = {destination.path: render_table(table, destination.format, precision, bom=bom)}
+    files = {destination.path: render_table(table, destination.format, precision)}
     if destination.description is not None:
         files[destination.description] = write_description(table, destination.path.name).encode()
     write_together(files)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import to_plain, to_plain_column
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas
 
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.theme import ThemeName
     from attnprobe.table.kinds import PictureKind
 
 
@@ -216,17 +215,6 @@ def _choose_name(name: str, left: Table, suffix: str) -> str:
     return f"{name}{suffix}" if name in left.data else name
 
 
-_PICTURE = "table.plot() draws it, and table.plot().save('heads.svg') writes a file"
-_FRAME = "table.to_pandas() gives a DataFrame"
-_FILE = "table.save('heads.csv') writes a file, whose extension picks the format"
-#: What people look for in a table first, and where it is.
-_GUESSES = {
-    **dict.fromkeys(("heatmap", "show", "imshow", "hist", "boxplot"), _PICTURE),
-    **dict.fromkeys(("frame", "df", "to_dataframe", "to_frame", "dataframe", "iloc", "loc"), _FRAME),
-    **dict.fromkeys(("to_json", "to_parquet", "to_excel", "to_markdown", "write", "to_file"), _FILE),
-    "describe": _FRAME,
-}
-
 #: How many columns a table names when it is printed.
 _NAMED = 6
 
@@ -286,45 +274,13 @@ class HeadTable(Table):
         self,
         kind: "PictureKind | None" = None,
         measure: str | Sequence[str] | None = None,
-        theme: "ThemeName | None" = None,
-        width: str | int | None = None,
-        title: str | None = None,
-        clusters: int | None = None,
-        *,
-        columns: int | None = None,
+        **options: Any,
     ) -> "Picture":
-        """Draw the table; the picture shows itself in a notebook, and ``save`` writes it.
-
-        Args:
-            kind: What to draw, where a table can be drawn in more ways than one; by default its own picture.
-            measure: Columns to draw; by default those that the table puts first.
-            theme: ``"light"``, ``"dark"`` or ``"paper"``; by default light, and paper for print.
-            width: About how wide: ``"3.05in"``, ``"85mm"``, or pixels.
-            title: What stands above; by default the table's title.
-            clusters: Into how many parts a tree of heads is cut.
-            columns: For print: how many columns of a page it fills, 1 or 2.
-
-        Raises:
-            AttnprobeError: When the table can't be drawn like this; it says as what else.
-        """
+        """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
         # A table knows no room above its own. It asks the package for its plot, as any user does.
         import attnprobe
 
-        return attnprobe.plot(
-            self,
-            kind=kind,
-            measure=measure,
-            theme=theme,
-            width=width,
-            columns=columns,
-            title=title,
-            clusters=clusters,
-        )
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Refuse an unknown attribute, and say what to use for a common guess."""
-        said = _GUESSES.get(name)
-        raise AttributeError(f"a HeadTable has no {name!r}" + (f": {said}" if said else ""))
+        return attnprobe.plot(self, kind=kind, measure=measure, **options)
 
     def __repr__(self) -> str:
         """Say what the table is, in a line."""

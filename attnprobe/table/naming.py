@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attnprobe.table.head_table import HeadTable
-
 #: So many heads a sentence names; of more it gives the number.
 NAMED = 8
 
@@ -17,13 +15,6 @@ def name_head(*place: Any) -> str:
     """
     *kind, layer, head = place
     return " ".join([*map(str, kind), f"layer {layer} head {head}"])
-
-
-def name_heads(table: HeadTable) -> list[str]:
-    """Name the head of each row."""
-    kinds = table.data.get("attention", [""] * len(table))
-    places = zip(kinds, table.data["layer"], table.data["head"], strict=True)
-    return [name_head(*place) if place[0] else name_head(*place[1:]) for place in places]
 
 
 def join_names(names: Sequence[str], most: int = NAMED) -> str:

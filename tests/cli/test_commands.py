@@ -164,10 +164,9 @@ def test_census_is_the_union(invoke, text):
     ],
 )
 def test_distance_columns(invoke, text, words, columns):
-    code, out, error = invoke("distance", "demo", "-d", text, *words)
+    code, out, _ = invoke("distance", "demo", "-d", text, *words)
     assert code == 0
     assert list(rows(out)[0]) == ["model", "dataset", *columns]
-    assert ("Trend over depth" in error) == ("layer" in words)
 
 
 def test_distance_of_all_pairs_contains_the_pairs_of_layers(invoke, text):
@@ -317,14 +316,13 @@ def test_batch_tokens_and_order_change_nothing(invoke, tmp_path):
 
 @pytest.mark.parametrize("words", [[], ["--map-rank"]])
 def test_columns_of_rank(invoke, text, words):
-    code, out, error = invoke("rank", "demo", "-d", text, *words)
+    code, out, _ = invoke("rank", "demo", "-d", text, *words)
     assert code == 0
     means = ["longer", "logit_rank", "logit_rank_share"]
     measures = [name for mean in means for name in (mean, f"{mean}_se")]
     more = ["map_rank", "map_rank_se"] if words else []
     assert list(rows(out)[0]) == [*HEAD, "head_width", *measures, "qk_rank", "qk_top_half", *more]
     assert {row["n"] for row in rows(out)} == {"3"}
-    assert "At these lengths" in error
 
 
 def test_stdin(invoke, monkeypatch):

@@ -4,9 +4,8 @@ import itertools
 import re
 
 import pytest
-from typer.main import get_command
 
-from attnprobe.cli.app import COMMANDS, app, run
+from attnprobe.cli.app import COMMANDS, run
 from attnprobe.cli.session import command_line, run_words
 
 
@@ -24,22 +23,6 @@ def test_paragraphs_fill_their_lines_and_examples_have_one_each(command, capfd, 
             first = re.match(r"\S+", following)
             assert first is not None
             assert len(line) + 1 + len(first[0]) > 77, line
-
-
-@pytest.mark.parametrize("width", [40, 60])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.__name__)
-def test_a_narrow_terminal_gives_help_nearly_its_whole_width(command, width, capfd, monkeypatch):
-    """In columns, the help of prune had 16 letters a line at 60."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    assert run([command.__name__, "--help"]) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= width
-    whole = " ".join(" ".join(lines).split())
-    for option in get_command(app).commands[command.__name__].params:
-        said = " ".join(re.sub(r"\[/?bold\]", "", option.help or "").split())
-        assert said in whole, option.name
-        assert all(name in whole for name in option.opts if name.startswith("--"))
-    assert max(len(line.strip()) for line in lines if line.startswith(" " * 6)) > width - 14
 
 
 @pytest.mark.parametrize(

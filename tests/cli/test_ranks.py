@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 
@@ -180,11 +181,32 @@ def test_a_report_of_two_processes_has_the_tables_of_one(invoke, text, tmp_path)
     assert (tmp_path / "2.html").stat().st_size > 50_000
 
 
-def test_a_refusal_is_said_once(text):
-    done = torchrun("--no-python", "attnprobe", "entropy", "demo", "-d", text, "--max-length", 2)
-    assert done.returncode != 0
-    assert done.stderr.count("attnprobe: --max-length 2 leaves no room") == 1
-    assert "exitcode  : 2" in done.stderr  # ours, as torchrun reports it
+def test_the_others_say_that_the_first_process_is_gone(text, tmp_path):
+    """Kill process 0, which keeps the store of all, after its first batch."""
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from attnprobe.cli.app import main\n"
+        "from attnprobe.run.state import Stage\n"
+        "def struck(self, snapshot):\n"
+        "    if os.environ['RANK'] == '0':\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Stage.mark_batch_done = struck\n"
+        "main()\n"
+    )
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, str(script), "entropy", "demo", "-d", str(text), "-o", str(tmp_path / "a.csv")]
+    processes = [
+        subprocess.Popen(words, env=os.environ | shared | {"RANK": rank}, stderr=subprocess.PIPE, text=True)
+        for rank in ("0", "1")
+    ]
+    (_, _), (_, error) = (process.communicate(timeout=240) for process in processes)
+    assert processes[1].returncode == 2, error
+    assert "attnprobe: Another process of this run is gone" in error
+    assert not (tmp_path / "a.csv").exists()
 
 
 def test_what_a_killed_process_left_is_not_found_by_the_next(monkeypatch):

@@ -1,6 +1,8 @@
 """What the commands that switch heads off refuse before any model is looked at, and what they let pass."""
 
 import io
+import json
+import shutil
 
 import numpy as np
 import pandas
@@ -116,6 +118,34 @@ def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):
     found = pandas.read_csv(io.StringIO(out))
     assert (found["importance"].to_numpy().reshape(3, 4) > 0).tolist() == keep.tolist()
     assert found["importance_normalized"].isna().to_numpy().reshape(3, 4).tolist() == (~keep).tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["entropy", "caf\udce9"], "no UTF-8"),
+        (["entropy", "demo", "-d", "gone\udce9.txt"], "there is no file"),
+        (["entropy", "demo", "-d", "table.csv", "--text-column", "caf\udce9"], "has no column"),
+        (["links", "demo", "-d", "lone.jsonl"], "half a surrogate pair"),
+        (["patch", "demo", "-d", "lone.jsonl"], "half a surrogate pair"),
+    ],
+)
+def test_bytes_that_are_no_utf8(invoke, saved, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text("text\nthe dog\n")
+    lone = {"text": "a \ud800", "links": [], "clean": "a \ud800", "corrupted": "b", "answer": "c"}
+    (tmp_path / "lone.jsonl").write_text(json.dumps(lone) + "\n")
+    shutil.copytree(saved("bert"), tmp_path / "caf\udce9")
+    code, out, error = invoke(*words)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert says in error
+    assert "codec" not in error
+
+
+def test_a_file_whose_name_is_no_utf8_is_read(invoke, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "caf\udce9.txt").write_text("the dog\n")
+    assert invoke("entropy", "demo", "-d", "caf\udce9.txt", "-o", "heads.csv")[0] == 0
 
 
 LONG = "x" * 200_000

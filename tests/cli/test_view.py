@@ -148,7 +148,7 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
         (["photo.png", "-o", "view.html"], "There is no image or sound 'photo.png'"),
         (["the dog " * 200, "-o", "view.html"], "more tokens than the 184 that the model takes"),
         ([TEXT, "--max-length", "2", "-o", "view.html"], "leaves no room for text"),
-        (["\udcff", "-o", "view.html"], "The tokenizer fails on the texts"),
+        (["\udcff", "-o", "view.html"], "half a surrogate pair"),
     ],
 )  # fmt: skip
 def test_refusals(refused, saved, tmp_path, monkeypatch, words, said):

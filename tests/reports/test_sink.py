@@ -115,17 +115,6 @@ def test_a_format_where_the_extension_says_none(tmp_path, table):
     assert len(pd.read_csv(path)) == 6
 
 
-def test_bom_is_for_csv(tmp_path, stdout, table):
-    path = tmp_path / "heads.csv"
-    write_table(table, output=path, bom=True)
-    assert path.read_bytes().startswith(b"\xef\xbb\xbfmodel")
-    write_table(table, output=path, overwrite=True)
-    assert path.read_bytes().startswith(b"model")
-    stdout(terminal=True)
-    with pytest.raises(AttnprobeError, match="--format csv"):
-        write_table(table, bom=True)
-
-
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [

@@ -44,13 +44,10 @@ class Link:
     Attributes:
         source: Where it begins, such as a dependent or a pronoun.
         target: Where it ends, such as its head or its antecedent.
-        label: What kind of link it is. Several labels are parted by ``SEVERAL``, such as "pronoun|feminine":
-            the link is one of each of them.
+        label: Its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine".
         candidates: The only spans that count as answers; every word where there are none.
-        also: Other spans that are right answers too, such as further antecedents.
-        guesses: What simple rules would answer, each with its name; a rule that has no answer is not among
-            them. A rule may stand there several times: its guess is then the first that lies in the stretch
-            of text that is read, as long texts are cut.
+        also: Other right answers, such as further antecedents.
+        guesses: What simple rules would answer, by name; of several by one rule, the first that is read.
     """
 
     source: Span
@@ -77,13 +74,10 @@ class Annotation:
         words: Its words.
         links: The links between them.
         tags: Words, joined by blanks to make the text, with a label each.
-        answers: Where the second text answers the first, which is a question; none if it does not, and None
-            if the first text is no question.
-        numbered: Whether words are to be known by their numbers, so that they can be found in the tokens of
-            another tokenizer too.
-        number: Where they are, that of the document among all that are read.
-        parts_of_speech: What the source says that words are, such as NOUN; a word of which it says nothing is
-            not among them.
+        answers: Where the second text answers the first, a question; None if the first is no question.
+        numbered: Whether words are found by number in the tokens of another tokenizer too.
+        number: The number of the document among all that are read, where words are numbered.
+        parts_of_speech: Those of words, such as NOUN, as far as the source says them.
     """
 
     words: tuple[Span, ...] = ()
@@ -110,12 +104,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """The words of a text and what each of them is: parts of speech, entities.
-
-    Attributes:
-        words: None of them blank.
-        tags: One for each word, as the file spells it; None for a word that does not count.
-    """
+    """The words of a text, none blank, with a label each; None for a word that does not count."""
 
     words: tuple[str, ...]
     tags: tuple[str | int | None, ...]
@@ -123,13 +112,7 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The text that answers a question, and where.
-
-    Attributes:
-        context: The text in which the answer is looked for.
-        answers: What people said, word for word as the context has it; none where it does not answer.
-        starts: The first character of each answer, counted from 0 in Unicode code points.
-    """
+    """A context, the answers in it word for word (none if it has none), and their first characters."""
 
     context: str
     answers: tuple[str, ...] = ()
@@ -138,12 +121,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How alike another text is.
-
-    Attributes:
-        other: The other text.
-        score: How alike they are, as the file spells it.
-    """
+    """Another text, and how alike they are, as the file spells it."""
 
     other: str
     score: str | int | float
@@ -159,12 +137,7 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which passages a query is to find.
-
-    Attributes:
-        name: What the data call the query; the passage of that name is the query itself, and not looked for.
-        judged: Names of passages, each with how relevant it is; 0 is not.
-    """
+    """A query by name, and its judged passages with their relevance; the passage of that name is itself."""
 
     name: str
     judged: tuple[tuple[str, int], ...]
@@ -179,13 +152,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A text that differs from this one in what an answer hangs on, and the answer.
+    """A text that differs from this one in what an answer hangs on.
 
     Attributes:
         corrupted: The other text.
-        answer: What is right for this one: a class, a word, a target text; None where the texts themselves
-            are compared by how probable they are.
-        other: What it is compared with, such as what is right for the other text; None for all else.
+        answer: What is right for this one: a class, a word, a target; None compares how probable texts are.
+        other: What it is compared with; None for all else.
     """
 
     corrupted: str
@@ -198,9 +170,9 @@ class Use(NamedTuple):
 
     Attributes:
         example: The number of the example.
-        document: The number of the document that the example is of.
+        document: The number of the example's document.
         place: The place of the text in the example.
-        number: What is said of it there.
+        number: Its score or relevance there.
     """
 
     example: int
@@ -260,13 +232,12 @@ class Document:
     Attributes:
         text: The text, never empty or blank.
         pair: The second text of a pair, or None.
-        label: The label as the file spells it, or None where it has none, or none was asked for.
+        label: The label as the file spells it, or None.
         annotation: Its words and gold links, or None where nobody asked for them.
-        group: What names the wider document that it is a part of, such as the text of a sentence; None where
-            it is whole.
-        stratum: Which of several groups of documents it counts in, such as a genre; None where nobody asked.
-        role: What the text is where one is looked for by another.
-        image: What the model sees beside the text, or None where it reads text alone.
+        group: The name of the wider document that it is a part of; None where it is whole.
+        stratum: The group of documents that it counts in, such as a genre.
+        role: Whether it is a query or a passage.
+        image: What the model sees beside the text.
     """
 
     text: str
@@ -280,9 +251,9 @@ class Document:
 
     @property
     def digest(self) -> int:
-        """Name the document that it is a part of, or itself, in 64 bits: by what it says, not by where it is.
+        """Name the document in 64 bits by its content, so that equal texts have one name.
 
-        Parts of one document have one name, and so have texts that are equal, word for word.
+        Parts of one document have one name too.
         """
         whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
         if self.image is not None and self.group is None:
@@ -306,14 +277,10 @@ class DocumentNumbers:
 
 
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
-    """Name the document that each part of a file belongs to.
-
-    The name is a digest of what opens the document and of its first 16 parts: the same in whatever file it
-    stands, and another for documents that begin alike, as letters and tables do.
+    """Name the document that each part of a file belongs to, by its opening and its first 16 parts.
 
     Args:
-        parts: For each, what opens a document with it, or None where it goes on with the last one; its text;
-            and the part itself.
+        parts: For each, what opens a document with it (None: the last one goes on), its text, and itself.
 
     Yields:
         The name, None before the first document, and the part.

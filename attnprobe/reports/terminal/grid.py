@@ -151,15 +151,13 @@ def draw_blocks(
     for above in range(0, len(grid), 2):
         line = Text.assemble((layout.layers[above].ljust(layout.label), "bold"))
         for place in range(grid.shape[1]):
-            halves = [
+            upper, lower = (
                 None
                 if row >= len(grid) or pale[row, place] or np.isnan(grid[row, place])
-                else format_rgb(
-                    find_colour(scale.place(float(grid[row, place])), both_ways=scale.is_of_effects)
-                )
+                else _find_colour(float(grid[row, place]), scale)
                 for row in (above, above + 1)
-            ]
-            line.append(*_choose_block(*halves))
+            )
+            line.append(*_choose_block(upper, lower))
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 

@@ -166,7 +166,7 @@ def draw_best_heads(table: HeadTable, found: BestHeads, console: Console, full: 
         Field(
             "accuracy",
             "",
-            _write_spreads(_read(table, "accuracy"), _read(table, "accuracy_se"), signs),
+            _write_accuracy(table, signs),
             False,
         ),
         Field("rule", "", [f"{one} {rule}".strip() for one, rule in zip(baseline, rules, strict=True)], True),
@@ -193,7 +193,7 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
         Field(
             "all heads",
             "",
-            _write_spreads(_read(table, "accuracy"), _read(table, "accuracy_se"), signs),
+            _write_accuracy(table, signs),
             False,
         ),
         Field("best head", "", [f"{one} {head}" for one, head in zip(best, heads, strict=True)], True),
