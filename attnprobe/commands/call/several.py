@@ -97,8 +97,6 @@ class Series(AbstractContextManager["Series"]):
         ``options`` are the keywords of ``measure``; ``key`` is what the tables depend on, for a state.
         ``steps`` are the steps of training that the checkpoints are of, if they are.
         """
-        from attnprobe.model.adapters import keep_base
-
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
             numbered = enumerate(self.checkpoints, start=1)
@@ -111,7 +109,7 @@ class Series(AbstractContextManager["Series"]):
         store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
         progress = PartProgress(call.progress)
         found: list[HeadTable] = []
-        with store.save_on_exit(), keep_base():
+        with store.save_on_exit():
             identities = {one.number: one.checkpoint.identity if resumed else "" for one in members}
             done = store.load(identities)
             if done:
