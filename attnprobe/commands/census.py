@@ -95,8 +95,6 @@ def census(
 
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
 
-      attnprobe census MCG-NJU/videomae-base -d videos/ -o heads.csv
-
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
       attnprobe census demo --statistics entropy,previous,jsd_mean

@@ -1,12 +1,7 @@
 """Adapters of peft: read with their base and merged into it, so that the model asked is the whole one."""
 
-import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +89,7 @@ def read_with_adapter(
     labels = {len(one) for key, one in saved.items() if key in shapes and one.shape != shapes[key]}
     if len(labels) == 1:
         config.num_labels = labels.pop()
-    found = _read_base(folder, adapter, config, head, **options)
+    found = read_model(folder, adapter.base, config, head, **options)
     if found is None or lacks_encoder(found):
         raise BadCheckpointError(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
@@ -113,67 +108,6 @@ def read_with_adapter(
             "out --force-head."
         )
     return Weights(_merge(adapter, name, found.model, tensors), usable, missing, found.unused)
-
-
-class _BaseKeeper:
-    """Keeps the base that was read last, under all that decides what is read."""
-
-    def __init__(self) -> None:
-        self._key: tuple[str, ...] | None = None
-        self._base: Weights | None = None
-
-    def find(self, key: tuple[str, ...]) -> Weights | None:
-        """Give a copy of the base if it is the one that is kept; merging changes what it is given."""
-        if self._base is None or key != self._key:
-            return None
-        return replace(self._base, model=deepcopy(self._base.model))
-
-    def keep(self, key: tuple[str, ...], base: Weights) -> None:
-        """Keep a copy in place of the base before, where the memory has room for two more."""
-        self._key = self._base = None  # before another one is made
-        size = sum(weight.nbytes for weight in base.model.state_dict().values())
-        if 2 * size < _find_free_memory():
-            self._key, self._base = key, replace(base, model=deepcopy(base.model))
-
-
-_keeper: ContextVar[_BaseKeeper | None] = ContextVar("_keeper", default=None)
-
-
-@contextmanager
-def keep_base() -> Iterator[None]:
-    """Read a base once for all adapters on it that are loaded inside, one after the other.
-
-    A copy of it stays in memory meanwhile, if there is room.
-    """
-    token = _keeper.set(_BaseKeeper())
-    try:
-        yield
-    finally:
-        _keeper.reset(token)
-
-
-def _read_base(
-    folder: Path, adapter: Adapter, config: PreTrainedConfig, head: TaskHead | None, **options: Any
-) -> Weights | None:
-    """Read the base of an adapter, or take the one that was kept of the adapter before."""
-    keeper = _keeper.get()
-    if keeper is None:
-        return read_model(folder, adapter.base, config, head, **options)
-    key = (str(folder.resolve()), config.to_json_string(), str(head), repr(sorted(options.items())))
-    found = keeper.find(key)
-    if found is None:
-        found = read_model(folder, adapter.base, config, head, **options)
-        if found is not None:
-            keeper.keep(key, found)
-    return found
-
-
-def _find_free_memory() -> int:
-    """Find how many bytes of memory are free; 0 where the system doesn't say."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 0
 
 
 def _build_skeleton(config: PreTrainedConfig, head: TaskHead | None) -> PreTrainedModel | None:

@@ -1,10 +1,9 @@
 """A model that comes loaded: unwrapped, asked by one thread at a time, and given back as it was found."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from threading import get_ident
+from threading import RLock
 from typing import Any, cast
 
 import torch
@@ -120,51 +119,8 @@ def _list_active_adapters(model: Any) -> list[str]:
 _MIXED = ("cpu", "cuda", "mps", "xpu")
 
 
-class ModuleLocks:
-    """Which thread holds which modules; threads that share a module wait for each other.
-
-    The random state of torch is shared by all threads. The first holder saves it, and the last to release
-    restores it: a thread that saved and restored by itself would undo what another has drawn since.
-    """
-
-    def __init__(self) -> None:
-        self._free = threading.Condition()
-        self._holders: dict[int, int] = {}
-        self._borrowers = 0
-        self._restore: Callable[[], None] = lambda: None
-
-    @contextmanager
-    def hold(self, models: Sequence[nn.Module]) -> Iterator[None]:
-        """Hold every module of some models for what is done inside, which may hold them again.
-
-        All are taken at once: two threads that compare the same two models in opposite orders both end.
-        Without models, only the random state is restored.
-        """
-        modules, own = {id(module) for model in models for module in model.modules()}, get_ident()
-
-        def mine() -> bool:
-            return all(self._holders.get(module, own) == own for module in modules)
-
-        with self._free:
-            self._free.wait_for(mine)
-            if not self._borrowers:
-                self._restore = _save_random_states()
-            self._borrowers += 1
-            taken = modules - self._holders.keys()
-            self._holders.update(dict.fromkeys(taken, own))
-        try:
-            yield
-        finally:
-            with self._free:
-                for module in taken:
-                    del self._holders[module]
-                self._borrowers -= 1
-                self._free.notify_all()
-                if not self._borrowers:
-                    self._restore()
-
-
-_locks = ModuleLocks()
+#: Held while models are borrowed; the random state of torch is shared by all threads.
+_lock = RLock()
 
 
 @contextmanager
@@ -172,13 +128,13 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
     """Hold models in evaluation mode, each whole, with its task head, for what is done inside.
 
     Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
-    have drawn: a training run goes on bit for bit as without. Of several threads inside, the last to leave
-    restores the random state. The caller's mixed precision, which rounds what is compared, and inference
-    mode, which knows no gradients, are off inside. Another thread that wants a model, or a part of it, waits.
+    have drawn: a training run goes on bit for bit as without. The caller's mixed precision, which rounds what
+    is compared, and inference mode, which knows no gradients, are off inside. Other threads that borrow wait.
     A model that is named, which nobody else has, is not among ``models``.
     """
     with ExitStack() as undo:
-        undo.enter_context(_locks.hold(models))
+        undo.enter_context(_lock)
+        undo.callback(_save_random_states())
         for model in models:
             undo.enter_context(evaluation_mode(model))
             undo.enter_context(unwrap_forward(model))

@@ -76,11 +76,6 @@ class Distances:
     left_out: list[Place]  # heads without a distance to some other
     name: str  # what the distances are
 
-    def find_nearest(self) -> list[int]:
-        """Find the place of the nearest other head of each; of heads as near, the first."""
-        apart = self.matrix + np.diag(np.full(len(self.heads), np.inf))
-        return [int(one) for one in apart.argmin(1)]
-
 
 def compute_distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
     """Lay out the distances of some rows as a matrix: the root of the Jensen-Shannon divergence.

@@ -156,7 +156,6 @@ class Comparison:
     score: np.ndarray  # the criterion's at each step
     error: np.ndarray  # its standard error
     random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
-    extent: tuple[float, float]  # the lowest and the highest score of all curves to be compared
 
     @property
     def summary(self) -> np.ndarray:
@@ -179,13 +178,8 @@ def lay_out_pruning(table: HeadTable) -> list[Comparison]:
         chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
         if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
             return []
-        scores = _read_floats(table, SCORE)[[row for order in orders.values() for row in order.values()]]
-        finite = scores[np.isfinite(scores)]
-        extent = (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
         lines: dict[str | None, Order] = {**chosen} or {None: {}}
-        found += [
-            _lay_out_comparison(table, name, place, order, random, extent) for name, order in lines.items()
-        ]
+        found += [_lay_out_comparison(table, name, place, order, random) for name, order in lines.items()]
     return found
 
 
@@ -205,9 +199,8 @@ def _group_orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]
 
 
 def _lay_out_comparison(
-    table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order],
-    extent: tuple[float, float],
-) -> Comparison:  # fmt: skip
+    table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order]
+) -> Comparison:
     # Of a step that the criterion lacks, a random order knows how much was removed.
     merged: Order = {step: row for each in (*random, order) for step, row in each.items()}
     steps = sorted(merged)
@@ -225,7 +218,6 @@ def _lay_out_comparison(
         _select_steps(steps, order, score),
         _select_steps(steps, order, _read_floats(table, f"{SCORE}_se")),
         np.array([_select_steps(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
-        extent,
     )
 
 
@@ -302,8 +294,8 @@ def average_orders(table: HeadTable, runs: Runs) -> dict[int, dict[bool, dict[fl
     }
 
 
-_LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"
-SETTLING_MEASURES = (_LAST, _PREVIOUS, _KENDALL, "kendall_previous", "heads_last", "heads_previous")
+_LAST, _PREVIOUS = "spearman_last", "spearman_previous"
+SETTLING_MEASURES = (_LAST, _PREVIOUS, "kendall_last", "kendall_previous", "heads_last", "heads_previous")
 
 
 @dataclass(frozen=True)
@@ -312,17 +304,15 @@ class Settling:
 
     label: str  # the measure, and the kind of attention if there are several
     steps: list[int]
-    heads: tuple[int, int]  # the least and the most heads that are compared with the last step
     last: np.ndarray  # Spearman with the last step
     previous: np.ndarray  # Spearman with the step before
-    kendall: np.ndarray  # Kendall with the last step
 
 
 def lay_out_settling(table: HeadTable) -> list[Settling]:
     """Lay out the orders of heads; none for any other table."""
     if table.kind != "settling" or not len(table):
         return []
-    values = {name: read_floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
+    values = {name: read_floats(table, name) for name in (STEP, _LAST, _PREVIOUS)}
     if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
         return []
     named = [read_cells(table, name) for name in ("measure", "attention") if name in table.data]
@@ -331,10 +321,8 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
         grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
     found = []
     for label, rows in grouped.items():
-        step, last, previous, kendall, _, heads, _ = (np.array(column)[rows] for column in values.values())
-        known = heads[np.isfinite(heads)]
-        ends = (int(known.min()), int(known.max())) if known.size else (0, 0)
-        found.append(Settling(label, [int(one) for one in step], ends, last, previous, kendall))
+        step, last, previous = (np.array(column)[rows] for column in values.values())
+        found.append(Settling(label, [int(one) for one in step], last, previous))
     return found
 
 

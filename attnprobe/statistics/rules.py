@@ -103,7 +103,7 @@ class Asking:
         Of equals it is the nearest offset, then the earlier name.
         """
         offsets = self.offsets[: len(right)]
-        order = [*sorted(range(len(offsets)), key=lambda place: abs(offsets[place]))]
+        order = sorted(range(len(offsets)), key=lambda place: abs(offsets[place]))
         return max([*order, *range(len(order), len(right))], key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:

@@ -226,7 +226,7 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
 
 @pytest.mark.slow
 def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_path):
-    words = ["--metric", "similarity", "--by", "entropy", "--random-orders", 0, "--step", 0.5]
+    words = ["--metric", "similarity", "--by", "gradient", "--random-orders", 0, "--step", 0.5]
     words = ["prune", saved("bert"), "-d", texts, "--objective", "representation", *words]
     code, _, said = invoke(
         *words, "-o", tmp_path / "curve.csv", "--save", tmp_path / "pruned", "--share", 0.5, "--physical"

@@ -319,20 +319,6 @@ def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp
     assert (code, out, batches["done"]) == (0, expected, 0)
 
 
-def test_the_whole_record_is_the_same(invoke, checkpoints, data, batches, tmp_path):
-    words, state, stop = ["dynamics", *checkpoints, "-d", data, *MEASURE], tmp_path / "state", 9
-    assert invoke(*words, "-o", tmp_path / "one.json")[0] == 0
-    batches |= {"done": 0, "stop": stop}
-    assert invoke(*words, "--resume", state)[0] == 130
-    batches["stop"] = None
-    assert invoke(*words, "--resume", state, "-o", tmp_path / "two.json")[0] == 0
-    one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
-    for table in (one, two):
-        for volatile in ("command", "created"):
-            del table["provenance"][volatile]
-    assert one == two
-
-
 def test_killed_and_resumed(invoke, kill, checkpoints, data, batches, tmp_path):
     words, state = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE], tmp_path / "state"
     kill(*words, "--resume", state)
@@ -439,15 +425,11 @@ def _followed(steps, data, **options):
     assert sorted(set(found["step"].tolist())) == [1000, 2000, 10000]
 
 
-def _spread(steps, data, **options):
-    attnprobe.compare("org/tiny", data, measure="entropy", revisions=steps, spread=True, **options)
-
-
 def _compared(steps, data, **options):
     attnprobe.compare("org/tiny", data, measure="entropy", revisions=steps[::2], **options)
 
 
-@pytest.mark.parametrize("of", [_followed, _spread, _compared])
+@pytest.mark.parametrize("of", [_followed, _compared])
 @pytest.mark.parametrize("keep", [True, False])
 def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep, of):
     """Fetch from a stand-in of the hub, whose files share blobs, into a cache with something in it."""

@@ -251,7 +251,7 @@ def test_unequal_lengths_are_counted_or_aligned():
         (PAIRS, {"truncate": True}, "truncate"),
         (PAIRS, {"objective": "similarity"}, "reads nothing off"),
         (PAIRS, {"objective": "classification"}, "no trained"),
-        (PAIRS, {"max_length": 2}, "max_length"),
+        (PAIRS, {"max_length": 2}, "--max-length"),
         ("missing.csv", {}, "no file missing.csv"),
     ],
 )

@@ -1,6 +1,5 @@
 """``--resume`` from the command line: killed processes, full disks, and states of other runs."""
 
-import copy
 import errno
 import os
 import random
@@ -12,11 +11,10 @@ import time
 
 import pytest
 import torch
-from transformers import AutoModel, BertForSequenceClassification
+from transformers import AutoModel
 
 from attnprobe import files
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.run.state import State
 from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow  # runs are stopped and go on
@@ -77,23 +75,13 @@ def passes(monkeypatch):
 # The same table, however often it was stopped
 
 
-COMMANDS = [
-    ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
-    ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
-    ["census", "--by-group", "label"],
-    ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
-    ["importance"], ["importance", "--method", "confidence"], ["importance", "--method", "lrp"],
-    ["importance", "--method", "ig", "--nodes", "2"],
-]  # fmt: skip
+COMMANDS = [["census"], ["distance", "--all-pairs"], ["ablate", "--metric", "mcc"], ["importance"]]
 #: Commands that pass over their examples more than once.
 SEVERAL = [
-    ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
-    ["prune", "--by", "ablation", "--step", "0.5"],
-    ["prune", "--by", "gradient,fisher,norm,ig", "--step", "0.25", "--rerank", "--random-orders", "1"],
-    ["correlate"], ["correlate", "--measure", "ablation"],
-    ["positional", "--control"], ["compare", "demo", "--match", "model"],
-    ["compare", "demo", "--match", "outputs"],
-]  # fmt: skip
+    ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
+    ["correlate"],
+    ["compare", "demo", "--match", "model"],
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -145,13 +133,7 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["syntax", "--by", "head"],
-        ["syntax", "--trees"],
-        ["syntax"],
-        ["coreference", "--control", "links"],
-        ["roles"],
-    ],
+    [["syntax"], ["coreference", "--control", "links"], ["roles"]],
 )
 def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
     """Counts by label are kept and taken up again, also where a run is of several corpora."""
@@ -172,37 +154,6 @@ def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
     code, _, error = invoke("syntax", "demo", "--subtypes", "--resume", path)
     assert code == 2
     assert "another" in error
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("command", [["census"], ["ablate"]], ids=" ".join)
-def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, monkeypatch, command, seed):
-    path, table, rng = tmp_path / "state", tmp_path / "table.csv", random.Random(seed)
-    words = [*command, classifier, "-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
-    assert invoke(*words, "-o", tmp_path / "expected.csv")[0] == 0
-    total, done, write = passes["batches"], 0, State.write
-    monkeypatch.setattr(State.__init__, "__defaults__", (0.0,))
-    monkeypatch.setattr("attnprobe.run.state._REST", 0)
-    # Once so many batches are counted, the process is gone: the last of them is not written any more.
-    monkeypatch.setattr(State, "write", lambda state: passes["batches"] != passes["stop"] and write(state))
-    for _ in range(3):
-        passes.update(batches=0, stop=rng.randint(2, 3), error=Stop)
-        with pytest.raises(Stop):
-            invoke(*words, "-o", table, "--resume", path)
-        assert not table.exists()
-        done += passes["stop"] - 1
-    passes |= {"batches": 0, "stop": None}
-    assert invoke(*words, "-o", table, "--resume", path)[0] == 0
-    assert passes["batches"] == total - done
-    assert table.read_bytes() == (tmp_path / "expected.csv").read_bytes()
-    # The provenance beside each table holds the time and the command.
-    assert held(tmp_path) == [
-        "expected.csv",
-        "expected.csv.json",
-        "state",
-        "table.csv",
-        "table.csv.json",
-    ]
 
 
 #: The program, but a state is written twenty times a second.
@@ -302,15 +253,6 @@ def test_another_batch_size_or_number_of_threads(asked):
     assert asked("--workers", 1, threads=2) == "device or number of threads"
 
 
-def test_more_threads_share_the_batches(invoke, passes, saved, lines, tmp_path):
-    """Each batch is computed by one thread, whatever their number: the bits are the same."""
-    path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8]
-    expected = invoke(*words, "--threads", 1)[1]
-    half_done(invoke, passes, path, *words, "--threads", 1)
-    assert invoke(*words, "--threads", 2, "--resume", path)[:2] == (0, expected)
-    torch.set_num_threads(1)
-
-
 def test_other_statistics(asked):
     for command in ("entropy", "rare", "distance"):
         assert asked(command=command) == "command"
@@ -330,16 +272,6 @@ def test_random_tokens(invoke, passes, refused, saved, tmp_path):
     assert passes["batches"] == 0
     assert invoke(*words, "--resume", path)[:2] == (0, expected)
     assert passes["batches"] == 10  # of 6 batches, each with and without a repetition, one was done
-
-
-def test_another_order_of_tokens(invoke, passes, refused, saved, lines, tmp_path):
-    path = tmp_path / "state"
-    words = ["positional", saved("bert"), "-d", lines(LINES), "--control", "--batch-tokens", 8, "-q"]
-    passes |= {"stop": 12}  # of 9 batches, in the second of three passes
-    assert invoke(*words, "--resume", path)[0] == 130
-    passes |= {"stop": None}
-    assert "another seed;" in refused(*words, "--seed", 1, "--resume", path)
-    assert invoke(*words, "--resume", path)[:2] == (0, invoke(*words)[1])
 
 
 def test_other_weights_under_the_same_name(asked, saved, tmp_path):
@@ -369,18 +301,6 @@ def test_another_configuration_with_the_same_weights(asked, saved, tmp_path, nam
     assert changed != (folder / name).read_text()
     (folder / name).write_text(changed)
     assert asked(model=folder) == differs
-
-
-def test_frequencies_that_changed(invoke, refused, passes, saved, lines, tmp_path):
-    listed = tmp_path / "frequencies.tsv"
-    path, words = tmp_path / "state", ["rare", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
-    words += ["--frequencies", listed]
-    listed.write_text("the\t100\nriver\t50\ndog\t40\n")
-    content = half_done(invoke, passes, path, *words)
-    # The same types stay rare, in another order.
-    listed.write_text("the\t100\nriver\t50\ndog\t60\n")
-    assert "another setting;" in refused(*words, "--resume", path)
-    assert path.read_bytes() == content
 
 
 @pytest.fixture
@@ -419,40 +339,7 @@ def test_other_labels(ablated, invoke, refused, passes, classifier, reviews, tmp
     assert "another dataset;" in refused("ablate", classifier, "-d", other, *words)
 
 
-def test_other_meanings_of_labels(invoke, refused, passes, classifier, reviews, tmp_path):
-    path, folder = tmp_path / "state", tmp_path / classifier.name
-    words = ["-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
-    half_done(invoke, passes, path, "ablate", classifier, *words)
-    shutil.copytree(classifier, folder)
-    model = BertForSequenceClassification.from_pretrained(folder)
-    config = copy.deepcopy(model.config)
-    config.id2label = {0: "good", 1: "so-so", 2: "bad"}
-    config.label2id = {name: number for number, name in config.id2label.items()}
-    config.save_pretrained(folder)
-    assert "belongs to a run with another" in refused("ablate", folder, *words, "--resume", path)
-
-
 # Files that are no states, and disks that take none
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda content: content[: len(content) // 2], "is damaged; delete it to start over."),
-        (lambda content: content[:-1], "is damaged; delete it to start over."),
-        (lambda content: content[:500] + bytes([content[500] ^ 4]) + content[501:], "is damaged; delete it"),
-        (lambda _: b"", "is no state of attnprobe"),
-        (lambda _: b"model,dataset,layer\n", "is no state of attnprobe"),
-    ],
-    ids=["half", "one byte less", "a flipped bit", "empty", "a table"],
-)
-def test_spoilt(invoke, refused, passes, saved, lines, tmp_path, spoil, said):
-    path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
-    content = spoil(half_done(invoke, passes, path, *words))
-    path.write_bytes(content)
-    assert said in refused(*words, "--resume", path)
-    assert path.read_bytes() == content
-    assert passes["batches"] == 0
 
 
 def test_a_directory(refused, passes, saved, text, tmp_path):
@@ -478,14 +365,14 @@ def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch)
         file.write_bytes(content[:100])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for stop in (None, 2):  # at the end, and when it is interrupted
-        with monkeypatch.context() as patch:
-            patch.setattr(files, "_write_through", full)
-            passes |= {"batches": 0, "stop": stop}
-            said = refused(*words, "--resume", path)
-        assert said == f"attnprobe: could not write {path}: the disk is full."
-        assert path.read_bytes() == content
-        assert held(tmp_path) == ["lines.txt", "state"]
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_write_through", full)
+        passes |= {"batches": 0, "stop": None}
+        code, out, error = invoke(*words[:-1], "--resume", path)
+        assert (code, out) == (0, expected)  # the state is lost, the table is not
+    assert f"could not write {path}: the disk is full; the run goes on without its state" in error
+    assert path.read_bytes() == content
+    assert held(tmp_path) == ["lines.txt", "state"]
     passes |= {"batches": 0, "stop": None}
     assert invoke(*words, "--resume", path)[:2] == (0, expected)
     assert passes["batches"] == total - 3

@@ -77,11 +77,9 @@ def parts(
 ) -> Callable[..., list[Batches]]:
     """Cut the corpus into parts that share the ranks of the whole, and plan each one's batches."""
 
-    def cut(*cuts: int, budget: int = 1, content_only: bool = False, reverse: bool = False) -> list[Batches]:
+    def cut(*cuts: int, budget: int = 1, content_only: bool = False) -> list[Batches]:
         reader = SequenceReader(model.tokenizer, 20)  # many windows of equal length
         sequences = list(reader.read(documents))
-        if reverse:
-            sequences.reverse()
         kinds, size = TokenKinds(model.tokenizer, reader.frame), len(model.tokenizer)
         whole = store(size).extend(sequences)
         rarity = rank_types(whole.counts, kinds.framing)
@@ -218,27 +216,7 @@ def test_batches_do_not_matter(
     same(measured(together), expected, CLOSE)
 
 
-def test_input_order_does_not_matter(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
-):
-    (forward,), (backward,) = parts(budget=256), parts(budget=256, reverse=True)
-    same(measured(backward), measured(forward), CLOSE)
-
-
-def test_threads_do_not_matter(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
-    batches, _ = parts(6, budget=4096)
-    before = torch.get_num_threads()
-    try:
-        found = []
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            found.append(measured(batches))
-    finally:
-        torch.set_num_threads(before)
-    same(found[1], found[0], CLOSE)
-
-
-@pytest.mark.parametrize("name", ["bert", "t5", "modernbert", "eurobert"])
+@pytest.mark.parametrize("name", ["bert", "t5"])
 @pytest.mark.parametrize(("cells", "rows"), [(1, 1), (1, 7), (4000, 1)])
 @pytest.mark.slow
 def test_blocks_do_not_matter(
@@ -263,11 +241,6 @@ def test_workers_do_not_matter(parts: Callable[..., list[Batches]], measured: Ca
     alone, three = (measured(batches, workers=workers) for workers in (1, 3))
     for name, array in alone.arrays().items():
         np.testing.assert_array_equal(three.arrays()[name], array, err_msg=name)
-
-
-def test_the_same_twice(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
-    (batches,) = parts(budget=256)
-    same(measured(batches), measured(batches), 0)
 
 
 def test_progress_counts_tokens(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):

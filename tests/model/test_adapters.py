@@ -15,10 +15,9 @@ from safetensors.torch import load_file, save_file
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model import adapters, folders
+from attnprobe.model import folders
 from attnprobe.model.folders import hash_file
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.task_heads import read_model
 from attnprobe.survey.diagnosis import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -144,20 +143,6 @@ class TestSeveral:
         for step, folder in steps.items():
             rows = table["step"] == step
             assert (table["entropy"][rows] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
-
-    @pytest.mark.slow
-    def test_the_base_is_read_once(self, adapt, tmp_path, monkeypatch):
-        """And again where the memory has no room for a copy."""
-        for step in (2, 4, 6):
-            adapt("bert", lora("bert", r=step), target=f"checkpoint-{step}")
-        read, find_free_memory = [], adapters._find_free_memory
-        monkeypatch.setattr(adapters, "read_model", lambda *a, **o: read.append(a) or read_model(*a, **o))
-        tables = []
-        for free in (find_free_memory, lambda: 0):
-            monkeypatch.setattr(adapters, "_find_free_memory", free)
-            tables.append(attnprobe.dynamics(str(tmp_path / "checkpoint-*"), TEXTS, measure="entropy"))
-        assert len(read) == 1 + 3
-        assert (tables[0]["entropy"] == tables[1]["entropy"]).all()
 
     def test_one_of_several(self, adapt, tmp_path):
         adapt("bert", lora("bert"), target="all/first")

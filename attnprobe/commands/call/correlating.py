@@ -145,8 +145,7 @@ def _compare_checkpoints(
         return importance(name, texts, labels, method=measure, **options)
 
     names = _name_checkpoints(models)
-    series = [(name, None) for name in names]
-    found = measure_checkpoints(series, texts, labels, options, measure_one, name=measure)
+    found = measure_checkpoints(names, texts, labels, options, measure_one, name=measure)
     from attnprobe.findings.pair import Side
 
     first, *others = (

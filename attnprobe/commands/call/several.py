@@ -97,8 +97,6 @@ class Series(AbstractContextManager["Series"]):
         ``options`` are the keywords of ``measure``; ``key`` is what the tables depend on, for a state.
         ``steps`` are the steps of training that the checkpoints are of, if they are.
         """
-        from attnprobe.model.adapters import keep_base
-
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
             numbered = enumerate(self.checkpoints, start=1)
@@ -111,7 +109,7 @@ class Series(AbstractContextManager["Series"]):
         store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
         progress = PartProgress(call.progress)
         found: list[HeadTable] = []
-        with store.save_on_exit(), keep_base():
+        with store.save_on_exit():
             identities = {one.number: one.checkpoint.identity if resumed else "" for one in members}
             done = store.load(identities)
             if done:
@@ -243,7 +241,7 @@ class CheckpointTables:
 
 
 def measure_checkpoints(
-    models: Sequence[tuple[str, str | None]],
+    models: Sequence[str],
     texts: Any,
     labels: Any,
     options: Mapping[str, Any],
@@ -260,12 +258,12 @@ def measure_checkpoints(
         check_standard_input(texts)
     with open_call(options) as call:
         asked = read_task(options, labels)
-        for model in dict.fromkeys(model for model, _ in models):
+        for model in dict.fromkeys(models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=True)
         source = check_labels(source, asked)
-        with Series(models, call, keep=True) as series:
+        with Series([(model, None) for model in models], call, keep=True) as series:
             checkpoints, is_text = series.checkpoints, source.kind == "text"
             if is_text:
                 _check_shapes(checkpoints)
@@ -290,15 +288,10 @@ def measure_checkpoints(
 
 
 def label_checkpoints(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
-    """Name checkpoints as tables do; those whose folders have one name, as the user does; with revisions."""
-    revisions = {checkpoint.options.revision for checkpoint in checkpoints}
+    """Name checkpoints as tables do; those whose folders have one name, as the user does."""
     pairs = combinations(checkpoints, 2)
     shared = {one.label for one, other in pairs if one.label == other.label and one.name != other.name}
-    return [
-        (one.name if one.label in shared else one.label)
-        + (f"@{one.options.revision}" if one.options.revision and len(revisions) > 1 else "")
-        for one in checkpoints
-    ]
+    return [one.name if one.label in shared else one.label for one in checkpoints]
 
 
 def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:

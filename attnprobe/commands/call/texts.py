@@ -76,7 +76,7 @@ def open_texts(
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
     elif named.get("no_header"):
-        raise AttnprobeError("Only a file has a line of column names; leave out no_header.")
+        raise AttnprobeError("Only a file has a line of column names; leave out --no-header.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
         raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):

@@ -317,7 +317,7 @@ def test_of_two_text_columns_the_one_that_is_read_is_said(write: Write) -> None:
         assert texts(path) == ["b"]
     assert [str(one.message) for one in caught] == [
         f"the text of {path} is taken from its column 'text', not from 'Sentence'; name another with "
-        "text_column."
+        "--text-column."
     ]
 
 
@@ -571,7 +571,7 @@ def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     assert [(document.text, document.pair) for document in found] == [("one", "u"), ("two", "v")]
     assert [float(cast(str, document.label)) for document in found] == [0, 1]
     assert describe_source(Source(path, header=False))["header"] is False
-    with pytest.warns(AttnprobeWarning, match="no_header"):
+    with pytest.warns(AttnprobeWarning, match="--no-header"):
         assert len(read(path, **columns)) == 1
     assert "no column '4'" in refusal(path, text_column="4", header=False)
 
