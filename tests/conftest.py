@@ -290,9 +290,9 @@ ARCHITECTURES = {
     ),
 }  # fmt: skip
 
-#: Those that differ most: absolute positions, rotary and local ones, terms of distance that a tap reads, an
-#: encoder beside a decoder, projections in one, queries in groups. On the others tests are slow ones.
-USUAL = {"bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama"}
+#: Those that differ most: absolute positions, terms of distance that a tap reads, an encoder beside a
+#: decoder, rotary positions with queries in groups. On the others tests are slow ones.
+USUAL = {"bert", "deberta-v2", "t5", "llama"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -57,6 +57,8 @@ def list_modalities(kind: type) -> list[str]:
     return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
+#: Types that take pad tokens in a text for padding where they are given no mask.
+_GUESSING = {"flaubert", "t5gemma", "xlm"}
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
@@ -82,8 +84,6 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         processor: Prepares images or sound for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
-        masked: Whether it is given a mask of ones, since it would guess another from pad ids.
-        converted: Whether it is given pixels and samples in its own type, which it does not convert itself.
         pruning: Which heads its weights lack, if it is physically pruned.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
@@ -104,8 +104,6 @@ class Checkpoint:
     modality: str = "text"
     processor: Processor | SeeingProcessor | None = None
     tower: str = ""
-    masked: bool = False
-    converted: bool = False
     pruning: PruningRecord | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
@@ -149,6 +147,12 @@ class Checkpoint:
     @property
     def model_type(self) -> str:
         return self.model.config.model_type
+
+    @property
+    def masked(self) -> bool:
+        """Whether it is given a mask of ones, as a tokenizer gives; it would guess another from pad ids."""
+        named = self.tokenizer.model_input_names if self.processor is None else ()
+        return self.model_type in _GUESSING and "attention_mask" in named
 
     @property
     def longest(self) -> int | None:
@@ -219,7 +223,7 @@ class Checkpoint:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
         device = self.device
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
-        for name, tensor in inputs.items() if self.converted else ():
+        for name, tensor in inputs.items():  # not every model converts pixels and samples itself
             inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
         if self.modality == BOTH:
             return self._add_options(flatten_pairs(inputs))

@@ -1,7 +1,6 @@
 """What a configuration says a model reads, and what is wrong with it where transformers or torch stumble."""
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from transformers import (
 )
 from transformers.activations import ACT2FN
 
-from attnprobe.errors import AttnprobeWarning, first_line
+from attnprobe.errors import first_line
 from attnprobe.model.folders import damage_error, read_object
 from attnprobe.model.refusals import (
     NOT_TOGETHER,
@@ -37,8 +36,6 @@ _TYPES = ("dtype", "torch_dtype")
 #: No count of a configuration is larger.
 _MOST = 10**8
 _ACTIVATIONS = ("hidden_act", "hidden_activation", "activation", "activation_function")
-#: From so many extra special tokens on, transformers, which compares each with all others, takes minutes.
-_MANY = 10_000
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
@@ -73,20 +70,6 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
     except Exception as damage:
         return _config_error(folder, name, damage)
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
-
-
-def warn_of_many_tokens(folder: Path, name: str) -> None:
-    """Warn of a tokenizer that takes long to load, before it is loaded."""
-    stated = read_object(folder / "tokenizer_config.json")
-    listed = [stated.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
-    number = max((len(one) for one in listed if isinstance(one, list | dict)), default=0)
-    if number > _MANY:
-        warnings.warn(
-            f"The tokenizer of {name} has {number:,} extra special tokens, and transformers takes minutes to "
-            "load so many.",
-            AttnprobeWarning,
-            stacklevel=2,
-        )
 
 
 def _find_impossible(folder: Path) -> Iterator[str]:

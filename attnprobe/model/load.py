@@ -24,7 +24,6 @@ from attnprobe.model.configuration import (
     read_config,
     reads_both,
     refuse_unseeing,
-    warn_of_many_tokens,
 )
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import (
@@ -283,7 +282,6 @@ def load_tokenizers(
     targets = folder / "target_tokenizer"
     if not list_tokenizer_files(folder):
         raise _tokenizer_error(name)
-    warn_of_many_tokens(folder, name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
         other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None

@@ -148,11 +148,7 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
         passing = [one is not None and one < SIGNIFICANT for one in p]
         rule = f"adjusted p < {SIGNIFICANT}"
     elif any(error is not None for error in errors):
-        known = [
-            row
-            for row, (value, error) in enumerate(zip(values, errors, strict=True))
-            if value is not None and error is not None
-        ]
+        known = [row for row, value in enumerate(values) if value is not None and errors[row] is not None]
         halves = half_width([errors[row] or 0.0 for row in known], [documents[row] for row in known])
         widths = dict(zip(known, halves.tolist(), strict=True))
         passing = [abs(value or 0.0) > widths.get(row, math.inf) for row, value in enumerate(values)]
@@ -164,6 +160,16 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
         for value, passes in zip(values, passing, strict=True)
     ]
     return Marks(signs, rule)
+
+
+def read_spreads(table: HeadTable, name: str) -> list[float | None]:
+    """Read half the width of the 95 % interval of each number of a column by itself (Student's t)."""
+    errors = read_numbers(table, f"{name}_se")
+    widths = half_width([one or 0.0 for one in errors], count_documents(table, name), together=1)
+    return [
+        width if error is not None and math.isfinite(width) else None
+        for error, width in zip(errors, widths.tolist(), strict=True)
+    ]
 
 
 def find_p_column(table: HeadTable, name: str) -> str | None:

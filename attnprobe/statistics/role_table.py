@@ -156,7 +156,7 @@ def _collect_heads(
         if one.rows == "head":
             found, before = measurement.sums[one.name], set(build.data)
             one.columns(one, found, build)
-            documents |= dict.fromkeys(build.data.keys() - before, found.documents)
+            documents |= dict.fromkeys(build.data.keys() - before, float(found.documents or 0))
     return Heads(build.data, number, documents)
 
 

@@ -331,12 +331,13 @@ def _beyond(sums: Floats, reached: int, step: float, squares: int) -> Floats:
 CONFIDENCE = 0.95
 
 
-def half_width(errors: ArrayLike, documents: ArrayLike) -> Floats:
+def half_width(errors: ArrayLike, documents: ArrayLike, together: int | None = None) -> Floats:
     """Give half the width of each of m intervals that hold together: t(1 - .025 / m, n - 1) s.
 
     Args:
         errors: Standard errors s over documents, of m numbers.
         documents: How many documents n each is made of; infinite where nobody knows.
+        together: The number m, that of all errors by default; 1 for intervals that hold each by itself.
 
     Returns:
         The widths; infinite below two documents, NaN where there is no error.
@@ -350,5 +351,6 @@ def half_width(errors: ArrayLike, documents: ArrayLike) -> Floats:
     from scipy.special import stdtrit  # takes a while to import
 
     errors, degrees = np.asarray(errors, np.float64), np.asarray(documents, np.float64) - 1
-    quantile = stdtrit(degrees.clip(1, _NORMAL), 1 - (1 - CONFIDENCE) / 2 / max(1, len(errors)))
+    number = errors.size if together is None else together
+    quantile = stdtrit(degrees.clip(1, _NORMAL), 1 - (1 - CONFIDENCE) / 2 / max(1, number))
     return np.where(degrees >= 1, quantile, np.inf) * errors

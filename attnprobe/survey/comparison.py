@@ -139,8 +139,8 @@ def compare_checkpoints(
     )
     with (
         open_run(first, options, question, resume=resume, progress=progress) as run,
-        prepare(first, one, number_words(texts) if by_word else texts) as mine,
-        prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,
+        prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
+        prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
         if by_word:
             batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)

@@ -47,6 +47,8 @@ class Round:
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
     """Find the columns that are to be precise; a target without a name is for all that have an error."""
     errors = [one.name.removesuffix("_se") for one in table.columns if one.role == "error"]
+    if not errors:
+        raise AttnprobeError("No column of this table has an error; leave out --until.")
     if unknown := next((name for name in targets if name and name not in errors), None):
         raise AttnprobeError(
             f"--until takes a column that has an error, not {unknown!r}: {join_names(errors)}."
@@ -103,7 +105,7 @@ def read_until_enough(
     """
     looks: list[dict[str, Any]] = []
     total, enough = None, False
-    targets: dict[str, float] = {}
+    targets, widths, read = dict[str, float](), dict[str, float](), 0
     for number, part in enumerate(_split_rounds(documents, options, order)):
         try:
             new = measure(part, number)
@@ -138,6 +140,7 @@ def _split_rounds(documents: Documents, options: CorpusOptions, order: Order) ->
             if start >= len(items):
                 return
             yield replace(folder, items=items[start:stop])
+        return
     parts = islice(arrange(islice(documents, options.limit), order), options.sample)
     for number in count():
         if (first := next(parts, None)) is None:

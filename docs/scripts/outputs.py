@@ -10,8 +10,7 @@ A block of the language ``console`` holds commands, each after ``$ ``, and benea
 after it begins with the line that stands there. A block of the language ``python`` is a program of its own;
 a block of the language ``text`` right after it holds what it prints. The examples of a page share a folder
 that is empty but for LICENSE, README.md and examples/, so a page is a story that a reader can follow. The
-pictures that a page shows are those that its commands write there (``pictures.py``). A picture is replaced
-where a word or a figure in it has changed; delete it to have it drawn anew.
+pictures that a page shows are those that its commands write there (``pictures.py``).
 """
 
 import io
@@ -37,8 +36,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 WIDTH = 100
 LEFT_OUT = "..."
-#: So many differences are named of a picture.
-COMPLAINTS = 5
 _REMARK = "•"
 #: What stands in the folder in which the examples of a page run.
 FURNITURE = ("LICENSE", "README.md", "examples")
@@ -282,19 +279,8 @@ def regenerated(page: str) -> str:
             return "```console\n" + "".join(f"$ {command}\n{shown}" for command, shown in renewed) + "```\n"
 
         found = _BLOCK.sub(replaced, page)
-        if any(picture_differences(page, folder)):
-            pictures.keep(page, folder)
+        pictures.keep(page, folder)
         return found
-
-
-def picture_differences(page: str, folder: Path) -> Iterator[str]:
-    """Compare the pictures that a page shows and has written with those that are kept, figure by figure."""
-    for name in pictures.written(page, folder):
-        kept = pictures.FOLDER / name
-        before = kept.read_text(encoding="utf-8") if kept.exists() else ""
-        after = (folder / name).read_text(encoding="utf-8")
-        for difference in differences(pictures.said(before), pictures.said(after))[:COMPLAINTS]:
-            yield f"{name}\n  {difference}"
 
 
 def executed(notebook: str) -> str:

@@ -3,9 +3,9 @@
     python docs/scripts/pages.py
 
 A generated part stands between a comment such as ``<!-- statistics -->`` and ``<!-- end of statistics -->``.
-Run this after a change of an option, of a docstring of a number, or of the layout;
-``tests/docs/test_pages.py`` fails while a page is old. Only the run over all types of models takes long, and
-its record lies in docs/model-types.md (``python tests/model/test_every_type.py > docs/model-types.md``).
+Run this after a change of an option, of a docstring of a number, or of the layout. Only the run over all
+types of models takes long; its record lies in docs/model-types.md
+(``python tests/model/test_every_type.py > docs/model-types.md``).
 """
 
 import ast

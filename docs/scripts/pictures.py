@@ -2,8 +2,7 @@
 
 A page shows ``![...](pictures/NAME.svg)``, and a command on it writes NAME.svg; README and the gallery show
 pictures of other pages, too. README has ``<img src="docs/pictures/NAME.svg" alt="...">`` for one shown
-larger. The file lies in docs/pictures/. ``python docs/scripts/outputs.py`` puts it there, and
-``tests/docs/test_outputs.py`` compares it with what the command writes now.
+larger. The file lies in docs/pictures/; ``python docs/scripts/outputs.py`` puts it there.
 """
 
 import re
@@ -16,10 +15,6 @@ _SHOWN = re.compile(
     r"!\[(?P<words>[^\]]*)\]\((?:docs/)?pictures/(?P<name>[\w-]+\.\w+)\)"
     r'|<img src="docs/pictures/(?P<larger>[\w-]+\.\w+)"[^>]* alt="(?P<alt>[^"]*)">'
 )
-#: What a picture says: the words in it, and the words that a screen reader reads of each mark.
-_SAID = re.compile(r'aria-label="([^"]*)"|<text[^>]*>([^<]*)</text>')
-#: A figure of a mark, with all the digits that a computer has.
-_FIGURE = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
 
 
 def describe(page: str) -> list[tuple[str, str]]:
@@ -30,16 +25,6 @@ def describe(page: str) -> list[tuple[str, str]]:
 def pictures(page: str) -> list[str]:
     """Name the pictures that a page shows, in their order; screens (``screens.py``) are not among them."""
     return list(dict.fromkeys(name for name, _ in describe(page) if name.endswith(".svg")))
-
-
-def said(picture: str) -> str:
-    """Give the words and figures of a picture, one thing a line, and figures to three decimals."""
-    found = ["".join(pair) for pair in _SAID.findall(picture)]
-    return "".join(f"{_FIGURE.sub(_rounded, line)}\n" for line in found if line)
-
-
-def _rounded(figure: re.Match[str]) -> str:
-    return f"{float(figure[0]):.3f}"
 
 
 def written(page: str, folder: Path) -> list[str]:

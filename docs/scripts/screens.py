@@ -4,8 +4,7 @@
 
 runs the command of each, opens what it writes in a Chromium, and keeps what fits on the screen. It needs
 ``pip install -e ".[test]"`` and a Chromium. Fonts and browsers draw a page differently, so no test compares
-pixels: ``tests/docs/test_pictures.py`` tests that a page gives the command, and what the file weighs. Run it
-after a change of what the pages look like.
+pixels. Run it after a change of what the pages look like.
 """
 
 import io

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 
 import torch
+from attnprobe.run.allocator import keep_freed_memory
 from figures import Figure
 from ratios import as_figure
 from shapes import BERT_BASE, MINILM, word_tokenizer
 
 import attnprobe
-from attnprobe.run.allocator import keep_freed_memory
 from attnprobe.run.preparation import BATCH_TOKENS_CPU
 from attnprobe.run.progress import SilentProgress
 

@@ -49,7 +49,6 @@ READ = [
     (["prune", "demo", "--rank-data", "in.csv"], "in.csv"),
     (["prune", "demo", "--by", "in.csv:label"], "in.csv"),
     (["correlate", "--in-domain", "in.csv", "--out-domain", "hard.csv"], "in.csv"),
-    (["correlate", "demo", "--in-domain", "in.csv?text-column=text", "--out-domain", "x"], "in.csv"),
     (["merge", "in.csv", "hard.csv"], "in.csv"),
 ]
 

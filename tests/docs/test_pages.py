@@ -1,4 +1,4 @@
-"""What the code writes into the pages is whole and current: every number, command and type of model."""
+"""What the code writes into the pages is whole: every number and command has its place."""
 
 import importlib.util
 import re
@@ -6,13 +6,10 @@ import subprocess
 import sys
 import warnings
 from functools import cache
-from pathlib import Path
 
-import every_type
 import outputs
 import pages
 import pytest
-import test_every_type
 from typer.main import get_command
 
 import attnprobe
@@ -121,46 +118,11 @@ def test_every_option_has_its_place():
     assert "<span" not in page
 
 
-def test_every_type_of_model_is_recorded():
-    """The record was written by the run that the tests repeat, type by type; it may not be an older one."""
-    ways = {}
-    for name, way, _, evidence in pages.recorded():
-        assert evidence
-        ways.setdefault(name.partition(",")[0], set()).add(way)
-    names = {name for name in every_type.TYPES if name in test_every_type.CONFIG_MAPPING}
-    assert set(ways) == names
-    again = "run `python tests/model/test_every_type.py > docs/model-types.md`"
-    for name in names:
-        if name in test_every_type.NOT_BUILT:
-            assert ways[name] == {"not tried"}, again
-        else:
-            assert ("refused" in ways[name]) == (name in test_every_type.REASONS), f"{name}: {again}"
-
-
 def test_every_room_is_in_the_house():
     page = pages.rooms()
     for path in (ROOT / "attnprobe").iterdir():
         if path.is_dir() and (path / "__init__.py").exists():
             assert f"| `{path.name}/` | " in page
-
-
-@pytest.mark.parametrize("name", [name for name, page in GUIDE.items() if "<!-- " in page])
-def test_generated_parts_are_current(name):
-    """A reader of the repository, without a built site, finds what the code says today."""
-    assert pages.fill(GUIDE[name]) == GUIDE[name], "run `python docs/scripts/pages.py`"
-
-
-def test_every_generated_part_has_one_place():
-    marked = [marker for page in GUIDE.values() for marker in re.findall(r"^<!-- (\w+) -->$", page, re.M)]
-    assert sorted(marked) == sorted(pages.GENERATED)
-    for page in GUIDE.values():
-        for marker in re.findall(r"^<!-- (\w+) -->$", page, re.M):
-            assert f"\n<!-- end of {marker} -->" in page
-
-
-def test_an_old_part_is_written_anew():
-    old = "Before\n<!-- rooms -->\n\nold\n\n<!-- end of rooms -->\nafter"
-    assert pages.fill(old) == f"Before\n<!-- rooms -->\n\n{pages.rooms()}\n\n<!-- end of rooms -->\nafter"
 
 
 @pytest.mark.parametrize("name", GUIDE)
@@ -187,8 +149,3 @@ def test_the_pages_are_built(tmp_path):
         html = page.read_text(encoding="utf-8")
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
         assert not fetched, "a page fetches something from elsewhere"
-
-
-def test_the_record_is_no_page():
-    settings = Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert "exclude_docs: |\n  /model-types.md\n  /scripts/\n" in settings

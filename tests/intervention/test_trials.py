@@ -28,7 +28,7 @@ from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
-CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert", "deberta-v2"]
+CLASSIFIERS = ["bert", "modernbert", "deberta-v2"]
 
 Headed = Callable[..., Checkpoint]
 Cut = NDArray[np.bool_]

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
-from attnprobe.model import configuration
-from attnprobe.model.configuration import warn_of_many_tokens
+from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
@@ -117,12 +115,3 @@ def test_types_that_are_refused_by_name(folder, kind):
 )  # fmt: skip
 def test_the_first_line_says_something(error, said):
     assert first_line(error) == said
-
-
-def test_a_tokenizer_that_takes_minutes_is_said_to(tmp_path, monkeypatch):
-    said = {"additional_special_tokens": [f"<{number}>" for number in range(11)]}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
-    warn_of_many_tokens(tmp_path, "mine")
-    monkeypatch.setattr(configuration, "_MANY", 10)
-    with pytest.warns(AttnprobeWarning, match="The tokenizer of mine has 11 extra special tokens"):
-        warn_of_many_tokens(tmp_path, "mine")

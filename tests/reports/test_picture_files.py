@@ -60,26 +60,6 @@ def test_text_of_an_svg_is_text(drawn):
     }
 
 
-@pytest.mark.parametrize("kind", tables.NATURAL)
-@pytest.mark.parametrize("width", [420, 760, 1200])
-@pytest.mark.exhaustive
-def test_no_picture_is_much_wider_than_asked(kind, width):
-    """Names are as long as they are; small grids are no larger than they need to be."""
-    svg = draw_picture([tables.NATURAL[kind][0]()], width=width).rendered("svg")
-    found = int(re.search(rb'width="(\d+)"', svg)[1])
-    assert found < 1.1 * width + (90 if width < 500 else 20)
-
-
-@pytest.mark.parametrize(
-    ("shape", "width"), [((12, 12), 760), ((24, 16), 760), ((32, 32), 760), ((12, 12), 320)]
-)
-def test_large_models_fill_the_width(shape, width):
-    table = tables.of_heads("entropy", layers=shape[0], heads=shape[1])
-    svg = draw_picture([table], width=width).rendered("svg")
-    found = int(re.search(rb'width="(\d+)"', svg)[1])
-    assert 0.6 * width < found < 1.1 * width
-
-
 def test_a_notebook_shows_it_without_a_network(drawn):
     bundle = drawn._repr_mimebundle_()
     assert bundle["image/svg+xml"].startswith("<svg")
@@ -93,7 +73,7 @@ def test_a_notebook_shows_it_without_a_network(drawn):
         ("heads.gif", r"end its name in \.svg, \.png, \.pdf, \.html"),
         ("heads", r"end its name in \.svg"),
         ("missing/heads.svg", "does not exist"),
-        ("there.svg", "overwrite=True"),
+        ("there.svg", "overwrite"),
         ("folder.svg", "is a folder"),
     ],
 )

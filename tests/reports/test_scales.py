@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from attnprobe.reports.headline import state_finding
 from attnprobe.reports.scales import (
@@ -11,6 +12,7 @@ from attnprobe.reports.scales import (
     fit_scales_by_unit,
     mark_column,
     mark_effects,
+    read_spreads,
 )
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -102,3 +104,10 @@ def test_a_measure_that_is_the_least_possible_everywhere_has_a_scale():
     column = Column("qk_top_half", "share")
     (scale,) = fit_scales_by_unit([(column, [0.5, 0.5], [None, None])])
     assert (scale.low, scale.high) == (0.5, 1.0)
+
+
+def test_the_interval_of_a_picture_is_that_of_its_documents():
+    data = {"layer": [0, 0], "head": [0, 1], "n": [5, 1000], "x": [0.3, 0.3], "x_se": [0.1, 0.1]}
+    roles = {"layer": "key", "head": "key", "n": "count", "x": "measure", "x_se": "error"}
+    table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
+    assert read_spreads(table, "x") == pytest.approx([0.1 * t.isf(0.025, 4), 0.1 * t.isf(0.025, 999)])

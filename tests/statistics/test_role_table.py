@@ -95,7 +95,7 @@ def test_few_documents_need_more():
 def test_few_documents_are_said():
     """On a handful of documents, the table says that little is sure."""
     for documents, said in ((6, True), (40, False)):
-        found = tabulated({"clusters": documents}, slice(documents))
+        found = tabulated({"clusters": documents, "sequences": documents}, slice(documents))
         assert any(note.startswith("Only 6 documents") for note in found.notes) is said
 
 

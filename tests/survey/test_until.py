@@ -57,6 +57,12 @@ def test_targets_are_columns_with_errors():
             find_targets(table, {"entropy": 0.1, name: 0.1})
 
 
+def test_a_table_without_errors_is_refused():
+    bare = HeadTable("heads", COLUMNS[:4], {one.name: [0] for one in COLUMNS[:4]})
+    with pytest.raises(AttnprobeError, match="No column of this table has an error"):
+        find_targets(bare, {"": 0.1})
+
+
 def read(values, target=0.1, *, sample=None, limit=None, empty=()):
     """Read documents of known numbers in the order of a seed; give what is known, and what came in rounds."""
     rounds = []

@@ -217,12 +217,13 @@ class Sections:
 
     def _plan(self) -> list[list[Section]]:
         """List the steps: sections that share a pass over the texts first, then the others one by one."""
-        shared = [one for one in _OF_THE_TEXTS if one in self.wanted and one not in self.tables]
+        wanted: list[Section] = [one for one in self.wanted if one in _OF_THE_TEXTS]
+        shared: list[Section] = [one for one in wanted if one not in self.tables]
         # Roles may be read off a treebank alone, and not off the texts that the census is of.
         if "roles" in shared and (self.texts is None or self._open().kind != "text"):
             shared.remove("roles")
         shared = shared if len(shared) > 1 else []
-        steps = [shared] if shared else []
+        steps: list[list[Section]] = [shared] if shared else []
         for section in self.wanted:
             done = bool(_TABLES[section]) and set(_TABLES[section]) <= self.tables.keys()
             if section not in shared and not done:

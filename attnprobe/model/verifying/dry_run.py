@@ -34,9 +34,7 @@ from attnprobe.model.verifying.probing import (
     OTHER_STATES,
     Probe,
     Reference,
-    convert_inputs,
     draw_probe_inputs,
-    find_guessed_mask,
     find_tolerance,
     is_stateless,
     run_untouched,
@@ -49,7 +47,6 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
-    checkpoint = find_guessed_mask(convert_inputs(checkpoint))
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:

@@ -1,7 +1,7 @@
 """Two short sequences to try a model on, its untouched answer, and what it keeps from pass to pass."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -14,11 +14,11 @@ from attnprobe.corpus.media_batches import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
-from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.configuration import reads_both
 from attnprobe.model.processing import SeeingProcessor
-from attnprobe.model.reading.blocks import force_full_attention, spread_maps
-from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
+from attnprobe.model.reading.blocks import spread_maps
+from attnprobe.model.reading.routing import Piece, switch_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
@@ -229,70 +229,10 @@ def are_heads_equal(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
 
 
-def convert_inputs(checkpoint: Checkpoint) -> Checkpoint:
-    """Let a model of half precision that does not convert pixels by itself, as Swin, be given them converted.
-
-    Returns:
-        The checkpoint, whose ``converted`` says whether its model needs that.
-    """
-    if checkpoint.processor is None or checkpoint.body.dtype.itemsize >= torch.float32.itemsize:
-        return checkpoint
-    inputs = draw_probe_inputs(checkpoint)
-    for one in (checkpoint, replace(checkpoint, converted=True)):
-        try:
-            one.forward(inputs)
-        except Exception:  # that it does not run at all is said elsewhere
-            continue
-        return one
-    return checkpoint
-
-
 #: What is said of a model that is given a mask of ones.
 MASKED_NOTE = (
     "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
 )
-
-
-def find_guessed_mask(checkpoint: Checkpoint) -> Checkpoint:
-    """Let a model that guesses its mask from pad ids be given a mask of ones.
-
-    A tokenizer gives a mask of ones for an unpadded text, whatever the text spells out. XLM, FlauBERT and
-    T5Gemma that are given none look for pad ids instead, and hide them.
-
-    Returns:
-        The checkpoint, whose ``masked`` says whether its model needs the mask.
-    """
-    return replace(checkpoint, masked=any(_guesses_mask(checkpoint, pad) for pad in _list_pads(checkpoint)))
-
-
-def _list_pads(checkpoint: Checkpoint) -> list[int]:
-    """List the ids that a model may take for padding; none where its tokenizer gives no mask."""
-    takes = list_forward_parameters(type(checkpoint.body))
-    named = checkpoint.tokenizer.model_input_names if checkpoint.processor is None else ()
-    if "attention_mask" not in takes or "attention_mask" not in named:
-        return []
-    config: Any = checkpoint.body.config.get_text_config()
-    stated = (
-        getattr(config, "pad_token_id", None),
-        getattr(config, "pad_index", None),
-        getattr(checkpoint.tokenizer, "pad_token_id", None),
-    )
-    known = checkpoint.embeddings
-    return sorted({pad for pad in stated if isinstance(pad, int) and pad >= 0 and (not known or pad < known)})
-
-
-def _guesses_mask(checkpoint: Checkpoint, pad: int) -> bool:
-    """Tell whether a mask of ones changes what becomes of sequences in which every other token is a pad."""
-    body = checkpoint.body
-    try:
-        with force_full_attention(body), evaluation_mode(body):
-            inputs = draw_probe_inputs(checkpoint)
-            inputs["input_ids"] = inputs["input_ids"].clone()
-            inputs["input_ids"][:, 1::2] = pad
-            alone, masked = (replace(checkpoint, masked=masked).forward(inputs) for masked in (False, True))
-    except Exception:  # that it does not run at all is found and said elsewhere
-        return False
-    return not relative_difference(masked, alone) <= find_tolerance(checkpoint)
 
 
 #: What torch keeps on every module, and where we stand between a module and its callers.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attnprobe.reports.columns import read_numbers
-from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.scales import read_spreads
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 
@@ -18,14 +18,14 @@ LETTER = 0.52
 def compare_rows(table: HeadTable, gains: Sequence[float | None]) -> list[int]:
     """Compare in each row: more by an adjusted one-sided p below 0.05.
 
-    No p value says that less is found; the 95 % interval of the gain does, where all of it lies below 0.
+    No p value says that less is found; the interval of the gain does, where all of it lies below 0.
     """
-    errors, p = read_numbers(table, "gain_se"), read_numbers(table, "p_adjusted")
+    p = read_numbers(table, "p_adjusted")
     compared = []
-    for gain, error, chance in zip(gains, errors, p, strict=True):
+    for gain, spread, chance in zip(gains, read_spreads(table, "gain"), p, strict=True):
         if gain is not None and gain > 0 and chance is not None and chance < SIGNIFICANT:
             compared.append(MORE)
-        elif gain is not None and error is not None and gain + BEYOND * error < 0:
+        elif gain is not None and spread is not None and gain + spread < 0:
             compared.append(LESS)
         else:
             compared.append(SAME)

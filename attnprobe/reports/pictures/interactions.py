@@ -13,7 +13,7 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip
-from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.scales import read_spreads
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
@@ -38,15 +38,14 @@ def draw_pairs(table: HeadTable, request: DrawingRequest) -> Any:
 def _read_pairs(table: HeadTable) -> list[Record]:
     own = {*PAIR, "attention_a", "attention_b"}
     panels = label_rows(table, [name for name in list_keys(table) if name not in own])
-    columns = ("interaction", "interaction_se", "proposed", "p_adjusted")
-    numbers = zip(*(read_numbers(table, name) for name in columns), strict=True)
+    columns = (read_numbers(table, name) for name in ("interaction", "proposed", "p_adjusted"))
+    numbers = zip(read_spreads(table, "interaction"), *columns, strict=True)
     names, data = name_pairs(table, name_head), list[Record]()
-    for row, (value, error, proposed, p) in enumerate(numbers):
+    for row, (spread, value, proposed, p) in enumerate(numbers):
         sign = 0
         if value is not None and p is not None and p < SIGNIFICANT:
             sign = 1 if value > 0 else -1
-        spread = None if value is None or error is None else BEYOND * error
-        low, high = (None, None) if spread is None else (value - spread, value + spread)
+        low, high = (None, None) if spread is None or value is None else (value - spread, value + spread)
         data.append({
             "panel": panels[row], "name": names[row], "value": value,
             "low": low, "high": high, "proposed": proposed, "p": p, "sign": _SIGNS[sign],

@@ -14,7 +14,7 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.pictures.gains import ALL, LESS, LETTER, MORE, SAME, compare_rows
-from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.scales import read_spreads
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -82,7 +82,8 @@ def _read_probes(table: HeadTable, label: str) -> list[Record]:
     """Read a record for each mark; ``first`` sorts lines by what all heads find, all links first."""
     panels = label_by_others(table, {label})
     said = [format_cell(cell) for cell in read_cells(table, label)]
-    errors, p, n = (read_numbers(table, name) for name in ("accuracy_se", "p_adjusted", "n"))
+    spreads = read_spreads(table, "accuracy")
+    p, n = (read_numbers(table, name) for name in ("p_adjusted", "n"))
     together, best = (read_numbers(table, name) for name in ("accuracy", "best_head_accuracy"))
     gains = [None if a is None or b is None else a - b for a, b in zip(together, best, strict=True)]
     compared = compare_rows(table, gains)
@@ -91,10 +92,10 @@ def _read_probes(table: HeadTable, label: str) -> list[Record]:
         if column not in table.data:
             continue
         for row, value in enumerate(read_numbers(table, column)):
-            error = errors[row] if column == "accuracy" else None
+            spread = spreads[row] if column == "accuracy" else None
             low = high = None
-            if value is not None and error is not None:
-                low, high = value - BEYOND * error, value + BEYOND * error
+            if value is not None and spread is not None:
+                low, high = value - spread, value + spread
             data.append({
                 "panel": panels[row], "label": said[row][:_LONGEST], "by": mark, "value": value,
                 "mark": _TOGETHER[compared[row]] if column == "accuracy" else mark, "low": low, "high": high,

@@ -17,7 +17,7 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import make_records, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.pictures.gains import ALL, LESS, LETTER, MORE, SAME, compare_rows
-from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.scales import read_spreads
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -146,8 +146,8 @@ def _read_relations(table: HeadTable, label: str) -> list[Record]:
     said, rules = ([format_cell(cell) for cell in read_cells(table, name)] for name in (label, rule))
     n = read_numbers(table, "n")
     spreads = [
-        None if gain is None or error is None else BEYOND * error
-        for gain, error in zip(gains, errors, strict=True)
+        None if gain is None else spread
+        for gain, spread in zip(gains, read_spreads(table, "gain"), strict=True)
     ]
     return make_records({
         "said": said, "label": [one[:_LONGEST] for one in said], "panel": label_by_others(table, {label}),

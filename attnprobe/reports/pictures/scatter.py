@@ -27,7 +27,7 @@ from attnprobe.reports.pictures.channels import (
     make_remark,
     make_tooltip,
 )
-from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.scales import read_spreads
 from attnprobe.reports.shapes import AXES, lay_out_grid
 from attnprobe.table.cells import clean
 from attnprobe.table.documents import count_documents
@@ -110,11 +110,12 @@ def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
     for side, column in (("x", x), ("y", y)):
         values = read_numbers(table, column.name)
         errors = read_numbers(table, f"{column.name}_se")
+        spreads = read_spreads(table, column.name)
         columns |= {side: values, f"{side}_error": errors}
         for end, sign in (("low", -1), ("high", 1)):
             columns[f"{side}_{end}"] = [
-                None if value is None or error is None else value + sign * BEYOND * error
-                for value, error in zip(values, errors, strict=True)
+                None if value is None or spread is None else value + sign * spread
+                for value, spread in zip(values, spreads, strict=True)
             ]
     return make_records(columns)
 

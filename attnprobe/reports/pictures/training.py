@@ -26,7 +26,7 @@ from attnprobe.reports.pictures.channels import (
     draw_panels,
     make_tooltip,
 )
-from attnprobe.reports.scales import BEYOND, is_effect
+from attnprobe.reports.scales import is_effect, read_spreads
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
@@ -240,13 +240,14 @@ def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
     if column.unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
         lower, upper = 0.0, 1.0  # as other pictures end the intervals of shares
     data = []
-    for row, (value, error, rank) in enumerate(zip(values, errors, ranks, strict=True)):
+    spreads = read_spreads(table, column.name)
+    for row, (value, spread, rank) in enumerate(zip(values, spreads, ranks, strict=True)):
         low = high = None
-        if rank is not None and value is not None and error is not None:
-            low, high = max(lower, value - BEYOND * error), min(upper, value + BEYOND * error)
+        if rank is not None and value is not None and spread is not None:
+            low, high = max(lower, value - spread), min(upper, value + spread)
         data.append({
-            "panel": panels[row], "name": lines[row], "step": steps[row], "value": value, "error": error,
-            "rank": rank, "low": low, "high": high, "at": None,
+            "panel": panels[row], "name": lines[row], "step": steps[row], "value": value,
+            "error": errors[row], "rank": rank, "low": low, "high": high, "at": None,
         })  # fmt: skip
     return data
 

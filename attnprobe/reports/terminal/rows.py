@@ -275,7 +275,7 @@ def draw_groups(table: HeadTable, console: Console, full: bool = False) -> set[s
             [
                 signs.undefined
                 if row is None
-                else write_with_error(_known(values[row]), float(errors[row]), signs, decimals, 3)
+                else write_with_error(_known(float(values[row])), float(errors[row]), signs, decimals, 3)
                 for row in rows
             ]
             for rows in places

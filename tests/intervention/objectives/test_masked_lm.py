@@ -18,10 +18,7 @@ from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
-ARCHITECTURES = (
-    "albert", "bert", "camembert", "distilbert", "electra", "ernie", "esm", "eurobert", "mobilebert",
-    "modernbert", "nomic_bert", "roberta", "xlm", "xlm-roberta",
-)  # fmt: skip
+ARCHITECTURES = ("bert", "modernbert", "roberta")
 WORDS = "the river bank was slow and a bird ran over red house water light".split()  # noqa: SIM905
 
 

@@ -14,7 +14,7 @@ from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 KIND = "question-answering"
-ARCHITECTURES = ("albert", "bart", "bert", "distilbert", "electra", "modernbert", "mpnet", "roberta", "t5")
+ARCHITECTURES = ("bert", "modernbert", "roberta")
 
 
 def by_the_books(

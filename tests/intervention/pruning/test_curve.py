@@ -396,7 +396,9 @@ def test_several_orders_are_those_of_each_alone(pruned, texts, by_hand, monkeypa
     from attnprobe.intervention.pruning import curve
 
     passes, run = [], curve.run_trials
-    monkeypatch.setattr(curve, "run_trials", lambda *given: passes.append(given[1]) or run(*given))
+    monkeypatch.setattr(
+        curve, "run_trials", lambda *given, **more: passes.append(given[1]) or run(*given, **more)
+    )
     names = ["gradient", "fisher", "ablation"]
     both, _ = pruned(texts, ",".join(names), random_orders=3)
     table = both.table.to_pandas()

@@ -6,6 +6,7 @@ import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.training import grow_steps
+from attnprobe.reports.scales import read_spreads
 
 STEPS = (0, 500, 8000)
 
@@ -46,7 +47,8 @@ def test_intervals_are_those_of_the_leading_heads():
     table = over_steps([[0.1] * 5, [0.2] * 5, [0.5, 0.4, 0.3, 0.2, 0.1]], "previous")
     rows = rows_of(table)
     assert {row["name"] for row in rows if row["low"] is not None} == {"H0", "H1", "H2"}
-    assert all(row["low"] == pytest.approx(row["value"] - 1.96 * 0.01) for row in rows if row["low"])
+    (spread,) = set(read_spreads(table, "previous"))
+    assert all(row["low"] == pytest.approx(row["value"] - spread) for row in rows if row["low"])
 
 
 def test_layers_are_lines_of_one_chart():
