@@ -73,9 +73,7 @@ def test_tiny_models(
     assert (tally.left_out[1] > 0) == (name in CAUSAL)
 
 
-def test_batches_and_blocks_change_nothing(
-    checkpoint: Callable[[str], Checkpoint], texts: list
-):
+def test_batches_and_blocks_change_nothing(checkpoint: Callable[[str], Checkpoint], texts: list):
     """Also where a word's tokens come by in several blocks: with little memory, a block is a query."""
     sentences = gold_sentences(texts)
     whole = tallied(checkpoint("bert"), sentences)

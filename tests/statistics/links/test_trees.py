@@ -115,9 +115,7 @@ def test_tiny_models(
     check(surveyed(checkpoint(name), sentences), expected)
 
 
-def test_batches_and_blocks_change_nothing(
-    checkpoint: Callable[[str], Checkpoint], texts: list
-):
+def test_batches_and_blocks_change_nothing(checkpoint: Callable[[str], Checkpoint], texts: list):
     """Also where maps are put together: with little memory, a block is a query."""
     sentences = tree_sentences(texts)
     whole = surveyed(checkpoint("bert"), sentences)
