@@ -13,8 +13,8 @@ def move_links(said: TokenAnnotation) -> TokenAnnotation:
 
     Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
     that looks at a place finds as many links of each label as before, and one that knows what words are to
-    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A link
-    that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
+    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
+    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
 
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
