@@ -44,13 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Column names and a stream of rows that is read once.
-
-    Attributes:
-        columns: Their names.
-        rows: The rows.
-        names: For columns that hold lists of class numbers, what the numbers mean, as far as that is known.
-    """
+    """Column names and a stream of rows that is read once."""
 
     columns: Sequence[str]
     rows: Iterator[Row]
@@ -68,11 +62,6 @@ def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "
     """Name columns after the first row, or by their numbers, from 1, where the user says that it is data.
 
     An empty cell, as pandas has it above its index, is called by its number too: "column 1".
-
-    Args:
-        header: The cells of the first row that is not blank.
-        rows: Those of some rows below it.
-        source: The source, which says whether there is a header.
 
     Raises:
         AttnprobeError: When the first row is a title: one cell, and not the last one, above rows of several.

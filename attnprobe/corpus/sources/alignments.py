@@ -82,13 +82,6 @@ def align_documents(
     possible, others sure. An empty line is a pair without a link. Pairs of which a text is blank are left
     out, with their line.
 
-    Args:
-        documents: The pairs, the second text as label or as pair.
-        lines: One for each of them.
-        name: What errors call the lines.
-        texts: What they call the pairs.
-        one_based: Whether words are counted from 1, and not from 0.
-
     Raises:
         AttnprobeError: When there are fewer pairs than lines or more, a pair has one text alone, or a link is
             not what it has to be.
@@ -119,12 +112,8 @@ def align_document(
 ) -> Document | None:
     """Give a pair of texts its words and alignment; None where a text is blank.
 
-    Args:
-        document: The pair, the second text as label or as pair.
-        line: Its links, as ``align_documents`` reads them.
-        where: What errors call the line.
-        one_based: Whether words are counted from 1; None where they are counted from 0, and nobody can say
-            otherwise.
+    ``one_based``: whether words are counted from 1; None where they are counted from 0, and nobody can say
+    otherwise.
 
     Raises:
         AttnprobeError: When a link is not what it has to be.

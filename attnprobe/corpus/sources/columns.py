@@ -39,17 +39,7 @@ LISTED_COLUMNS = 20
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which columns are read, and as what.
-
-    Attributes:
-        text: The text, or a list of its words.
-        pair: The second text of a pair.
-        label: The label.
-        words: Whether the text is a list of words.
-        tags: Whether the label is a list of one label for each of them.
-        context: The text that answers a question; then the text is the question, and the label its answers.
-        lists: Whether a label may be a list of labels of the whole text.
-    """
+    """Which columns are read, and as what."""
 
     text: str
     pair: str | None = None
