@@ -68,7 +68,7 @@ def test_pairs_and_lines_come_together():
         list(align_documents([two[0], Document("c")], ["0-0"] * 2, "gold", "texts"))
     blank = [Document(" ", label="b"), two[0]]
     assert [one.text for one in align_documents(blank, ["", "0-0"], "gold", "texts")] == ["a"]
-    with pytest.raises(AttnprobeError, match="line 1 of gold: 0-0 names .* it has 0 words"):
+    with pytest.raises(AttnprobeError, match=r"line 1 of gold: 0-0 names .* it has 0 words"):
         list(align_documents(blank, ["0-0", ""], "gold", "texts"))
 
 
