@@ -133,9 +133,9 @@ class Side:
             for some in (~second, second)
         ]
         halves = np.stack([part.mean for part in parts])
-        if not np.isfinite(halves).all() or not np.ptp(halves, axis=1).all():
+        if not np.isfinite(halves).all() or not all(np.ptp(half) for half in halves):
             return float("nan")
-        r = float(np.corrcoef(halves)[0, 1])
+        r = float(np.asarray(np.corrcoef(halves))[0, 1])
         return 2 * r / (1 + r) if r > 0 else r
 
 

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from attnprobe.intervention.strength import measure_norms
 from figures import Figure
 from ratios import CASES, Case, as_figure, paired_ratios
 from shapes import MINILM, Shape, random_batch, word_tokenizer
@@ -57,12 +56,10 @@ def relevance_costs(*, quick: bool) -> Iterator[Figure]:
 
 
 def integration_costs(*, quick: bool) -> Iterator[Figure]:
-    """Compare integrated gradients, and the lengths of what heads add, with the bare forward pass."""
+    """Compare integrated gradients with the bare forward pass."""
     bench = _bench(MINILM_CASE)
     ratios = paired_ratios(_bare(bench), partial(integrate_gradients, bench), 1 if quick else 5)
     yield as_figure(f"integrated gradients of all heads, {MINILM_CASE.name}", ratios, *INTEGRATED)
-    ratios = paired_ratios(_bare(bench), partial(measure_norms, bench), 3 if quick else 9)
-    yield as_figure(f"lengths of what heads add, {MINILM_CASE.name}", ratios, *NORMS)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
