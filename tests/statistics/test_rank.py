@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ import torch
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.observed import HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics import Statistic, all_statistics, select_statistics
-from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
-from attnprobe.statistics.registry import choose
-from attnprobe.statistics.statistic import evaluate, evaluate_parameters
+from attnprobe.statistics import Statistic, all_statistics
+from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF
+from attnprobe.statistics.statistic import evaluate_parameters
 from attnprobe.sums.base import Constant
 
 WIDTH = 5
@@ -69,22 +67,6 @@ class TestLogits:
         assert torch.equal(found[..., 0], torch.full((2, 3), float(WIDTH)))
         assert torch.equal(found[..., 1], (kept > WIDTH).float()[:, None].expand(2, 3))
 
-    @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
-    def test_blocks_of_queries_make_the_whole(self, observed, kind, content_only, cuts):
-        block = observed(content_only=content_only, kind=kind)
-        ends = [0, *cuts, block.layout.queries.length]
-        parts = [
-            AttentionBlock(
-                block.probabilities[:, :, start:stop],
-                block.layout,
-                start,
-                Observed(queries=block.queries[:, :, start:stop], keys=block.keys),
-            )
-            for start, stop in pairwise(ends)
-        ]
-        found = torch.stack([evaluate(LOGIT_RANK, part.restricted()) for part in parts]).sum(0)
-        torch.testing.assert_close(found, evaluate(LOGIT_RANK, block.restricted()))
-
 
 def alone(queries, keys, features):
     """Make a block of one sequence from queries and keys (head, token, width)."""
@@ -132,15 +114,6 @@ class TestLimits:
     def test_nothing_to_prefer(self, number, features, keys):
         block = alone(torch.ones(1, 9, 4), keys, features)
         assert number(LOGIT_RANK, block).isnan().all()
-
-    def test_a_text_of_special_tokens_says_nothing(self, number, features, block):
-        marks = {"first": (0,), "separator": (1, 2), "content_only": True}
-        whole = block(torch.ones(3, 3), **marks)
-        whole = replace(
-            whole, observed=Observed(queries=torch.eye(3)[None, None], keys=torch.eye(3)[None, None])
-        )
-        assert number(LOGIT_RANK, whole).isnan().all()
-        assert number(LONGER, whole)[0, 0].isnan().tolist() == [False, True]
 
     @pytest.mark.parametrize("size", [1e-9, 1e9])
     def test_size_changes_nothing(self, number, features, size):
@@ -218,15 +191,3 @@ class TestWeights:
             evaluate_parameters(wrong, weights)
         with pytest.raises(AttnprobeError, match="needs nothing of a block"):
             Statistic("wrong", "ratio", len, scope="parameters", needs={"scores"})
-
-
-def test_participation_of_nothing():
-    assert participation_rank(torch.zeros(3, 3), torch.eye(3)).isnan()
-
-
-def test_it_is_a_command_of_its_own():
-    assert [one.name for one in select_statistics("rank")] == [
-        "longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank",
-    ]  # fmt: skip
-    with pytest.raises(AttnprobeError, match="no 'logit_rank'; it is measured by attnprobe rank"):
-        choose(["logit_rank"])

@@ -1,7 +1,6 @@
 """When a head has a role, and not without a reason; in how many folds of documents a name holds."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from attnprobe.statistics.role_evidence import (
 )
 from attnprobe.statistics.role_table import (
     ROLES,
-    _note_roles,
     find_known_relations,
 )
 from attnprobe.statistics.roles import THRESHOLDS
@@ -90,13 +88,6 @@ def test_few_documents_need_more():
     for documents, expected in ((128, ["delimiter"]), (12, ["delimiter"]), (5, []), (1, [])):
         few = replace(found, documents=found.documents | {"special_excess": documents})
         assert names(few) == [expected] * NUMBER
-
-
-def test_few_documents_are_said():
-    """On a handful of documents, the table says that little is sure."""
-    for documents, said in ((6, True), (40, False)):
-        found = tabulated({"clusters": documents, "sequences": documents}, slice(documents))
-        assert any(note.startswith("Only 6 documents") for note in found.notes) is said
 
 
 def test_places_and_their_names():
@@ -292,21 +283,3 @@ def test_a_text_of_types_that_occur_once_names_no_rare_words():
     for corpus, decided in ((texts, False), (texts * 20, True)):
         found = attnprobe.roles("demo", corpus)
         assert found.provenance["corpus"]["rare_decided"] is decided
-
-
-@pytest.mark.parametrize(
-    ("held", "note"),
-    [
-        ([["previous"], ["next"], []], "previous: 0-0; next: 0-1 (layer-head, counted from 0)."),
-        (
-            [["previous", "next"], [], []],
-            "previous: 0-0; next: 0-0 (layer-head, counted from 0; a head may have several roles).",
-        ),
-        ([["broad"]] * 9, "broad: 9 heads."),
-    ],
-)
-def test_a_note_explains_the_signs_that_occur(held, note):
-    there = np.ones(len(held), bool)
-    roles = [[SimpleNamespace(name=name) for name in some] for some in held]
-    found = _note_roles(roles, [f"0-{head}" for head in range(len(held))], there)
-    assert next(iter(found)) == note

@@ -137,10 +137,6 @@ class TestDistance:
         np.testing.assert_allclose(table["jsd_se"], [0, 0.1, 0])
         np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
 
-    def test_no_pairs_are_said(self):
-        table = tabulated(BY_PAIR, measured([[]], 1))
-        assert table.notes == ["No layer has two heads, so that there are no pairs."]
-
     def test_two_of_three_heads_are_there(self):
         """Of which none is the odd one out."""
         found = measured([[0.2, NAN, NAN], [0.3, NAN, NAN]], 3)
@@ -172,15 +168,6 @@ def test_columns_units_and_record():
     assert set(table["model"]) == {"tiny"}
     assert {s.name for s in statistics if s.own_count} == {"rare_mass", "rare_lift", "rarest_two_share"}
     assert all(isinstance(statistic, Statistic) for statistic in statistics)
-
-
-def test_columns_say_what_they_show():
-    """Titles for the axes of pictures, and what a terminal shows."""
-    statistics = census_statistics()
-    table = head_table("census", of_heads(statistics), statistics, labels())
-    for statistic in statistics:
-        column = table.column(statistic.name)
-        assert (column.title, column.headline) == (statistic.title, statistic.headline)
 
 
 def test_units_of_images():

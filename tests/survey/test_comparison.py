@@ -25,21 +25,6 @@ SINGLE = [
     "he walks slowly over the road between river and bank with unlikely kindness",
 ]
 PAIRS = [("is it late ?", "it was always late ; the parcel came by day"), ("the dog", ".")]
-NAMES = [
-    "bert",
-    "bert-unframed",
-    "distilbert",
-    "albert",
-    "electra",
-    "esm",
-    "eurobert",
-    "t5",
-    "marian",
-    "llama",
-    "deberta-v2",
-    "mpnet",
-    "mobilebert",
-]
 
 
 def documents(texts=SINGLE):
@@ -89,7 +74,7 @@ def apart(one, other):
     return float(np.mean(jensenshannon(one, other, axis=-1) ** 2))
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "llama", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "llama"])
 def test_every_pair_is_what_scipy_gives(tiny, name):
     model, tokenizer = tiny(name)
     other = changed(model)
@@ -110,18 +95,6 @@ def test_every_pair_is_what_scipy_gives(tiny, name):
     assert own.average.ravel() == pytest.approx(expected.mean(0).diagonal(), abs=2e-6)
     layers = expected.diagonal(0, 1, 2).reshape(len(SINGLE), 3, 4).mean(-1)
     assert found.measurement.sums[OF_LAYERS].average == pytest.approx(layers.mean(0), abs=2e-6)
-
-
-@pytest.mark.parametrize("name", ["bert", "bart"])
-def test_heads_of_one_number_alone_are_those_among_all_pairs(tiny, name):
-    model, tokenizer = tiny(name)
-    other = changed(model)
-    every = against((model, tokenizer), (other, tokenizer)).measurement.sums
-    own = against((model, tokenizer), (other, tokenizer), pairs=False).measurement.sums
-    assert sorted(own) == sorted([NUMBERED, OF_LAYERS, "a/entropy", "b/entropy"])
-    assert own[NUMBERED].average == pytest.approx(every[NUMBERED].average, abs=1e-7)
-    assert np.isfinite(own[NUMBERED].average).all()
-    assert own[NUMBERED].average.max() > 0.01
 
 
 def test_a_model_is_no_distance_from_itself(tiny):
@@ -184,16 +157,6 @@ def test_attention_of_other_kinds_is_refused(tiny):
 
     with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
         against(tiny("bert"), tiny("gpt2"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_architecture_is_compared_with_itself(tiny, name):
-    model, tokenizer = tiny(name)
-    found = against((model, tokenizer), (model, tokenizer), texts=SINGLE[:2])
-    for kind in found.shared.kinds:
-        pairs = found.measurement.sums[name_pairs(kind)].average
-        assert np.abs(pairs.diagonal()).max() < 1e-7
-        assert (pairs.argmin(1) == np.arange(len(pairs))).mean() > 0.9  # heads may be alike in a short text
 
 
 # Word by word

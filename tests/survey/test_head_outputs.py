@@ -29,9 +29,7 @@ TEXTS = [
 #: What reads the heads of each layer, by the end of its name.
 PROJECTIONS = {
     "bert": "attention.output.dense",
-    "gpt2": "attn.c_proj",
     "llama": "self_attn.o_proj",
-    "modernbert": "attn.Wo",
 }
 
 
@@ -113,15 +111,6 @@ def test_special_tokens_are_left_out_if_they_do_not_count(tiny):
     (kind,) = found.shared.kinds
     wanted = cka(sides[0][:, 5], sides[1][:, 2])
     assert found.alignment.similarity[kind][5, 2] == pytest.approx(wanted, rel=2e-4)
-
-
-def test_a_model_gives_what_it_gives(tiny):
-    model, tokenizer = tiny("bert")
-    for other in (model, copy.deepcopy(model)):
-        alignment = against((model, tokenizer), (other, tokenizer)).alignment
-        (kind,) = alignment.similarity
-        assert alignment.partner[kind].tolist() == list(range(12))
-        np.testing.assert_allclose(alignment.similarity[kind].diagonal(), 1, atol=1e-6)
 
 
 def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):

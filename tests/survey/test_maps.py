@@ -24,7 +24,7 @@ def stacked(maps):
     return torch.stack(list(maps))[:, 0].numpy()
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "roberta", "modernbert", "deberta-v2"])
+@pytest.mark.parametrize("name", ["bert", "llama", "deberta-v2"])
 @pytest.mark.parametrize("pair", [None, OTHER])
 def test_text(saved, tiny, name, pair):
     if pair is not None and name == "gpt2":
@@ -42,7 +42,7 @@ def test_text(saved, tiny, name, pair):
 
 
 @pytest.mark.parametrize("target", [None, "the dog ran slowly"])
-@pytest.mark.parametrize("name", ["t5", "bart"])
+@pytest.mark.parametrize("name", ["t5"])
 def test_an_encoder_and_a_decoder(saved, tiny, name, target):
     model, tokenizer = tiny(name)
     given = tokenizer(TEXT, return_tensors="pt")["input_ids"]
@@ -125,16 +125,6 @@ def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_m
     )  # fmt: skip
 
 
-def test_frames_of_long_sound_are_put_together(monkeypatch, media_model, clips):
-    whole = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav").attention["encoder"]
-    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 5)
-    with pytest.warns(attnprobe.AttnprobeWarning, match="neighbouring frames"):
-        found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
-    length = whole.shape[-1]
-    groups = np.arange(length) // -(-length // 5)
-    np.testing.assert_allclose(found.attention["encoder"], group_tokens(whole, groups, groups), atol=1e-6)
-
-
 def test_long_texts(saved):
     text = " ".join(["the dog ran ."] * 100)
     with pytest.raises(
@@ -207,30 +197,3 @@ def test_sentences_come_before_headings_that_are_nearer_to_the_median(ends):
     assert texts == sentences
     assert "first 23 texts" in said
     assert "end with a full stop" in said
-
-
-def test_too_few_sentences_leave_the_choice_to_length():
-    sentences = ["the dog and the cat came late .", "a bird came late to the red house ."]
-    texts, said = found(*HEADINGS, *sentences)
-    assert texts == HEADINGS[:3]
-    assert "full stop" not in said
-    assert "8 tokens" in said
-
-
-def test_the_median_is_that_of_the_sentences():
-    sentences = [" ".join(["word"] * number + ["."]) for number in (4, 11, 12, 13, 22)]
-    texts, said = found(*HEADINGS, *sentences)
-    assert texts == sentences[1:4]
-    assert "median, 13 tokens" in said
-
-
-def test_of_two_texts_both_have_to_end():
-    whole = [(f"the dog {word} .", "it ran .") for word in ("came", "went", "slept")]
-    halves = [(f"the cat {word} .", "= it ran =") for word in ("came", "went", "slept")]
-    assert found(*halves, *whole)[0] == [text for text, _ in whole]
-
-
-def test_one_text():
-    texts, said = found("stone")
-    assert texts == ["stone"]
-    assert said == "The only text of the data, up to 24 tokens."

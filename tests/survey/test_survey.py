@@ -7,7 +7,6 @@ import pytest
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -72,12 +71,6 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     assert "could not be measured: attnprobe can't read" in said
 
 
-@pytest.mark.parametrize("more", [{"statistics": ["entropy"]}, {"weights": "norm"}])
-def test_it_is_everything_already(saved, more):
-    with pytest.raises(AttnprobeError):
-        attnprobe.census(saved("bert"), TEXTS, everything=True, **more)
-
-
 def of(words: str, text: str) -> list[str]:
     return [note for note in _table(words, text).notes if "Trend" not in note]
 
@@ -114,13 +107,6 @@ class TestRare:
         sinks = attnprobe.special("demo", [WORDS])["separator"]
         rare = _table("rare", WORDS)
         assert np.allclose(rare["rare_mass"], 0.1 * (1 - sinks - attnprobe.special("demo", [WORDS])["first"]))
-
-    @pytest.mark.parametrize("words", ["entropy", "positional", "special", "distance"])
-    def test_not_beside_other_columns(self, words: str):
-        assert of(words, WORDS) == []
-
-    def test_in_the_census_too(self):
-        assert len(of("census", WORDS)) == 3
 
 
 class TestTies:
