@@ -9,7 +9,7 @@ from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.resampling import Jackknife
 
-ENTROPY, OFFSET = find_statistic("entropy"), find_statistic("offset_share")
+ENTROPY = find_statistic("entropy")
 
 
 def same_number(layers, heads):

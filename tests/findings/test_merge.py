@@ -29,7 +29,7 @@ from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import open_meter
 
 Text = str | tuple[str, str]
-EXACT, CLOSE = 1e-12, 1e-5
+EXACT = 1e-12
 #: Of every scope, every kind of row and every kind of sum; what each of the others says is tested elsewhere.
 STATISTICS = [
     all_statistics()[name]

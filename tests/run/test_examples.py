@@ -67,7 +67,7 @@ def test_as_many_targets_as_texts(tiny: Callable[[str], Any]):
 
 def test_an_encoder_reads_no_targets(tiny: Callable[[str], Any]):
     model, tokenizer = tiny("bert")
-    with pytest.raises(AttnprobeError, match=r"no decoder beside an encoder .* leave out label_column"):
+    with pytest.raises(AttnprobeError, match=r"no decoder beside an encoder .* leave out --label-column"):
         attnprobe.census(model, TEXTS, tokenizer=tokenizer, targets=TARGETS)
 
 

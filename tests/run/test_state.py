@@ -43,7 +43,7 @@ from attnprobe.survey.measure import open_meter
 
 MAGIC = b"attnprobe state 3\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
-WORDS = "the river bank house dog cat parcel came late ran slow quick red blue".split()
+WORDS = ("the", "river", "bank", "house", "dog", "parcel", "came", "late", "slow", "red", "blue")
 
 
 class Killed(BaseException):
