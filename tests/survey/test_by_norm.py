@@ -241,10 +241,7 @@ def test_the_scale_of_a_head_does_not_matter(copied, texts, tmp_path):
 
 @pytest.mark.parametrize("command", ["census", "distance"])
 def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
-    with pytest.raises(
-        AttnprobeError,
-        match=r"The statistic '\w+_norm' can't be measured: .*'deberta-v2'.*Leave out weights\.",
-    ):
+    with pytest.raises(AttnprobeError, match=r"The statistic '\w+_norm' can't be measured: .*'deberta-v2'"):
         getattr(attnprobe, command)(str(saved("deberta-v2")), texts, weights="norm")
 
 

@@ -1,7 +1,5 @@
 """Tables of a survey: of one corpus, of everything in one pass, and what their notes say."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
