@@ -127,9 +127,9 @@ class Side:
             return float("nan")
         count, total = self.sample.count, self.sample.total
         halves = np.stack([total[some].sum(0) / count[some].sum() for some in (~second, second)])
-        if not np.isfinite(halves).all() or not np.ptp(halves, axis=1).all():
+        if not np.isfinite(halves).all() or not all(np.ptp(half) for half in halves):
             return float("nan")
-        r = float(np.corrcoef(halves)[0, 1])
+        r = float(np.asarray(np.corrcoef(halves))[0, 1])
         return 2 * r / (1 + r) if r > 0 else r
 
 

@@ -39,7 +39,6 @@ WAYS = 2
 
 
 def _sum_of(*numbers: int) -> list[float]:
-    """Give the weights that add some numbers up."""
     return [float(number in numbers) for number in range(_NUMBERS)]
 
 
@@ -67,8 +66,7 @@ class GoldAlignments:
         base: (row,) where its candidates begin in the next two.
         sure: (row and candidate,) whether people aligned the two for sure.
         possible: The same, or only perhaps.
-        counts: (sequence, way, number) what is counted, without what a head finds; NaN where nobody said
-            anything of the sequence, or nothing is asked.
+        counts: (sequence, way, number) what is counted, but what a head finds; NaN where nothing is asked.
     """
 
     rows: Rows
@@ -207,15 +205,7 @@ def align_by_head(block: AttentionBlock) -> Tensor:
 
 
 def choose_links(p: Tensor, gold: GoldAlignments) -> Ints:
-    """Choose one link for each word that asks: to the word of the other text that it attends to most.
-
-    Args:
-        p: Attention (batch, head, query, key).
-        gold: Who asks, and whom.
-
-    Returns:
-        (row, head) the place of the link among ``gold.sure`` and ``gold.possible``; -1 where there is none.
-    """
+    """Choose by attention (batch, head, query, key): (row, head) places in ``gold.sure``; -1 for none."""
     from attnprobe.kernels.words import find_most_attended
 
     chosen = find_most_attended(p, gold.rows)
@@ -223,7 +213,6 @@ def choose_links(p: Tensor, gold: GoldAlignments) -> Ints:
 
 
 def _count(block: AttentionBlock, p: Tensor) -> Tensor:
-    """Count what is found by rows (batch, head, query, key): (batch, head, way, number)."""
     import torch
 
     gold: GoldAlignments = block.layout.once(find_gold_alignments)
@@ -248,11 +237,7 @@ RATES = (
 
 
 def find_rates(found: Sequence[Ratio]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give error rate, precision and recall of each alignment, and the error rate at the same relative place.
-
-    Returns:
-        (row, rate, value and error), the rates as ``RATES`` names them; and (row,).
-    """
+    """Give the rates (row, rate, value and error), and the error rate at the same relative place (row,)."""
     rates = [[one.of_totals(weights, by) for _, weights, by in RATES] for one in found]
     values = np.array(rates, np.float64).reshape(-1, len(RATES), 2)
     values[:, 0, 0] = 1 - values[:, 0, 0]

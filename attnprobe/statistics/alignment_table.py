@@ -70,13 +70,7 @@ def list_directions(found: RatioByBlock, labels: Labels) -> list[Direction]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Heads that are chosen on the folds of the documents on which they are not scored.
-
-    Attributes:
-        cells: The candidates.
-        found: Right links of each, counted as the error rate does: |A & S| + |A & P| of |A| + |S|.
-        counts: (candidate, block, number) what is counted, see ``align_by_head``.
-    """
+    """Candidates, cross-fitted by |A & S| + |A & P| of |A| + |S|; counts (candidate, block, number)."""
 
     cells: Sequence[Cell]
     found: CrossFit
@@ -92,13 +86,7 @@ def fit_cells(
 ) -> Fitted | None:
     """Choose for each fold of the documents what has the least error rate on the others; of a tie, the first.
 
-    None where there are no two folds with pairs of texts, or no candidate.
-
-    Args:
-        counts: Cells (layer, head, way).
-        direction: Which layers and ways there are.
-        gone: (layer, head) what can't be chosen.
-        folds: How many folds there are.
+    None where there are no two folds with pairs of texts, or no candidate but those ``gone`` (layer, head).
     """
     layers, heads, ways = counts.blocks.shape[1:-1]
     here = np.zeros((layers, heads, ways), bool)
@@ -122,19 +110,7 @@ def pick_cell(found: Ratio, cell: tuple[int, ...]) -> Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table of the best heads.
-
-    Attributes:
-        direction: Who asks whom.
-        n: Pairs of texts that are scored.
-        layer: Which most folds chose, and so the head; None where none could be chosen.
-        position: Where a decoder beside an encoder is asked.
-        rates: (rate, value and error) as ``RATES`` names them.
-        place: The error rate of the words at the same relative place.
-        gain: By how much that is higher, its error, and p.
-        selected: The least error rate of any head over all documents.
-        chosen: The share of folds that chose the head.
-    """
+    """A row of the table of best heads; ``rates`` (rate, value and error), ``gain`` with its error and p."""
 
     direction: Direction
     n: int = 0
@@ -149,11 +125,7 @@ class Row:
 
 
 def make_row(direction: Direction, fitted: Fitted | None, pairs: int, tests: int, labels: Labels) -> Row:
-    """Make the row of the heads that were chosen and scored.
-
-    Errors and p are over blocks of documents, and choose anew with every draw, see ``Contrast``. ``fitted``
-    is None where no head could be chosen; ``tests`` says how many p values are adjusted together.
-    """
+    """Make the row of what was chosen; ``tests`` says how many p values are adjusted together."""
     if fitted is None:
         return Row(direction)
     found = fitted.found
@@ -183,12 +155,10 @@ def make_row(direction: Direction, fitted: Fitted | None, pairs: int, tests: int
 def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the head with the least alignment error rate for each direction.
 
-    It is cross-fitted as in ``by_label_table``: for each of K folds of the documents (``folds``), the head
-    with the least error rate on the others is scored on it. Of a decoder beside an encoder, ``position`` is
-    chosen with it. ``chosen`` is the share of folds that chose the head that is named, ``baseline`` the error
-    rate of the words at the same relative place, and ``gain`` by how much that is higher. Errors and p are
-    over blocks of documents. ``aer_selected`` is the least error rate of any head over all documents, which
-    choosing and scoring on the same would have claimed.
+    It is cross-fitted as in ``by_label_table``, in a decoder beside an encoder with its ``position``.
+    ``baseline`` is the error rate of the words at the same relative place, and ``gain`` by how much that is
+    higher. Errors and p are over blocks of documents. ``aer_selected`` is the least error rate of any head
+    over all documents.
     """
     heads: RatioByBlock = measurement.sums[AER.name]
     gone = np.zeros(heads.blocks.shape[1:3], bool)
@@ -238,7 +208,6 @@ def _note_left_out(found: RatioByBlock, labels: Labels) -> Iterator[str]:
 
 
 def _list_cells(found: RatioByBlock, labels: Labels) -> tuple[list[tuple[Direction, str]], list[Cell]]:
-    """List direction, position and cell of every row of a table that shows all."""
     rows = [
         (direction, position, (layer, head, way))
         for direction in list_directions(found, labels)

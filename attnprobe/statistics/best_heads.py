@@ -13,11 +13,7 @@ from attnprobe.sums.tally import FAR, Tally
 
 @dataclass(frozen=True)
 class Cell:
-    """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
-
-    The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
-    ``far`` is the place of the same links at a distance, if there is any.
-    """
+    """A label and direction, their place in the tally, that of ``far`` links, and who is asked where."""
 
     place: int
     label: str
@@ -67,22 +63,12 @@ class Best:
 
 
 def read_numbers(found: Sequence[Best], name: str) -> np.ndarray:
-    """Read one number of each, by the name of its field."""
     return np.array([getattr(best, name) for best in found], np.float64)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The heads that folds of the documents choose for one another for some links, and the best rule.
-
-    Attributes:
-        tally: What was counted of all documents.
-        heads: The heads at every position that is asked, cross-fitted.
-        names: Their cell, layer and head.
-        cells: The links at each position.
-        rule: The place of the rule that answers most links rightly, over all documents; that of a rule behind
-            the last is chance.
-    """
+    """Cross-fitted heads with names (cell, layer, head), and the best rule; behind the last is chance."""
 
     tally: Tally
     heads: CrossFit
@@ -96,12 +82,7 @@ def choose(
 ) -> Choice | None:
     """Choose the best heads and the best rule for some links; None where there are no two folds with links.
 
-    Args:
-        tally: What was counted.
-        cells: Those of the same links, at each position of a decoder that is asked.
-        gone: Heads that the checkpoint lacks (layer, head).
-        asking: What was asked.
-        folds: Folds of documents, each of which is scored with the head that is best on the others.
+    ``cells`` are those of the same links, at each position of a decoder; ``gone`` are removed (layer, head).
     """
     (asked, hits), names = find_answers(tally, cells, gone)
     heads = CrossFit(asked, hits, folds)
@@ -115,8 +96,7 @@ def choose(
 def score(choice: Choice, tally: Tally, gone: np.ndarray, tests: int) -> Best:
     """Score the chosen heads and the rule on all documents that were counted, or on a group of them.
 
-    Each fold is scored with the head that the other folds chose. ``tests`` says how many p values are
-    adjusted together.
+    ``tests`` says how many p values are adjusted together.
     """
     there = [cell.in_tally(tally) for cell in choice.cells]
     cells = [cell for cell in there if cell is not None]

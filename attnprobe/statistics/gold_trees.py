@@ -32,12 +32,11 @@ _Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class GoldTrees:
-    """The gold trees of a batch.
+    """The gold trees of a batch; numbers are NaN where nobody said anything of a sequence.
 
     Attributes:
         sentences: Those of which something is asked.
-        edges: (sequence, 5) what is counted of undirected trees, the edges in a head's tree still missing;
-            NaN where nobody said anything of the sequence.
+        edges: (sequence, 5) what is counted of undirected trees, without the edges in a head's tree.
         arcs: (sequence, 7) the same of directed trees.
     """
 
@@ -104,8 +103,7 @@ def build_tree(said: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
 def find_root(arcs: Collection[tuple[int, int]]) -> int:
     """Find the root of a gold tree: the word that others depend on, and that depends on none.
 
-    A sentence has one, unless its words were left out or share their tokens. Of several, it is the one from
-    which most words descend; where every word has a head, it is one of all. The first of a tie.
+    Of several, it is the one from which most words descend; the first of a tie.
 
     >>> find_root({(0, 1), (3, 2), (2, 1)}), find_root({(0, 1), (3, 2), (4, 2)}), find_root({(0, 1), (1, 0)})
     (1, 2, 0)

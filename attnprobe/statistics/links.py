@@ -62,10 +62,7 @@ _FEW_BLOCKS = 15
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
-    """List what is shown, all links first, then labels by the number of their links; and say what is not.
-
-    Where labels were chosen, there is no row of all: it would be one of those alone.
-    """
+    """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
     if not tally.keys:
         return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
     kinds = [place.kind for place in labels.places]
@@ -124,14 +121,7 @@ def _note_left_out(tally: Tally) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a table of best heads.
-
-    Attributes:
-        cells: The links of each, at the first position of a decoder that is asked.
-        choices: What was chosen for them; None where nothing could be.
-        gone: Heads that the checkpoint lacks (layer, head).
-        notes: What is not shown.
-    """
+    """The links of each row, what was chosen for them, heads that are gone (layer, head), and notes."""
 
     cells: Sequence[Cell]
     choices: Sequence[Choice | None]
@@ -177,25 +167,21 @@ def by_label_table(
 ) -> HeadTable:
     """Tabulate the best head for each label and direction, beside the best rule.
 
-    The documents are in K folds (5, or as many as ``folds`` says). For each fold, the head with most right
-    answers on the other folds is scored on it; of equals, the first. So all ``n`` links are scored, none by
-    the head that it chose, and ``accuracy`` is that of the folds' heads together: right answers of all folds,
-    divided by n. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of
-    folds that chose it. ``baseline`` is the share of all links that the best rule finds, which is chosen over
-    all of them, so that it is too high if anything; where links name candidates, it is chance among them at
-    least. ``baseline_offset`` and ``baseline_rule`` name it. ``n_far`` counts the links that have a word
-    between their ends, and ``accuracy_far`` and ``baseline_far`` are shares of these; there are none between
-    two texts, which know no distance. ``accuracy_selected`` is the largest accuracy of any head over all
-    documents, which choosing and scoring on the same would have claimed.
+    For each of K folds of the documents (``folds``, 5 by default), the head with most right answers on
+    the other folds is scored on it; of equals, the first. ``accuracy`` is right answers of all folds, divided
+    by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of them.
+    ``baseline`` is the share of all links that the best rule finds (``baseline_offset``, ``baseline_rule``).
+    It is chosen over all links, so that it is too high if anything; where links name candidates, it is chance
+    among them at least. ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
+    ``baseline_far`` are shares of these; two texts know no distance. ``accuracy_selected`` is the largest
+    accuracy of any head over all documents.
 
-    A head of a decoder beside an encoder is asked where it predicts a word and where it reads it, and
-    ``position`` says which of the two was chosen: ``output`` or ``input``. ``gain`` is accuracy less
-    baseline. Its error and that of the accuracy are over blocks of documents (``Contrast.error``), and so is
-    ``p`` (``Contrast.chance``); heads are chosen anew with every draw.
+    A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
+    reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
+    blocks of documents (``Contrast``); heads are chosen anew with every draw.
 
-    With ``control="links"``, links were moved to other words of their sequence (``move_links``). ``control``
-    is the accuracy of the best heads for these, cross-fitted alike, and ``selectivity`` is accuracy less
-    control, with its paired error.
+    With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
+    cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
     """
     tally: Tally = measurement.sums[statistic.name]
     rows = _Rows.of(tally, labels, asking)
@@ -231,11 +217,8 @@ def by_label_and_group_table(
 ) -> HeadTable:
     """Tabulate each label and direction over all groups of documents, and below it in each group.
 
-    Heads and rules are chosen over all groups, so that all rows of a label and direction are about the same.
-    In a group, each fold is scored with the head that the other folds of all groups chose for it, so that
-    right answers of the groups add up to those of all. ``p`` is of the group, given what was chosen, and
-    ``p_adjusted`` counts the rows of the group. See ``tabulate_groups`` on the test that groups are alike,
-    which is of ``accuracy``.
+    Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
+    group, given what was chosen, and ``p_adjusted`` counts its rows. The test of groups is of ``accuracy``.
     """
     tally: Tally = measurement.sums[statistic.name]
     table = by_label_table(statistic, asking, title, measurement, statistics, labels)
@@ -323,8 +306,7 @@ def by_head_table(
 ) -> HeadTable:
     """Tabulate every label, direction and head, over all documents.
 
-    ``position`` says where a decoder beside an encoder was asked: where it predicts a word (``output``), or
-    where it reads it, one place later (``input``). It is empty for an encoder.
+    ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = choose_cells(tally, labels, asking)
@@ -389,7 +371,6 @@ ASKING_LINKS = Asking("source_to_target", "target_to_source", _RULES, label="lab
 def _define(
     name: str, asking: Asking, title: str, noun: str, order: int
 ) -> tuple[Statistic, Tabulation, Tabulation]:
-    """Give the statistic of some links, its table of labels, and its table of labels and heads."""
     found = Statistic(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
         sums=Tally, version=4, family=FAMILY, title=title, order=order,

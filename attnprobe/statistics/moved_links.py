@@ -11,14 +11,10 @@ _MASK = (1 << 64) - 1
 def move_links(said: TokenAnnotation) -> TokenAnnotation:
     """Move each link of a sequence to other words of the same text, at the same distance.
 
-    Both ends move by the same number of words, which is drawn from all but 0 that leave them in their texts.
-    So there are as many links of each label and of each distance as before, and a head that looks at a place
-    finds as many of them, but a head that knows what the words are to one another does not. Where a link
-    names candidates, as many of them as were right are drawn instead. A link that can't be moved, since its
-    ends reach from one end of the text to the other, is left out.
-
-    What is drawn depends on the words of the sequence and on the ends of the link, and on nothing else, so
-    that separate jobs, and runs that go on, draw the same.
+    Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
+    that looks at a place finds as many links of each label as before, and one that knows what words are to
+    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
+    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
 
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
@@ -67,7 +63,6 @@ def _span(words: Words, ends: Ends, step: int) -> TokenSpan:
 
 
 def _draw_answers(link: TokenLink, seed: int) -> TokenLink:
-    """Draw as many right answers among the candidates as there are."""
     places = range(len(link.candidates))
     drawn = sorted(places, key=lambda place: _mix(seed, link.source.start, place))[: 1 + len(link.also)]
     target, *also = (link.candidates[place] for place in drawn)

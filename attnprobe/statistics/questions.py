@@ -51,11 +51,11 @@ class Questions:
         answers: (question, 2) where its right answers are among ``right``.
         rules: What heads are compared with.
         keys: What questions count for; those of links at a distance end in ``FAR``.
-        entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
+        entries: (entry, 3) a question, its key, and the sequence it lies in.
         choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
         chance: (question,) the share of its candidates that are right; 0 where the link names none.
-        left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
-            decoder sees no right answer from there, because every candidate that it sees is right.
+        left_out: Questions not asked: both ends are the same tokens, a decoder sees no answer, every
+            candidate is right.
     """
 
     rows: Rows
@@ -88,7 +88,7 @@ class Questions:
 
 
 def part_by_stratum(asked: Questions, strata: Strata) -> Questions:
-    """Let questions count by group of documents: each key begins with the name of its group."""
+    """Let questions count by group of documents, whose name begins each key."""
     question, key, sequence = asked.entries.T
     number = len(strata.names)
     there, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
@@ -123,8 +123,6 @@ def questions_of(layout: Layout, asking: Asking, *, moved: bool = False) -> Ques
 
 
 class _Collected:
-    """Questions on the way to arrays."""
-
     def __init__(self, asking: Asking, layout: Layout) -> None:
         self._asking, self._causal = asking, layout.causal
         self._positions = _POSITIONS if layout.shifted else _ONLY
@@ -262,7 +260,7 @@ def _find_chance(choices: set[int] | None, answers: list[Ends]) -> float:
 
 
 def _by_word(choices: set[int], side: Words, answering: Words, at: int) -> dict[int, int]:
-    """Give the numbers of candidates by their first words; the first of several counts."""
+    """Number candidates by their first words; the first of several counts."""
     found = {}
     for candidate in sorted(choices):
         first, stop = answering.within(TokenSpan(*side.ends[candidate]))
@@ -272,7 +270,6 @@ def _by_word(choices: set[int], side: Words, answering: Words, at: int) -> dict[
 
 
 def _guesses(link: TokenLink, side: Words, choices: set[int] | None, at: int) -> list[tuple[str, int]]:
-    """Find what the rules of a link choose, as far as it may be chosen."""
     ends = ((rule, side.within(guess)) for rule, guess in link.guesses)
     return [
         (rule, first + at)
@@ -293,11 +290,7 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> En
 def _are_far(
     asker: TokenSpan, place: Ends, answers: list[TokenSpan], words: list[Ends], said: TokenAnnotation
 ) -> bool:
-    """Tell whether a word lies between the asker and each of the answers; between texts, nothing does.
-
-    ``place`` are the words of the asker, and ``words`` those of each answer. Where they are not known, tokens
-    are counted.
-    """
+    """Tell whether a word (where none is known, a token) lies between the asker and each of the answers."""
     shift = 0
     if said.keys is not None:
         if not said.same:

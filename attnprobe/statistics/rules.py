@@ -79,7 +79,6 @@ class Asking:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The fixed offsets among the rules, which come first."""
         return tuple(int(rule) for rule in self.rules if rule.lstrip("-").isdecimal())
 
     @property
@@ -88,7 +87,6 @@ class Asking:
 
     @cached_property
     def by_parts(self) -> bool:
-        """Whether rules go by parts of speech."""
         return self.rules[-len(OF_PARTS_OF_SPEECH) :] == OF_PARTS_OF_SPEECH
 
     def name_of(self, rule: int) -> str:
@@ -98,10 +96,7 @@ class Asking:
         return self.rules[rule] if rule < len(self.rules) else CHANCE
 
     def best_rule(self, right: NDArray[Any]) -> int:
-        """Choose the rule with most right answers, of all, the first, or all and chance (rule,).
-
-        Of equals it is the nearest offset, then the earlier name.
-        """
+        """Choose the rule with most right answers (rule,); of equals the nearest offset, then the earlier."""
         offsets = self.offsets[: len(right)]
         order = sorted(range(len(offsets)), key=lambda place: abs(offsets[place]))
         return max([*order, *range(len(order), len(right))], key=lambda rule: right[rule])
@@ -140,10 +135,8 @@ class Words:
     Attributes:
         ends: The first token of each word, and the one behind its last.
         second: The number of the first word of the second of two texts; 0 where there is one text.
-        forms: What stands for the spelling of each word: two are spelled alike if it is the same; empty
-            where that is not known.
-        parts: The place of each word's part of speech in ``PARTS_OF_SPEECH``, -1 for any other; empty where
-            none is known.
+        forms: Numbers that are equal where words are spelled alike; empty where that is not known.
+        parts: Places of parts of speech in ``PARTS_OF_SPEECH``, -1 for any other; empty where none is known.
     """
 
     def __init__(
@@ -162,17 +155,16 @@ class Words:
         self.parts: Ints = self._order(words, places)
 
     def _order(self, words: Sequence[TokenSpan], numbers: Sequence[int]) -> Ints:
-        """Put what is known of words in the order of words, each once."""
         known = {(word.start, word.stop): number for word, number in zip(words, numbers, strict=False)}
         return np.array([known[ends] for ends in self.ends] if numbers else [], np.int64)
 
     def text_of(self, word: int) -> Ends:
-        """Give the words of the text that a word is of; of two texts, words count from either's beginning."""
+        """Give the words of the text that a word is of."""
         behind = bool(self.second) and word >= self.second
         return (self.second, len(self.ends)) if behind else (0, self.second or len(self.ends))
 
     def within(self, span: TokenSpan) -> Ends:
-        """Find the words of a span: the one that is the span, else those that lie in it, or touch it."""
+        """Find the words of a span: the one that is the span, else those in it, or that touch it."""
         place = self._place.get((span.start, span.stop))
         if place is not None:
             return place, place + 1
@@ -185,7 +177,7 @@ class Words:
         return (there[0], there[-1] + 1) if there else NONE
 
     def choices(self, own: Ends, in_sight: int | None) -> set[int]:
-        """Tell which words could be chosen: none of the asker's own, and none that ends behind its sight."""
+        """Tell which words could be chosen: not the asker's own, and none behind its sight."""
         seen = (at for at, (_, stop) in enumerate(self.ends) if in_sight is None or stop <= in_sight)
         return {at for at in seen if not own[0] <= at < own[1]}
 
@@ -208,10 +200,8 @@ class Answerer(NamedTuple):
         text: The words of the text in which the answer lies.
         sight: The last token that the asker sees lies before this one.
         first: The number of the first word that answers, among the spans of all sequences.
-        candidates: Where the link names candidates: of each that may be chosen, its first word and its number
-            among those spans; the first of several with the same word.
-        guesses: What rules that come with the link would choose, each with its name, by such numbers; of a
-            rule that stands there several times, the first counts.
+        candidates: Of each candidate that may be chosen, its first word and its number among those spans.
+        guesses: What rules that come with the link choose, each with its name; the first of a name counts.
     """
 
     place: Ends
@@ -228,8 +218,10 @@ def choose_by_rules(
 ) -> Ints:
     """Let every rule choose for the questions about a sequence, asked by words of home, answered by others.
 
-    Who asks knows what comes behind it, ``ahead``, but in a decoder. The choices (question, rule) are numbers
-    among the spans of all sequences; -1 where a rule says nothing.
+    Who asks knows what comes behind it, ``ahead``, but in a decoder.
+
+    Returns:
+        (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
     """
     found = np.full((len(asked), len(asking.rules)), -1, np.int64)
     if not asking.rules:
@@ -257,8 +249,6 @@ def choose_by_rules(
 
 
 class _Alike:
-    """Which words that ask are spelled as which that answer, and how many in a row around them are."""
-
     def __init__(self, home: Words, answering: Words, *, ahead: bool) -> None:
         self._ahead = ahead
         if len(home.forms) and len(answering.forms):
@@ -278,7 +268,6 @@ class _Alike:
 
 
 def _runs(alike: NDArray[np.bool_]) -> Ints:
-    """Count the places of a diagonal that are alike in a row, up to the one before each."""
     found = np.zeros(alike.shape, np.int64)
     for row in range(1, len(found)):
         found[row, 1:] = (found[row - 1, :-1] + 1) * alike[row - 1, :-1]
@@ -286,8 +275,6 @@ def _runs(alike: NDArray[np.bool_]) -> Ints:
 
 
 class _Table:
-    """Some questions, by the words that answer them."""
-
     def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, alike: _Alike) -> None:
         self._alike, self._begin = alike, np.array([one.first for one in asked], np.int64)[:, None]
         self._words = words = np.arange(len(answering.ends))
@@ -322,7 +309,7 @@ class _Table:
         return found
 
     def by_name(self, rule: str) -> Ints:
-        """Choose by a rule that has a name, (question, 1); by the nearest word where it goes by no words."""
+        """Choose by a rule that has a name, (question, 1)."""
         if rule == SAME_TEXT:
             return self._alike_with_most(np.zeros((len(self._begin), len(self._words)), np.int64))
         if rule == SAME_CONTEXT:
@@ -341,11 +328,8 @@ class _Table:
     def by_part_of_speech(self, parts: Ints) -> Ints:
         """Choose the nearest word of each part of speech, then the nearest before and after the asker.
 
-        Where there is none on one side it is the one on the other, and where there is none at all the nearest
-        word. Nothing is chosen in another text than the asker's, nor where no part of speech is known.
-
-        Returns:
-            (question, rule) in the order of ``OF_PARTS_OF_SPEECH``.
+        Where there is none on one side it is the one on the other, and where there is none the nearest word.
+        In another text than the asker's, and where no part of speech is known, nothing is chosen.
         """
         number = len(PARTS_OF_SPEECH)
         if not len(parts) or self._apart.all():

@@ -113,9 +113,7 @@ def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
 def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
     """Append the score of each tree, that of the chain, and whether the tree's is significantly higher.
 
-    The p value is one-sided, of Student's t: gain over its error, which pairs tree and chain in each
-    sentence; where sentences are parts of documents, of the sign-flip test over documents. It is adjusted for
-    the number of rows (Holm).
+    p is one-sided, of the paired t over sentences, or of sign flips over documents of several (Holm).
     """
     unit = statistic.unit
     build.measure("uuas", unit, *find_share(found, HELD), headline=statistic.headline, title=statistic.title)
@@ -128,10 +126,7 @@ def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
 
 
 def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
-    """Append the score of each directed tree, the best simple tree's, and whether it is significantly higher.
-
-    The p values are as for undirected trees.
-    """
+    """Append the score of each directed tree, and how far it is above the best simple tree, as above."""
     unit, simple = statistic.unit, find_best(found)
     score = find_share(found, RIGHT_HEADS)
     build.measure("uas", unit, *score, headline=statistic.headline, title="words with their gold head")
@@ -156,7 +151,7 @@ def _weigh(found: Ratio, number: int, less: int | None = None) -> list[int]:
 
 
 def find_best(found: Ratio) -> int:
-    """Find the simple tree that has most heads right, over all rows; the first of a tie."""
+    """Find the simple tree that has most heads right, over all rows."""
     counts = found.totals.reshape(-1, ARC_COUNTS).sum(0)
     return max(_SIMPLE_TREES, key=lambda tree: counts[tree])
 

@@ -24,11 +24,7 @@ Standing = Sequence[Sequence[int]]
 
 
 class Choices:
-    """What every row of some questions chooses, in one layer, block by block.
-
-    A row whose queries lie in several blocks is answered when the last of them has come by; until then, what
-    its queries give to the keys is added up.
-    """
+    """What every row of some questions chooses, in one layer; queries may come by in several blocks."""
 
     def __init__(self, rows: Rows, heads: int) -> None:
         self._rows = rows
@@ -55,7 +51,6 @@ class Choices:
             self._answer(query + queries)
 
     def _answer(self, reached: int) -> None:
-        """Answer the rows whose last query has come by."""
         done = [row for row in self._open if self._rows.queries[row, 1] <= reached]
         if done:
             mass = torch.stack([self._open.pop(row) for row in done])
@@ -69,7 +64,6 @@ class QuestionIndex:
     """The questions of a batch in one kind of attention, sorted by what they count for and by sequence."""
 
     def __init__(self, asked: Questions, batch: Batch) -> None:
-        """Find which questions count for which cells, and which lie in one document."""
         self.asked = asked
         # By name, so that a document is in the same block in whatever job it is read.
         block = find_block(batch.members if batch.names is None else batch.names)
@@ -89,7 +83,6 @@ class QuestionIndex:
         self.chance = _sum_runs(asked.chance[self._question], self._starts)
 
     def hits(self, found: Ints) -> Ints:
-        """Count right answers, (run, head), by what each row chose (row, head)."""
         hits = self.asked.hits(found)[self._question]
         return _sum_runs(hits.astype(np.int64), self._starts)
 
@@ -109,7 +102,7 @@ def count_layers(
     Args:
         layers: For each, what was asked there and what each row chose (row, head).
         heads: Heads of a layer, removed ones included.
-        present: For each layer, the numbers of the heads that were computed.
+        present: For each layer, the heads that were computed.
         standing: Those of them that were not removed; empty where none is.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))

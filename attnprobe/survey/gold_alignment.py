@@ -30,11 +30,7 @@ _WITHIN = ("from the second text to the first", "from the first text to the seco
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:
-    """Give maps their gold alignment, and the words that it lies between; as they are where they have none.
-
-    Args:
-        maps: Of one sequence, token by token.
-        layout: Which tokens attend to which, with the links of the sequence.
+    """Give the maps of one sequence their gold alignment, and its words; as they are where they have none.
 
     Raises:
         AttnprobeError: When a part of one of the two texts is not in the sequence.
@@ -76,7 +72,6 @@ def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
 
 
 def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:
-    """List the links by the row that asks and by their place in ``gold.possible``."""
     found = []
     for row in np.flatnonzero(np.isin(gold.way, ways)).tolist():
         first, stop = gold.rows.candidates[row].tolist()
@@ -86,14 +81,12 @@ def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:
 
 
 def _find_ends(gold: GoldAlignments, row: int, link: int) -> tuple[Ends, Ends, bool]:
-    """Find the tokens of the word that asks and of the one that answers, and whether they link for sure."""
     answer = gold.rows.spans[gold.rows.candidates[row, 0] + link - gold.base[row]]
     asker, other = ((int(start), int(end)) for start, end in (gold.rows.queries[row], answer))
     return asker, other, bool(gold.sure[link])
 
 
 def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list[Ends]]:
-    """List the words that ask, and those that answer, by their tokens."""
     rows = np.isin(gold.way, ways)
     return (
         sorted({(int(start), int(end)) for start, end in gold.rows.queries[rows]}),
@@ -102,10 +95,7 @@ def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list
 
 
 def _name_words(side: Side, words: list[Ends]) -> Side:
-    """Let the words of a side be those of the alignment, which punctuation is a part of.
-
-    A token of several words is of the first of them.
-    """
+    """Let the words of a side be those of the alignment; a token of several is of the first."""
     if side.words is None:
         return side
     names = (len(words) + np.arange(len(side))).tolist()

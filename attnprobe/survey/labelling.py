@@ -19,10 +19,7 @@ from attnprobe.survey.tokens import Covered, Side, find_characters, match_charac
 
 
 class Labeller:
-    """Labels the tokens of a batch of one sequence, on each side of each kind of attention.
-
-    The encoder, or a decoder alone, was given ``texts``; a decoder beside an encoder ``target``, or the same.
-    """
+    """Labels the tokens of a batch of one sequence, on each side of each kind of attention."""
 
     def __init__(
         self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,17 @@ _NUMBERS = ("asked", "probe", "head", "rule")
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen of several for a label: on the other folds, and scored on its own.
+    """What was chosen of several for a label.
 
     Attributes:
-        named: What the most folds chose; None where nothing is ever right.
+        named: The head that most folds chose, or the best rule; None where nothing is ever right.
+        hit: (entry,) whether it finds a right answer; of a head, that of the entry's fold.
         share: The share of folds that chose it.
-        hit: (entry,) whether the choice of its fold finds a right answer.
     """
 
     named: int | None
-    share: float
-    hit: Bools
+    hit: Bools | Floats
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -64,38 +65,38 @@ class Scored:
         order = sorted(found, key=lambda name: (name != ALL, -len(found[name]), name))
         return {name: found[name] for name in order}
 
-    def tally(self, labels: Sequence[str], rules: int | None = None) -> tuple[dict[str, Ints], list[Bools]]:
-        """Count right answers of heads, or of so many rules, (fold, choice) of each label; and list them."""
-        batches = self.data.corpus.batches
-        found = [one.read_heads() if rules is None else one.read_rules(rules) for one in batches]
-        width = self.data.features if rules is None else rules
-        counts = {}
-        for label in labels:
-            counts[label] = np.zeros((int(self.fold.max()) + 1, width), np.int64)
-            for some, hits in self._locate(self.entries[label], found):
-                np.add.at(counts[label], self.fold[some], hits)
-        return counts, found
-
-    def choose(
-        self, labels: Sequence[str], counts: Mapping[str, Ints], found: Sequence[Bools], order: Ints
-    ) -> list[Choice]:
-        """Choose for each label and fold what finds most links in the other folds; of equals, the first.
-
-        ``order`` lists the choices, those first that win a tie; the rest is what ``tally`` gave.
-        """
+    def choose_heads(self, labels: Sequence[str]) -> list[Choice]:
+        """Choose for each label and fold the head that finds most links in the other folds."""
+        found = [batch.read_heads() for batch in self.data.corpus.batches]
         choices = []
         for label in labels:
-            others = counts[label].sum(0) - counts[label]
-            best = order[others[:, order].argmax(1)]
-            times, total = np.bincount(best, minlength=others.shape[1]), counts[label].sum(0)
-            named = max(order.tolist(), key=lambda one: (times[one], total[one]))
-            located = self._locate(self.entries[label], found)
+            counts = np.zeros((int(self.fold.max()) + 1, self.data.features), np.int64)
+            located = list(self._locate(self.entries[label], found))
+            for some, hits in located:
+                np.add.at(counts, self.fold[some], hits)
+            total = counts.sum(0)
+            best = (total - counts).argmax(1)
+            times = np.bincount(best, minlength=len(total))
+            named = max(range(len(total)), key=lambda head: (times[head], total[head]))
             hit = [hits[np.arange(len(hits)), best[self.fold[some]]] for some, hits in located]
-            known = named if total[named] else None
-            choices.append(Choice(known, float(times[named] / len(best)), np.concatenate(hit)))
+            share = float(times[named] / len(best))
+            choices.append(Choice(named if total[named] else None, np.concatenate(hit), share))
         return choices
 
-    def _locate(self, questions: Ints, found: Sequence[Bools]) -> Iterator[tuple[Ints, Bools]]:
+    def choose_rules(self, labels: Sequence[str], asking: Asking) -> list[Choice]:
+        """Choose for each label the rule that finds most links of all; chance where that finds more."""
+        found = [
+            np.concatenate([batch.read_rules(len(asking.rules)), batch.chance[:, None]], 1)
+            for batch in self.data.corpus.batches
+        ]
+        choices = []
+        for label in labels:
+            hits = np.concatenate([rows for _, rows in self._locate(self.entries[label], found)])
+            best = asking.best_rule(hits.sum(0))
+            choices.append(Choice(best if hits[:, best].any() else None, hits[:, best]))
+        return choices
+
+    def _locate(self, questions: Ints, found: Sequence[NDArray[Any]]) -> Iterator[tuple[Ints, NDArray[Any]]]:
         """Give some questions batch by batch, with their rows."""
         cuts = np.searchsorted(questions, self.data.ends)
         begin = 0
@@ -104,7 +105,7 @@ class Scored:
             yield some, hits[some - (batch_end - len(hits))]
             begin = end
 
-    def sum_documents(self, questions: Ints, *numbers: Bools) -> Floats:
+    def sum_documents(self, questions: Ints, *numbers: Bools | Floats) -> Floats:
         """Add up numbers (entry,) by document: (document, number), first how many questions it has."""
         document = self.data.document[questions]
         values = np.stack([np.ones(len(questions)), *(one.astype(np.float64) for one in numbers)], 1)
@@ -128,13 +129,16 @@ def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str
 def tabulate_labels(
     scored: Scored, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
 ) -> HeadTable:
-    """Tabulate each label: what the probe finds of it, the best head, and the best rule."""
+    """Tabulate each label: what the probe finds of it, the best head, and the best rule.
+
+    Probe and head are scored on other documents than they are chosen on. The rule is the best over all links,
+    and at least chance where candidates are named, so that ``baseline`` is rather too high than too low.
+    """
     asked = labels.provenance.get("asked", {})
     fewest, named = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
     shown, rare = choose_labels(scored, fewest, named=named)
     rows = [scored.entries[label] for label in shown]
-    best = scored.choose(shown, *scored.tally(shown), np.arange(scored.data.features))
-    rule = scored.choose(shown, *scored.tally(shown, len(asking.rules)), order_rules(asking))
+    best, rule = scored.choose_heads(shown), scored.choose_rules(shown, asking)
     sums = [
         scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit)
         for questions, head, other in zip(rows, best, rule, strict=True)
@@ -215,13 +219,6 @@ def name_way(asking: Asking, backward: bool) -> str:
     if not backward:
         return asking.forward
     return asking.backward or "_to_".join(reversed(asking.forward.split("_to_")))
-
-
-def order_rules(asking: Asking) -> NDArray[np.int64]:
-    """Number rules as they go before others that find as much: the nearest offset, the earlier name."""
-    number = len(asking.offsets)
-    nearest = sorted(range(number), key=lambda place: abs(asking.offsets[place]))
-    return np.array([*nearest, *range(number, len(asking.rules))], np.int64)
 
 
 def _note_few_documents(scored: Scored) -> Iterator[str]:

@@ -32,6 +32,7 @@ class AskedWords:
         heads: (question, ...) bits: whether each head finds a right answer, first head by head by attention
             from who is asked, then by attention to it.
         rules: (question, ...) bits: whether each rule does.
+        chance: (question,) the share of its candidates that are right; 0 where the link names none.
         entry: (entry,) a question that counts for a label.
         label: (entry,) that label.
         left_out: Links that were not asked, see ``Questions.left_out``.
@@ -41,6 +42,7 @@ class AskedWords:
     document: Ints
     heads: NDArray[np.uint8]
     rules: NDArray[np.uint8]
+    chance: NDArray[np.float64]
     entry: Ints
     label: NDArray[np.str_]
     left_out: Ints
@@ -149,6 +151,7 @@ class WordRecorder(local):
             documents[self._sequence],
             np.packbits(np.concatenate([heads[..., 0], heads[..., 1]], 1), 1),
             np.packbits(asked.guesses, 1),
+            asked.chance,
             entry,
             names[key] if len(key) else names[:0],
             asked.left_out,

@@ -3,9 +3,7 @@
 import importlib
 import itertools
 import pkgutil
-import re
 from collections.abc import Callable
-from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -20,11 +18,10 @@ from attnprobe import statistics
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics import Statistic, all_statistics, census_statistics, select_statistics
+from attnprobe.statistics import Statistic, all_statistics, census_statistics
 from attnprobe.statistics.norm import weight_by_norm
 from attnprobe.statistics.positional import FURTHEST
-from attnprobe.statistics.registry import families, select_controls
-from attnprobe.statistics.statistic import MEANING, Family
+from attnprobe.statistics.registry import families
 from attnprobe.statistics.trees import TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents
@@ -53,14 +50,8 @@ WEIGHTED = [
     )
 ]
 of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambda s: s.name)
-#: On images these are defined; what they say there is tested in test_grids.py.
-OF_IMAGES = {"above", "below"}
-every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 WAYS = {"content_only": [False, True], "kind": ["encoder", "decoder", "cross"]}
 
-#: What is known about the tokens of any text.
-MARKS = [field.name for field in fields(TokenFeatures) if field.name != "mixed"]
 #: The columns that other programs rely on (INTERFACE.md), by family.
 COLUMNS = {
     "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
@@ -114,8 +105,6 @@ COLUMNS = {
     ],
     "profile": ["profile"],
 }
-#: Measured again under a control; columns of `positional --control`.
-CONTROLS = ["previous_shuffled", "next_shuffled", "offset_share_shuffled"]
 
 
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
@@ -233,61 +222,6 @@ class TestEvery:
         expected = number(statistic, in_double(whole)).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
-    @in_every_way(**WAYS)
-    def test_pure(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str):
-        """Asking twice gives the same and changes neither probabilities nor tokens."""
-        whole, untouched = (
-            drawn(content_only=content_only, kind=kind),
-            drawn(content_only=content_only, kind=kind),
-        )
-        first = number(statistic, whole)
-        assert torch.equal(first.nan_to_num(-1), number(statistic, whole).nan_to_num(-1))
-        assert torch.equal(whole.probabilities, untouched.probabilities)
-        for name in whole.observed.present():
-            assert torch.equal(getattr(whole.observed, name), getattr(untouched.observed, name))
-        for side in ("queries", "keys"):
-            now, before = getattr(whole.layout, side), getattr(untouched.layout, side)
-            for name in MARKS:
-                assert torch.equal(getattr(now, name), getattr(before, name))
-            assert torch.equal(now.mixed.image, before.mixed.image)
-
-
-@both_ways
-@pytest.mark.parametrize("name", ["confidence", "previous", "entropy_normalized", "sink_share", "rare_mass"])
-def test_shares_are_shares(drawn: Drawn, number: Number, name: str, content_only: bool):
-    found = number(all_statistics()[name], drawn(content_only=content_only))
-    assert ((found >= 0) & (found <= 1 + 1e-6)).all()
-
-
-@both_ways
-def test_masses_make_one(drawn: Drawn, number: Number, content_only: bool):
-    """Every token is first, separator, punctuation or other, and nothing else."""
-    whole = drawn(content_only=content_only)
-    parts = [number(all_statistics()[n], whole) for n in ("first", "separator", "punctuation", "other")]
-    torch.testing.assert_close(torch.stack(parts).nansum(0), torch.ones(3, 4))
-
-
-class TestUniformAttention:
-    """Uniform attention to whatever is in sight is the yardstick, for every kind."""
-
-    @pytest.fixture
-    def uniform(self, drawn: Drawn, content_only: bool, kind: str) -> AttentionBlock:
-        whole = drawn(content_only=content_only, kind=kind)
-        seen = (whole.probabilities > 0).float()
-        return AttentionBlock(seen / seen.sum(-1, keepdim=True), whole.layout)
-
-    @both_ways
-    @every_kind
-    @pytest.mark.parametrize("name", ["entropy_normalized", "rare_lift"])
-    def test_is_one(self, uniform: AttentionBlock, number: Number, name: str):
-        torch.testing.assert_close(number(all_statistics()[name], uniform), torch.ones(3, 4))
-
-    @both_ways
-    @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-    def test_distance(self, uniform: AttentionBlock, number: Number):
-        ratio = number(all_statistics()["attention_distance_ratio"], uniform)
-        torch.testing.assert_close(ratio, torch.ones(3, 4))
-
 
 def test_columns_are_the_ones_that_programs_rely_on():
     every = [statistic for statistic in all_statistics().values() if not statistic.control]
@@ -309,38 +243,6 @@ def test_columns_are_the_ones_that_programs_rely_on():
     assert over_heads == [name for name in columns if name not in elsewhere]
 
 
-def test_controls_are_the_same_functions_over_other_sequences():
-    """Their names, titles and definitions say so; none is a column of the census."""
-    assert [one.name for one in select_controls("positional")] == CONTROLS
-    every = [one for one in all_statistics().values() if one.family.name == "positional"]
-    assert [one.name for one in every if one.control] == CONTROLS
-    for one in select_controls("positional"):
-        plain = all_statistics()[one.name.removesuffix(f"_{one.control}")]
-        assert (one.reduce, one.sums) == (plain.reduce, plain.sums)
-        assert one.title.startswith(f"{plain.title}, ")
-        assert one.definition.startswith(MEANING[one.control])
-        assert one.function == plain.function
-        assert one.definition == f"{MEANING[one.control]}\n\n{plain.definition}"
-
-
-def test_images_have_two_more():
-    """Rows above and below; of a text there is no such thing."""
-    of_images = {name for name, statistic in all_statistics().items() if statistic.about == "patches"}
-    assert of_images == OF_IMAGES
-    for family in families():
-        found = [statistic.name for statistic in select_statistics(family.name)]
-        assert [name for name in found if name not in OF_IMAGES] == COLUMNS[family.name]
-        more = set(found) - set(COLUMNS[family.name])
-        assert more == (OF_IMAGES if family.name == "positional" else set())
-
-
-def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
-    rare = select_statistics("rare")
-    of_roles = [one for one in select_statistics("roles") if one.name.startswith("rare")]
-    assert [one for one in all_statistics().values() if one.about == "text"] == [*rare, *of_roles]
-    assert [one for one in all_statistics().values() if one.by_corpus] == [*rare, *of_roles]
-
-
 def test_a_family_is_a_file():
     """One that is named as the family declares it; each statistic lies where its family is known."""
     found, declared = set(), {}
@@ -358,31 +260,6 @@ def test_a_family_is_a_file():
     assert all(family.title for family in declared.values())
     orders = [family.order for family in families()]
     assert orders == sorted(set(orders))
-
-
-@every_statistic
-def test_names_and_units(statistic: Statistic):
-    assert all_statistics()[statistic.name] is statistic
-    assert statistic.name.isidentifier()
-    assert not statistic.name.endswith(("_se", "_n"))
-    assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
-    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "length", "error rate"}
-    assert statistic.unit in units or statistic.unit.startswith("share of ")
-    assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
-    assert statistic.unit_of(patches=False) == statistic.unit
-    assert isinstance(statistic.family, Family)
-    assert statistic.family in families()
-    assert statistic.rows in {"head", "pair", "layer", "label"}
-
-
-def test_places_and_titles_are_their_own():
-    every = list(all_statistics().values())
-    for family in families():
-        orders = [one.order for one in every if one.family is family]
-        assert orders == sorted(set(orders))
-    own = every
-    assert len({one.title for one in own}) == len(own)
-    assert all(one.title.strip() for one in every)
 
 
 @every_statistic
@@ -457,56 +334,10 @@ class TestSums:
         assert same(restored.arrays(), whole.arrays())
         assert (restored.sequences, restored.tokens) == (7, 77)
 
-    def test_of_arrays_only(
-        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None
-    ):
-        """What goes into a file or to another process, and does not grow with the sequences."""
-        once, twice = (
-            statistic.sums.of(
-                np.concatenate([sample] * times), None if clusters is None else np.tile(clusters, times)
-            ).arrays()
-            for times in (1, 2)
-        )
-        assert all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in once.values())
-        assert {name: value.shape for name, value in once.items()} == {
-            name: value.shape for name, value in twice.items()
-        }
 
-
-class TestMalformed:
-    """Blocks that do not fit are refused in words, axis by axis."""
-
-    @pytest.mark.parametrize("shape", [(4, 4), (1, 4, 4), (1, 1, 2, 4, 4)])
-    def test_axes(self, features: Callable[..., TokenFeatures], shape: tuple[int, ...]):
-        with pytest.raises(ValueError, match=r"\(batch, head, query, key\), got .*4"):
-            AttentionBlock(torch.ones(shape), Layout.of(features(4)))
-
-    @pytest.mark.parametrize("shape", [(2, 1, 4, 4), (1, 1, 4, 5), (1, 1, 4, 3)])
-    def test_tokens(self, features: Callable[..., TokenFeatures], shape: tuple[int, ...]):
-        with pytest.raises(
-            ValueError, match=r"\(batch, head, query, key\) = .* \(batch, position\) = \(1, 4\)"
-        ):
-            AttentionBlock(torch.ones(shape), Layout.of(features(4)))
-
-    @pytest.mark.parametrize("offset", [-1, 3, 4])
-    def test_queries_outside(self, features: Callable[..., TokenFeatures], offset: int):
-        with pytest.raises(ValueError, match=r"queries .* outside the sequence"):
-            AttentionBlock(torch.ones(1, 1, 2, 4), Layout.of(features(4)), offset)
-
-    @pytest.mark.parametrize("name", MARKS)
-    def test_features(self, features: Callable[..., TokenFeatures], name: str):
-        with pytest.raises(ValueError, match=rf"\(batch, position\), got .*'{name}': \(1, 5\)"):
-            replace(features(4), **{name: torch.ones(1, 5, dtype=torch.bool)})
-
-    def test_features_of_one_sequence_without_its_axis(self, features: Callable[..., TokenFeatures]):
-        flat = {name: getattr(features(4), name)[0] for name in MARKS}
-        with pytest.raises(ValueError, match=r"\(batch, position\)"):
-            TokenFeatures(**flat)
-
-    def test_sides_of_different_sequences(self, features: Callable[..., TokenFeatures]):
-        with pytest.raises(ValueError, match="2 sequences can't attend to 1"):
-            Layout(features(4, batch=2), features(4))
-
-    def test_causal_attention_across_lengths(self, features: Callable[..., TokenFeatures]):
-        with pytest.raises(ValueError, match="before or after"):
-            Layout(features(5), features(4), causal=True)
+@pytest.mark.parametrize(
+    ("shape", "offset"), [((1, 4, 4), 0), ((2, 1, 4, 4), 0), ((1, 1, 4, 5), 0), ((1, 1, 2, 4), 3)]
+)
+def test_blocks_that_do_not_fit_are_refused(features: Callable[..., TokenFeatures], shape: Any, offset: int):
+    with pytest.raises(ValueError, match=r"query|queries"):
+        AttentionBlock(torch.ones(shape), Layout.of(features(4)), offset)

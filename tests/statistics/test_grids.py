@@ -15,7 +15,6 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.statistics import Statistic, all_statistics, select_statistics
-from attnprobe.statistics.patterns import mark_sinks
 from attnprobe.statistics.positional import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
@@ -169,14 +168,6 @@ class TestByHand:
             apart = layout.apart[image.at(*here), image.at(*there)].item()
             assert apart == pytest.approx(math.dist(here, there), rel=1e-6)
 
-    def test_what_is_said_of_queries_that_are_no_patches(self, image: Image, content_only: bool):
-        """Nothing: they lie nowhere."""
-        block = image.drawn(content_only=content_only).restricted()
-        others = [q for q in range(image.length) if q not in {image.at(*patch) for patch in image.patches}]
-        for name in (*NEIGHBOURS, "attention_distance"):
-            assert all_statistics()[name](block)[:, :, others].isnan().all()
-        assert block.layout.uniform_distance[:, others].isnan().all()
-
 
 @pytest.mark.parametrize(
     "statistic",
@@ -199,65 +190,6 @@ class TestEvery:
         whole = image.drawn(content_only=content_only)
         found = pieced(statistic, whole, cuts)
         torch.testing.assert_close(found, statistic(shown(statistic, whole)), equal_nan=True)
-
-    @in_every_way(**WAYS)
-    def test_an_image_is_alone_in_its_batch(
-        self, statistic: Statistic, image: Image, number: Number, content_only: bool
-    ):
-        whole = image.drawn(3, content_only=content_only)
-        together = number(statistic, whole)
-        for place in range(3):
-            layout = whole.layout.rows(place, place + 1)
-            alone = number(statistic, AttentionBlock(whole.probabilities[place : place + 1], layout))
-            torch.testing.assert_close(alone[0], together[place], equal_nan=True)
-
-    @in_every_way(**WAYS)
-    def test_precision_does_not_matter(
-        self, statistic: Statistic, image: Image, number: Number, content_only: bool
-    ):
-        whole = image.drawn(content_only=content_only)
-        precise = AttentionBlock(whole.probabilities.double(), whole.layout)
-        found, expected = number(statistic, whole), number(statistic, precise)
-        assert (found.dtype, expected.dtype) == (torch.float32, torch.float64)
-        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6, equal_nan=True)
-
-    @in_every_way(**WAYS)
-    def test_heads_in_another_order(
-        self, statistic: Statistic, image: Image, number: Number, content_only: bool
-    ):
-        whole, order = image.drawn(content_only=content_only), [2, 0, 1]
-        turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
-        moved = {"head": order, "layer": [0], "pair": [1, 2, 0]}[statistic.rows]
-        torch.testing.assert_close(
-            number(statistic, turned), number(statistic, whole)[:, moved], equal_nan=True
-        )
-
-    @in_every_way(**WAYS)
-    def test_only_places_depend_on_the_grid(
-        self, statistic: Statistic, image: Image, number: Number, content_only: bool
-    ):
-        whole = image.drawn(content_only=content_only)
-        flat = AttentionBlock(whole.probabilities, Layout.of(whole.layout.keys))
-        found, without = number(statistic, whole), number(statistic, flat)
-        same = found.shape == without.shape and torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
-        if statistic.name == "self":  # of patches only, and other tokens look at themselves, too
-            assert same == torch.equal(whole.layout.keys.kept, whole.layout.keys.other)
-        elif statistic.name == "vertical_excess":  # nothing of an image; of a text, where it has such tokens
-            assert same == (not mark_sinks(flat.layout).any())
-        elif statistic.name in {"diagonal_excess", "vertical_diagonal_excess"}:
-            assert not same  # patches have no order along a line
-        elif statistic.name in {
-            "sink_share",
-            "entropy_first",
-            "first_token_excess",
-            "first_token_preference",
-        }:  # a first patch is one like the others
-            assert same == bool(whole.layout.keys.first[:, 0].all())
-        else:
-            depends = statistic.family.name in {"positional", "profile"} or statistic.name.startswith(
-                "offset_share"
-            )
-            assert same == (not depends)
 
 
 class TestKnown:
@@ -293,103 +225,3 @@ class TestKnown:
         assert number(all_statistics()["attention_distance"], block).item() == pytest.approx(
             (9 * 1 + 2 * math.dist((0, 0), (1, 3))) / 11  # the first patch looks at [CLS] only
         )
-
-    @every_image
-    @both_ways
-    def test_uniform(self, image: Image, number: Number, content_only: bool):
-        rows = torch.full((2, 3, image.length, image.length), 1 / image.length)
-        block = AttentionBlock(rows, image.layout(2, content_only=content_only))
-        ratio = number(all_statistics()["attention_distance_ratio"], block)
-        several = len(image.patches) > 1
-        expected = torch.full((2, 3), 1.0 if several else math.nan)
-        torch.testing.assert_close(ratio, expected, equal_nan=True)
-        keys = len(image.patches) if content_only else image.length
-        for name, (down, right) in NEIGHBOURS.items():
-            exists = any(image.at(row + down, column + right) is not None for row, column in image.patches)
-            expected = torch.full((2, 3), 1 / keys if exists else math.nan)
-            found = number(all_statistics()[name], block)
-            torch.testing.assert_close(found, expected, equal_nan=True, msg=name)
-
-    @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-    def test_distance_is_over_patches(self, number: Number, share: float):
-        """What goes to [CLS] does not make a head look nearer or further away."""
-        image = Image(Grid(1, 3, 3), behind=1)
-        rows = image.looking(0, 0, elsewhere=0).probabilities
-        for row, column in image.patches:
-            rows[..., image.at(row, column), :] = 0
-            rows[..., image.at(row, column), image.at(2 - row, 2 - column)] = 1 - share
-            rows[..., image.at(row, column), 0] = share
-        found = number(all_statistics()["attention_distance"], AttentionBlock(rows, image.layout()))
-        assert found.item() == pytest.approx((4 * math.sqrt(8) + 4 * 2 + 0) / 9)
-
-    @both_ways
-    def test_a_single_row_is_a_text(self, number: Number, content_only: bool):
-        """Without other tokens, a row of patches is a text without special tokens."""
-        image = Image(Grid(0, 1, 9))
-        block = image.drawn(content_only=content_only)
-        text = AttentionBlock(block.probabilities, Layout.of(block.layout.keys))
-        for name in ("previous", "self", "next", "attention_distance", "attention_distance_ratio"):
-            statistic = all_statistics()[name]
-            torch.testing.assert_close(number(statistic, block), number(statistic, text))
-        shares = number(all_statistics()["offset_share"], block).view(2, 3, len(STEPS), len(STEPS))
-        middle = number(all_statistics()["offset_share"], text)[:, :, 64 - FURTHEST_STEP : 65 + FURTHEST_STEP]
-        torch.testing.assert_close(shares[:, :, FURTHEST_STEP], middle, equal_nan=True)
-        assert shares[:, :, :FURTHEST_STEP].isnan().all()
-        assert shares[:, :, FURTHEST_STEP + 1 :].isnan().all()
-
-    @pytest.mark.parametrize("image", IMAGES[:5], ids=str)
-    @both_ways
-    def test_turned_over(self, image: Image, number: Number, content_only: bool):
-        """Of an image with rows for columns, above is left, and distances are the same."""
-        block = image.drawn(content_only=content_only)
-        over = Image(Grid(image.grid.first, image.grid.columns, image.grid.rows), image.behind)
-        order = list(range(image.length))
-        for row, column in image.patches:
-            order[over.at(column, row)] = image.at(row, column)
-        turned = AttentionBlock(
-            block.probabilities[:, :, order][..., order], over.layout(2, content_only=content_only)
-        )
-        other = {"previous": "above", "above": "previous", "next": "below", "below": "next"}
-        for statistic in POSITIONAL:
-            found = number(statistic, turned)
-            expected = number(all_statistics()[other.get(statistic.name, statistic.name)], block)
-            if statistic.name == "offset_share":
-                expected = expected.view(2, 3, len(STEPS), len(STEPS)).transpose(2, 3).reshape(found.shape)
-            torch.testing.assert_close(found, expected, equal_nan=True)
-
-    def test_a_step_counts_where_half_of_the_patches_can_take_it(self, number: Number):
-        image = Image(Grid(1, 4, 6))
-        block = image.drawn()
-        shares = number(all_statistics()["offset_share"], block)[0, 0].view(len(STEPS), len(STEPS))
-        for (i, down), (j, right) in itertools.product(enumerate(STEPS), repeat=2):
-            able = max(0, 4 - abs(down)) * max(0, 6 - abs(right))
-            assert shares[i, j].isnan().item() == (able < 12)
-
-    @pytest.mark.parametrize("image", [Image(Grid(1, 3, 3)), Image(Grid(0, 3, 3), behind=1)], ids=str)
-    def test_patches_without_a_peak_do_not_ask(self, image: Image, number: Number):
-        """Content only, a row that is all on [CLS] is undefined, and is neither a hit nor a miss."""
-        special = 0 if image.grid.first else image.length - 1
-        block = image.looking(0, 1, elsewhere=special, content_only=True)
-        kept = block.layout.keys.kept[0].tolist()
-        expected = by_hand(image, block.probabilities[0, 0].double().tolist(), kept)
-        for statistic in POSITIONAL:
-            found = number(statistic, block)[0, 0].reshape(-1)
-            torch.testing.assert_close(
-                found, torch.tensor(expected[statistic.name]), equal_nan=True, msg=statistic.name
-            )
-        assert number(all_statistics()["next"], block).item() == 1
-        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
-        assert shares[FURTHEST_STEP, FURTHEST_STEP + 1] == 1
-        assert shares.nan_to_num().sum() == 1
-
-    def test_rows_and_devices_keep_the_grid(self):
-        layout = Image(Grid(1, 3, 4)).layout(3)
-        for other in (layout.rows(1, 2), layout.to("cpu"), layout.to("meta")):
-            assert other.grid == layout.grid
-            assert not other.crossed
-        assert layout.to("meta").apart.device.type == "meta"
-
-    def test_texts_have_no_places(self):
-        layout = Layout.of(Image(Grid(1, 2, 2)).layout().keys)
-        with pytest.raises(ValueError, match="rows and columns"):
-            _ = layout.places

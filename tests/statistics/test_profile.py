@@ -5,9 +5,6 @@ import math
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.layout import Grid, Layout
 from attnprobe.statistics.profile import PROFILE
 from attnprobe.table.naming import REACH, list_offsets
 
@@ -75,20 +72,3 @@ def test_sinks_are_at_no_offset(block, profile):
     found = profile(block(rows, first=(0,), separator=(LENGTH - 1,)))
     assert (found.pop("first"), found.pop("special")) == (0.25, 0.75)
     assert set(found.values()) == {0}
-
-
-def test_windows_of_an_image_hide_patches(number):
-    """What a mask hides is not there: neither counted, nor averaged over."""
-    grid = Grid(0, 2, 2)
-    no = torch.zeros(1, 4, dtype=torch.bool)
-    tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, no.long(), no.long())
-    mask = torch.ones(1, 4, 4, dtype=torch.bool)
-    mask[0, 0, 1] = mask[0, 2, 3] = False  # to the right, in both rows
-    rows = mask.float() / mask.sum(-1, keepdim=True)
-    layout = Layout(tokens, tokens, grid=grid, mask=mask)
-    found = number(PROFILE, AttentionBlock(rows[:, None], layout))[0, 0].tolist()
-    cells = dict(zip([name for name, _ in list_offsets(patches=True)], found, strict=True))
-    assert math.isnan(cells["0_1"])
-    assert cells["0_-1"] == pytest.approx(1 / 4)
-    assert cells["1_0"] == pytest.approx((1 / 3 + 1 / 4) / 2)
-    assert math.isnan(cells["beyond"])

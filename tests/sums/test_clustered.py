@@ -97,34 +97,6 @@ def test_one_document_left_out_at_a_time(name: str, missing: float):
     agrees(Clustered.of(values, clusters), values, clusters)
 
 
-def test_all_alone():
-    """That is s / sqrt(n), and nobody need say that all are."""
-    values = drawn(SAMPLES["all alone"])
-    expected = values.std(0, ddof=1) / len(values) ** 0.5
-    for found in (Clustered.of(values), Clustered.of(values, SAMPLES["all alone"])):
-        np.testing.assert_allclose(found.standard_error, expected, rtol=EXACT)
-        np.testing.assert_array_equal(found.clusters, len(values))
-    np.testing.assert_array_equal(Clustered.of(values).standard_error, Moments.of(values).standard_error)
-
-
-def test_documents_of_one_window():
-    """Whether a document was known to be alone does not matter."""
-    values, names = drawn(np.full(60, ALONE)), 200 + np.arange(60)
-    known, unknown = Clustered.of(values), Clustered.of(values, names)
-    mixed = Clustered.of(values, np.where(names % 3 == 0, ALONE, names))
-    for found in (unknown, mixed):
-        np.testing.assert_allclose(found.average, known.average, rtol=EXACT)
-        np.testing.assert_allclose(found.standard_error, known.standard_error, rtol=1e-10)
-
-
-def test_copies_of_a_window_are_no_evidence():
-    """A document said over and over again is one observation."""
-    once = drawn(np.full(20, ALONE))
-    often = Clustered.of(np.repeat(once, 7, axis=0), np.repeat(300 + np.arange(20), 7))
-    np.testing.assert_allclose(often.standard_error, Clustered.of(once).standard_error, rtol=1e-10)
-    assert (Moments.of(np.repeat(once, 7, axis=0)).standard_error < often.standard_error / 2).all()
-
-
 def test_nothing():
     values = np.zeros((0, 3))
     for found in (Clustered.of(values), Clustered.of(values, np.zeros(0, np.int64))):
@@ -133,16 +105,6 @@ def test_nothing():
         some = Clustered.of(np.ones((2, 3)), np.array([500, 600]))
         same(found + some, some)
         same(some + found, some)
-
-
-def test_a_cell_with_a_single_document():
-    """Each cell has its own documents; what only one has seen has no error."""
-    values = np.array([[1.0, 1.0], [2.0, NAN], [5.0, 4.0], [5.0, NAN]])
-    found = Clustered.of(values, np.array([200, 300, 200, 300]))
-    assert found.clusters.tolist() == [2, 1]
-    assert found.average.tolist() == [3.25, 2.5]
-    assert found.standard_error[0] > 0
-    assert np.isnan(found.standard_error[1])
 
 
 def same(found: Clustered, expected: Clustered) -> None:
@@ -170,14 +132,6 @@ def test_any_parts_in_any_order(name: str, seed: int, cuts: list[int]):
         same(reduce(add, shuffled[:middle]) + reduce(add, shuffled[middle:]), whole)
 
 
-def test_one_by_one():
-    clusters = SAMPLES["many documents, some alone"]
-    values = drawn(clusters)
-    parts = [Clustered.of(row[None], clusters[place : place + 1]) for place, row in enumerate(values)]
-    same(reduce(add, parts), Clustered.of(values, clusters))
-    same(reduce(add, parts[::-1]), Clustered.of(values, clusters))
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_arrays(name: str):
     """What was written down and read again goes on as if nothing had happened, bit for bit."""
@@ -192,15 +146,6 @@ def test_arrays(name: str):
             assert one.arrays()[key].shape == array.shape
         assert one.arrays().keys() == other.arrays().keys()
         np.testing.assert_array_equal(one.standard_error, other.standard_error)
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_some_cells(name: str):
-    clusters = SAMPLES[name]
-    values = drawn(clusters, missing=0.2)[:, :, None] + np.arange(4)
-    picked = (np.array([1, 0, 1]), np.array([3, 2, 0]))
-    found = Clustered.of(values, clusters)[picked]
-    same(found, Clustered.of(values[:, *picked], clusters))
 
 
 def test_does_not_grow_with_the_corpus():
@@ -223,18 +168,6 @@ def coverage(found: Clustered | Moments) -> float:
     return float((np.abs(found.average - TRUE) <= 1.96 * found.standard_error).mean())
 
 
-@pytest.mark.parametrize("lines", [100, 1000])
-@pytest.mark.parametrize("skewed", [False, True])
-def test_intervals_of_lines(lines: int, skewed: bool):
-    """Documents of one window each, some of which say nothing."""
-    draw = np.random.default_rng(lines)
-    values = draw.exponential(TRUE, (lines, REPEATED)) if skewed else draw.normal(TRUE, 2, (lines, REPEATED))
-    values[draw.random(values.shape) < 0.1] = NAN
-    assert 0.93 <= coverage(Clustered.of(values)) <= 0.97
-    names = MOST + np.arange(lines)
-    assert 0.93 <= coverage(Clustered.of(values, names)) <= 0.97
-
-
 @pytest.mark.parametrize("documents", [100, 600])
 @pytest.mark.parametrize("alone", [0, 50])
 def test_intervals_of_windows(documents: int, alone: int):
@@ -248,19 +181,3 @@ def test_intervals_of_windows(documents: int, alone: int):
     values = TRUE + topic[whose] + draw.normal(0, 1, (len(clusters), REPEATED))
     assert 0.93 <= coverage(Clustered.of(values, clusters)) <= 0.97
     assert coverage(Moments.of(values)) < 0.80
-
-
-def test_intervals_where_long_documents_differ():
-    """Numbers of windows are drawn too, and long documents have other values than short ones."""
-    documents, most = 120, 8
-    draw = np.random.default_rng(5)
-    number = draw.integers(1, most + 1, (documents, REPEATED))
-    lengths = np.arange(1, most + 1)
-    own = number - (lengths**2).mean() / lengths.mean()  # what windows add up to is 0 on average
-    topic = TRUE + 0.3 * own + draw.normal(0, 1, (documents, REPEATED))
-    values = topic[:, None] + draw.normal(0, 1, (documents, most, REPEATED))
-    values[np.arange(most)[None, :, None] >= number[:, None]] = NAN
-    clusters = np.repeat(1000 + np.arange(documents), most)
-    sample = values.reshape(-1, REPEATED)
-    assert 0.93 <= coverage(Clustered.of(sample, clusters)) <= 0.97
-    assert coverage(Moments.of(sample)) < 0.80

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.sums.crossfit import DRAWS, Contrast, CrossFit, Fixed, Transferred, assign_folds, draw_signs
-from attnprobe.sums.documents import BLOCKS, find_block, in_second_half
+from attnprobe.sums.documents import BLOCKS
 
 
 def drawn(random, documents, *shares, links=1.0):
@@ -21,15 +21,6 @@ def drawn(random, documents, *shares, links=1.0):
         np.add.at(hits.T, block, random.binomial(n[:, None], share, (documents, len(share))))
         found.append(hits)
     return asked, *found
-
-
-@pytest.mark.parametrize("folds", [2, 5, 7, 32])
-def test_folds_are_of_whole_blocks_and_two_are_the_halves(folds):
-    fold = assign_folds(folds)
-    assert sorted(set(fold)) == list(range(folds))
-    assert np.ptp(np.bincount(fold)) <= 1
-    documents = np.arange(1000)
-    assert (assign_folds(2)[find_block(documents)] == in_second_half(documents)).all()
 
 
 @pytest.mark.parametrize("folds", [2, 5, 10])
@@ -172,20 +163,3 @@ def test_other_links_are_scored_with_what_these_choose():
         chosen = [made[:, fold != one].sum(1).argmax() for one in range(5)]
         expected = sum(other[head, fold == one].sum() for one, head in enumerate(chosen))
         assert value == pytest.approx(expected / far.sum(), abs=1e-12)
-
-
-def test_few_blocks_are_few_signs():
-    """Five documents with a hundred links each, in all of which the head is ahead: a throw of five coins."""
-    asked = np.zeros(BLOCKS, np.int64)
-    asked[[0, 13, 26, 40, 60]] = 100
-    heads, rules = CrossFit(asked, asked[None] * 6 // 10, 5), CrossFit(asked, asked[None] * 4 // 10, 5)
-    assert Contrast([heads, rules], [1, -1]).chance(1) == pytest.approx(0.5**5, rel=0.2)
-
-
-def test_no_head_ahead_is_no_effect():
-    random = np.random.default_rng(5)
-    asked, hits = drawn(random, 50, [0.5])
-    one = CrossFit(asked, hits, 5)
-    found = Contrast([one, one], [1, -1])
-    assert (found.value, found.error) == (0, 0)
-    assert found.chance(1) == 1

@@ -17,12 +17,6 @@ NAN = float("nan")
 NAMES = MOST + np.arange(400) * 37
 
 
-def by_hand(values: NDArray[np.float64], keys: NDArray[np.int64]) -> dict[int, tuple[list, list]]:
-    """Count and add up each group, cell by cell."""
-    rows = {int(key): values[keys == key] for key in keys}
-    return {key: ((~np.isnan(row)).sum(0).tolist(), np.nansum(row, 0).tolist()) for key, row in rows.items()}
-
-
 def as_found(groups: Groups) -> dict[int, tuple[list, list]]:
     assert (np.diff(groups.keys) > 0).all()
     return {
@@ -39,24 +33,6 @@ def sample(number: int, keys: NDArray[np.int64], seed: int = 0) -> tuple[NDArray
     return values, draw.permutation(np.resize(keys, number))
 
 
-@pytest.mark.parametrize("names", [1, 5, MOST])
-def test_few(names: int):
-    values, keys = sample(600, NAMES[:names])
-    found = Groups.of(values, keys)
-    assert as_found(found) == by_hand(values, keys)
-    assert len(found) == names
-    assert not found.shared
-
-
-@pytest.mark.parametrize("names", [MOST + 1, 400])
-def test_many_share(names: int):
-    values, keys = sample(2000, NAMES[:names])
-    found = Groups.of(values, keys)
-    assert as_found(found) == by_hand(values, keys % MOST)
-    assert len(found) <= MOST
-    assert found.shared
-
-
 @given(st.integers(0, 2**32), st.sampled_from([3, MOST, MOST + 1, 300]), st.lists(st.integers(0, 500)))
 def test_any_parts_in_any_order(seed: int, names: int, cuts: list[int]):
     """The same groups come out, whether documents shared a group from the first part on or at the end."""
@@ -68,15 +44,6 @@ def test_any_parts_in_any_order(seed: int, names: int, cuts: list[int]):
     for place in order[1:]:
         total = total + parts[place]
     assert as_found(total) == as_found(Groups.of(values, keys))
-
-
-def test_nothing_is_neutral():
-    values, keys = sample(10, NAMES[:3])
-    some, nothing = Groups.of(values, keys), Groups.of(values[:0], keys[:0])
-    assert (len(nothing), nothing.arrays(), nothing.count.shape) == (0, {}, (0, 2, 3))
-    for found in (some + nothing, nothing + some, some + Groups.none((2, 3))):
-        assert as_found(found) == as_found(some)
-    assert len(nothing + nothing) == 0
 
 
 @pytest.mark.parametrize("names", [0, 3, 300])
@@ -93,14 +60,6 @@ def test_arrays(names: int):
 class TestNames:
     """Names of documents."""
 
-    def test_apart(self):
-        """No two documents share a name, and none is that of a group."""
-        documents = np.arange(50_000)
-        names = name_documents(documents)
-        assert names.dtype == np.int64
-        assert names.min() >= MOST
-        assert len(np.unique(names)) == len(names)
-
     @staticmethod
     def splitmix(number: int) -> int:
         """Steele, Lea and Flood (2014), in Python's own numbers."""
@@ -116,24 +75,12 @@ class TestNames:
         assert name_documents(documents).tolist() == [one >> 2 | 1 << 61 for one in mixed]
         assert name_documents(np.array([71777214294589695], np.uint64)).tolist() == [4101777490771256335]
 
-    def test_groups_are_of_one_size(self):
-        """Documents fall into groups evenly, whatever their numbers."""
-        for step in (1, 2, MOST, 1000):
-            names = name_documents(np.arange(12_800) * step)
-            sizes = np.bincount(names % MOST, minlength=MOST)
-            assert abs(((sizes - 100) ** 2 / 100).sum() - (MOST - 1)) < 4 * (2 * (MOST - 1)) ** 0.5
-
 
 def test_blocks_are_filled_evenly():
     for number in (64, 640, 6400):
         filled = np.bincount(find_block(np.arange(number)), minlength=BLOCKS)
         assert filled.min() >= 0.7 * number / BLOCKS - 1
         assert filled.max() <= 1.3 * number / BLOCKS + 1
-
-
-def test_neither_turns_nor_strides_fill_one_block_only():
-    for stride in (2, 3, 4, 8, 16, 64, 100):
-        assert len(np.unique(find_block(np.arange(0, 6400 * stride, stride)))) == BLOCKS
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=40))
@@ -157,9 +104,3 @@ def test_sums(cut: int):
     np.testing.assert_array_equal(again.total, whole.total)
     for half, second in zip(whole.halves, (False, True), strict=True):
         np.testing.assert_allclose(half, values[in_second_half(documents) == second].mean(0))
-
-
-def test_a_half_without_a_document():
-    first, second = Blocks.of(np.ones((1, 2)), np.array([0])).halves
-    assert first.tolist() == [1, 1]
-    assert np.isnan(second).all()

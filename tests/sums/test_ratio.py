@@ -65,23 +65,6 @@ def test_by_hand(weights: tuple[float, ...], windows: bool):
         np.testing.assert_allclose(found.totals[cell], np.nansum(values[:, *cell], 0))
 
 
-def test_as_the_mean_where_all_ask_as_much():
-    """Then the error is that of a mean."""
-    values = np.stack([np.full(9, 4.0), np.arange(9.0) / 2], -1)
-    ratio, error = Ratio.of(values).of_totals([0, 1])
-    shares = values[:, 1] / 4
-    assert ratio == pytest.approx(shares.mean())
-    assert error == pytest.approx(shares.std(ddof=1) / 3)
-
-
-def test_what_differs_nowhere_has_no_error():
-    values = np.array([[3.0, 2, 2], [7, 1, 1], [11, 6, 6]])
-    gain, error = Ratio.of(values).of_totals([0, 1, -1])
-    assert (gain, error) == (0, 0)
-    ratio, error = Ratio.of(values).of_totals([1, 0, 0])
-    assert (ratio, error) == (1, 0)
-
-
 def test_undefined():
     """Without a question, no ratio; with one document, no error."""
     ratio, error = Ratio.of(np.array([[0.0, 0, 5], [NAN, NAN, NAN]])).of_totals([0, 1, 0])

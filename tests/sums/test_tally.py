@@ -68,11 +68,6 @@ def test_documents_of_both_sorts_add_up():
     assert error[0] == pytest.approx(np.sqrt(squares * clusters / (clusters - 1)) / n.sum(0), rel=1e-9)
 
 
-def test_one_document_has_no_error():
-    tally, *_ = drawn([("a", "to")], 1, 5)
-    assert np.isnan(tally.accuracy()[1]).all()
-
-
 def test_the_error_is_honest():
     """Simulated: 95 % intervals hold the truth where the links of a document agree with one another."""
     random = np.random.default_rng(0)
@@ -125,21 +120,6 @@ def test_there_and_back(grouped):
         else:
             assert np.array_equal(ours, theirs)
     assert np.array_equal((back + back).hits, 2 * tally.hits)
-
-
-def test_nothing_came_by():
-    empty = Tally.from_arrays(Tally.empty([], KINDS, HEADS, RULES, np.zeros(0, np.int64)).arrays())
-    tally, *_ = drawn([("a", "to")], 5, 9)
-    assert (empty + tally).keys == tally.keys
-    assert np.array_equal((empty + tally).hits, tally.hits)
-
-
-def test_many_documents_share_groups():
-    """Memory does not grow with the number of documents that were cut."""
-    parts = [drawn([("a", "to")], 60, seed, grouped=True)[0] for seed in range(1, 6)]
-    whole = sum(parts[1:], parts[0])
-    assert len(whole.groups) <= 128
-    assert (whole.group_hits.sum(0) == whole.hits).all()
 
 
 def test_labels_of_any_characters_and_length():

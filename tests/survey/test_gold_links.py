@@ -3,23 +3,21 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import pytest
 import torch
-from tokenizers import processors
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.kinds import PARTS, Kind
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.examples import check_targets
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import describe_reading, tokenise
+from attnprobe.run.preparation import tokenise
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import open_meter
 
@@ -133,7 +131,7 @@ def ends(checkpoint: Checkpoint, one: Seen) -> list[tuple[str, str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["bart", "roberta", "gpt2"])
+@pytest.mark.parametrize("name", ["bart", "gpt2"])
 def test_self_attention(checkpoint: Loaded, name: str):
     """Of an encoder, a decoder, and of the encoder beside a decoder: a byte-level tokenizer spells it out."""
     loaded = checkpoint(name)
@@ -168,7 +166,7 @@ def test_pairs(checkpoint: Loaded, name: str):
 class TestItself:
     """The decoder reads what the encoder does."""
 
-    @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+    @pytest.mark.parametrize("name", ["bart", "t5"])
     def test_every_word_is_one_later(self, checkpoint: Loaded, name: str):
         found = seen(checkpoint(name), list(read_linked_rows(rows())))
         assert set(found) == set(PARTS)
@@ -224,21 +222,6 @@ class TestItself:
         with tokenise(loaded, documents, CorpusOptions()) as corpus:
             assert (corpus.reading.links, corpus.reading.links_lost) == (2, 0)
 
-    @pytest.mark.parametrize("longest", [3, 5])
-    def test_a_decoder_that_takes_less(self, checkpoint: Loaded, longest: int):
-        """Words of the same number are the same, whatever is cut off."""
-        loaded = checkpoint("bart")
-        model = copy.deepcopy(loaded.model)
-        model.config.max_target_positions = longest
-        found = seen(replace(loaded, model=model), list(read_linked_rows(rows())))
-        for encoder, cross in zip(found[Kind.ENCODER], found[Kind.CROSS], strict=True):
-            assert len(cross.queries) == min(longest, len(encoder.queries))
-            said = cross.said
-            assert said.keys == encoder.said.words
-            expected = [word for word in said.keys if word.stop < len(cross.queries)]
-            assert list(said.words) == [TokenSpan(word.start + 1, word.stop + 1) for word in expected]
-            assert list(said.keys[: len(said.words)]) == expected
-
     @pytest.mark.parametrize("window", [5, 9])
     def test_windows(self, checkpoint: Loaded, window: int):
         loaded = checkpoint("bart")
@@ -266,19 +249,11 @@ class TestItself:
                 assert len(whole) == 5
                 assert (*getattr(first, name), *getattr(second, name)) == whole
 
-    def test_some_say_something(self, checkpoint: Loaded):
-        documents = [Document("the cat"), *read_linked_rows([{"text": "the dog", "words": [[0, 3]]}])]
-        with tokenise(checkpoint("bart"), documents, CorpusOptions()) as corpus:
-            (batch,) = corpus.batches
-            for said in (batch.annotations, batch.target_annotations, batch.cross_annotations):
-                assert said[0] is None
-                assert len(said[1].words) == 1
-
 
 class TestAnother:
     """The decoder reads targets of their own."""
 
-    @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+    @pytest.mark.parametrize("name", ["bart", "t5"])
     def test_words(self, checkpoint: Loaded, name: str):
         """By the characters of the target's tokens, each of them one later."""
         loaded = checkpoint(name)
@@ -318,40 +293,7 @@ class TestAnother:
             links = sum(len(document.annotation.links) for document in documents)
             assert (reading.links, reading.links_lost, reading.links_unasked) == (links, 0, 0)
 
-    def test_a_start_of_no_token(self, checkpoint: Loaded):
-        """Of mBART, the target's last token goes first."""
-        model = copy.deepcopy(checkpoint("bart").model)
-        model.config.decoder_start_token_id = None
-        loaded = replace(checkpoint("bart"), model=model)
-        assert loaded.start is None
-        with tokenise(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
-            for batch in corpus.batches:
-                for row, said in enumerate(batch.target_annotations):
-                    ids = batch.inputs["decoder_input_ids"][row].tolist()
-                    assert ids[0] == loaded.tokenizer.eos_token_id
-                    words = [read(loaded, ids, word) for word in said.words]
-                    assert words == TARGETS[batch.members[row]].split()
-                    assert not said.cut
-
-    def test_targets_of_another_spelling(self, checkpoint: Loaded, tiny: Callable[[str], Any]):
-        """The tokenizer of targets puts a token before them, and none behind: the last word falls off."""
-        spelling = copy.deepcopy(tiny("gpt2")[1])
-        spelling.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single="<mask> $A", special_tokens=[("<mask>", 4)]
-        )
-        loaded = replace(checkpoint("t5"), target_tokenizer=spelling)
-        with tokenise(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
-            for batch in corpus.batches:
-                for row, said in enumerate(batch.target_annotations):
-                    ids = batch.inputs["decoder_input_ids"][row].tolist()
-                    assert ids[1] == 4
-                    words = [read(loaded, ids, word) for word in said.words]
-                    assert words == TARGETS[batch.members[row]].split()[:-1]
-                    assert said.cut
-            # Lost are the links into the last words; of a target of one word, both out of it too.
-            assert corpus.reading.links_lost == len(TARGETS) + 2
-
-    @pytest.mark.parametrize("longest", [2, 4, 5, 7, 11])
+    @pytest.mark.parametrize("longest", [2, 7])
     def test_targets_that_are_cut(self, checkpoint: Loaded, longest: int):
         """A character of which some bytes are gone is no word."""
         model = copy.deepcopy(checkpoint("bart").model)
@@ -374,59 +316,6 @@ class TestAnother:
             assert corpus.reading.links == 2
             assert corpus.reading.links_lost == 2 - ("👩" in found) - ("dog" in found)
 
-    def test_candidates_that_nobody_chooses_from(self, checkpoint: Loaded):
-        """Nothing in an encoder attends to the decoder."""
-        into = {"target_in": "target", "source": [0, 3], "target": [0, 3], "candidates": [[0, 3], [4, 7]]}
-        row = {"text": "the dog", "target": "the cat", "links": [into]}
-        options = CorpusOptions(truncate=True)
-        with tokenise(checkpoint("t5"), read_linked_rows([row]), options, labelled=True) as corpus:
-            (batch,) = corpus.batches
-            assert batch.cross_annotations[0].links == ()
-            reading = corpus.reading
-            assert (reading.links, reading.links_lost, reading.links_unasked) == (1, 0, 1)
-            assert any(
-                "1 of 1 link left out: they name candidates in the target" in s
-                for s in describe_reading(corpus)
-            )
-
-    def test_no_target_is_read(self, checkpoint: Loaded):
-        """Then links into it are lost, and counted."""
-        documents = _some(targets=True)
-        with tokenise(checkpoint("t5"), documents, CorpusOptions()) as corpus:
-            links = [link for document in documents for link in document.annotation.links]
-            assert corpus.reading.links_lost == sum(
-                link.source.where != link.target.where for link in links
-            ) + (sum(link.label == "both" for link in links))
-            assert any("no sequence holds both ends" in sentence for sentence in describe_reading(corpus))
-
-    def test_a_tokenizer_without_characters(self, checkpoint: Loaded):
-        class Slow:
-            is_fast = False
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(checkpoint("t5").tokenizer, name)
-
-            def __call__(self, *texts: Any, **options: Any) -> Any:
-                return checkpoint("t5").tokenizer(*texts, **options)
-
-        loaded = replace(checkpoint("t5"), target_tokenizer=Slow())
-        options = CorpusOptions(truncate=True)
-        with (
-            pytest.raises(AttnprobeError, match=r"\(Slow\) has no fast form"),
-            tokenise(loaded, _some(targets=True), options, labelled=True),
-        ):
-            pass
-
-    def test_the_same_text_with_other_links_is_another_corpus(self, checkpoint: Loaded):
-        def digest(label: str) -> str:
-            link = Link(Span(0, 3, "target"), Span(0, 3), label)
-            document = Document("the dog", label="the cat", annotation=Annotation((), (link,)))
-            options = CorpusOptions(truncate=True)
-            with tokenise(checkpoint("t5"), [document], options, labelled=True) as corpus:
-                return corpus.batches.digest
-
-        assert digest("a") == digest("a") != digest("b")
-
 
 class TestWithTargets:
     """Whether the decoder reads targets."""
@@ -444,14 +333,6 @@ class TestWithTargets:
         documents = [Document("a dog"), Document("a cat", label="ein Hund")]
         found, _ = check_targets(checkpoint("t5"), documents)
         with pytest.raises(AttnprobeError, match="'a cat' has a target, but the first text has none"):
-            list(found)
-
-    @pytest.mark.parametrize("name", ["bert", "gpt2"])
-    def test_without_a_decoder_beside_an_encoder(self, checkpoint: Loaded, name: str):
-        with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
-            check_targets(checkpoint(name), _some(targets=True))
-        found, _ = check_targets(checkpoint(name), chain(_some(), _some(targets=True)))
-        with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
             list(found)
 
 

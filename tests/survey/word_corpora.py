@@ -45,7 +45,7 @@ def make_batch(maps, right, documents, rules=None, label="link", candidates=None
     every = np.arange(number)
     return AskedWords(
         asked, np.array(document), np.packbits(np.array(heads), 1), np.packbits(by_rule, 1),
-        np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
+        np.zeros(number), np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
         np.zeros(3, np.int64),
     )  # fmt: skip
 

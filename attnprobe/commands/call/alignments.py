@@ -32,12 +32,7 @@ def open_aligned(
     *,
     one_based: bool,
 ) -> OpenSource:
-    """Open pairs of texts with an alignment for each.
-
-    ``texts`` are a file of first texts, where ``targets`` is one of second texts; a file of lines with
-    ``|||`` between both; a table or a hub dataset, whose columns ``options`` name; or pairs one by one.
-    ``alignments`` is the path of a file, or a line for each pair.
-    """
+    """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
     listed = targets is not None and not isinstance(targets, str | Path)
     texts = texts if listed else _take_one(texts)
     source = _open_pairs(texts, targets, options)
@@ -53,7 +48,6 @@ def open_aligned(
 
 
 def _take_one(texts: Any) -> Any:
-    """Give the one file of pairs, or whatever else holds them."""
     files: list[Any] = list(texts) if isinstance(texts, list | tuple) else [texts]
     if files and all(isinstance(one, str | Path) for one in files):
         if len(files) > 1:
@@ -105,7 +99,6 @@ def _read_lines(path: Path) -> Iterator[str]:
 
 
 def _describe_file(path: Path) -> dict[str, Any]:
-    """Describe a file for the record."""
     with open_lines(path):  # which refuses what is none
         pass
     with path.open("rb") as stream:

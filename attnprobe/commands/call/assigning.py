@@ -28,13 +28,7 @@ LENGTH, SEQUENCES = 50, 32
 
 @dataclass(frozen=True)
 class RoleOptions:
-    """What ``roles`` alone is asked with: files with gold links that heads can have roles by, and thresholds.
-
-    Attributes:
-        links: Files with links of one's own.
-        links_name: What the roles by these links are called, before the label.
-        label_column: The column of the target texts that a decoder beside an encoder reads.
-    """
+    """What ``roles`` alone is asked with: files with gold links, a name for roles by them, thresholds."""
 
     treebank: Texts = None
     coreference: Texts = None
@@ -44,19 +38,16 @@ class RoleOptions:
     label_column: str | None = None
 
     def check(self) -> None:
-        """Refuse thresholds and a name that can't be."""
         read_thresholds(self.thresholds)
         check_role_name(self.links_name, given=self.links is not None)
 
     @property
     def files(self) -> dict[Gold, Texts]:
-        """The files with gold links that are given."""
         every = {Gold.TREEBANK: self.treebank, Gold.COREFERENCE: self.coreference, Gold.LINKS: self.links}
         return {gold: texts for gold, texts in every.items() if texts is not None}
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What goes on record, and what the table is made by."""
         named = {"links": self.links_name or "links"} if self.links is not None else {}
         return {"thresholds": read_thresholds(self.thresholds), **named}
 
@@ -104,11 +95,7 @@ def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> 
 
 
 def name_columns(gold: Gold, options: Mapping[str, Any], label_column: str | None = None) -> dict[str, Any]:
-    """Name the columns of a file with gold links beside texts, whose columns are none of a treebank.
-
-    ``label_column`` is that of target texts, which a file with links of one's own may have; the labels that a
-    report has for its task are none.
-    """
+    """Name the columns of a file with gold links beside texts, whose columns are none of a treebank."""
     named = {**options, "name": None, "label_column": label_column}
     of_texts = ("text_column", "text_pair_column", "document_column", "label_column")
     return named if gold is Gold.LINKS else named | dict.fromkeys((*of_texts, "no_header"))
@@ -117,10 +104,7 @@ def name_columns(gold: Gold, options: Mapping[str, Any], label_column: str | Non
 def _make_parts(
     checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, *, labelled: bool
 ) -> "list[CorpusRequest]":
-    """List the statistics to measure on each corpus, in one pass each, but for the control.
-
-    ``labelled`` says whether the decoder beside an encoder reads the labels of the texts.
-    """
+    """List the statistics to measure on each corpus; ``labelled``: decoders read the labels of the texts."""
     from attnprobe.run.examples import check_targets
     from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION

@@ -37,9 +37,8 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
-    are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where whole alignments are
-    scored, and ``aligned`` opens pairs with alignments of their own in place of ``texts``.
+    ``by`` is ``"head"``, ``"trees"`` or a word of the command, ``chosen`` which links are asked for.
+    ``aligned`` opens pairs with alignments in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
     best = metric == "accuracy" and by not in {"trees", "head"}
@@ -98,10 +97,7 @@ def probe_links(
     how: dict[str, Any],
     options: Mapping[str, Any],
 ) -> HeadTable:
-    """Fit probes of all heads to gold links.
-
-    ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
-    """
+    """Fit probes of all heads to gold links; ``how`` holds options of ``ProbePlan``."""
     chosen["labels"] = _read_labels(chosen["labels"])
     if not how["penalty"] > 0:
         raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
@@ -147,10 +143,7 @@ def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
 
 
 def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> Iterator[Document]:
-    """Keep the links that are asked for.
-
-    Documents are read until each label was there, so that a label that no link has is refused at once.
-    """
+    """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
     labels = chosen.get("labels")
     documents = filter_links(
         source.documents,
@@ -168,7 +161,6 @@ def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> 
 
 
 def _ask(gold: Gold, by: str) -> Answer:
-    """Choose what is measured, and how it is tabulated."""
     if by == "trees":
         from attnprobe.statistics import trees
 
@@ -184,7 +176,6 @@ def _ask(gold: Gold, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    """Ask for alignment error rates of each head, or of the best."""
     from attnprobe.statistics.alignment import AER
     from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
 

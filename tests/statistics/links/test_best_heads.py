@@ -1,7 +1,5 @@
 """The best head and the best rule, cross-fitted: by hand, of planted heads, beside controls, merged."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from gold import documents
@@ -14,7 +12,6 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.best_heads import Best, Cell, choose, compare_with_control, score
 from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control
-from attnprobe.statistics.registry import find_statistic
 from attnprobe.statistics.rules import Asking, offsets_to
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
@@ -188,10 +185,6 @@ def test_a_head_that_looks_at_a_place_is_not_selective():
     assert (np.abs(found["selectivity"]) < 3 * found["selectivity_se"]).all()
 
 
-def test_a_control_is_found_by_its_name():
-    assert find_statistic(make_control(SYNTAX).name) == make_control(SYNTAX)
-
-
 @pytest.fixture(scope="session")
 def parts(tmp_path_factory):
     """Write some sentences of the package's treebank, whole and in two parts."""
@@ -212,14 +205,3 @@ def test_merged_parts_are_the_whole(parts):
     for name, cells in whole.data.items():
         if name != "dataset":
             np.testing.assert_equal(merged.data[name], cells)  # to the bit
-
-
-def test_what_excludes_what():
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"by": "head", "control": "links"}, "by"),
-        ({"trees": True, "folds": 3}, "trees"),
-        ({"folds": 1}, "at least 2"),
-    ]
-    for options, said in cases:
-        with pytest.raises(attnprobe.AttnprobeError, match=said):
-            attnprobe.syntax("demo", **options)

@@ -78,20 +78,6 @@ def test_of_two_texts_each_end_stays_in_its_own():
             assert one.target.start - one.source.start == link.target.start - link.source.start
 
 
-def test_across_two_kinds_of_tokens():
-    """A decoder's word to one that the encoder reads: both move by as many words."""
-    queries, keys = words(5), words(9, first=0)
-    for link in (
-        TokenLink(queries[1], keys[3], "x", asks="forward"),
-        TokenLink(keys[3], queries[1], "x", asks="backward"),
-    ):
-        (moved,) = move_links(TokenAnnotation(queries, (link,), keys=keys)).links
-        ends = moved.source, moved.target
-        query, key = ends if link.asks == "forward" else reversed(ends)
-        assert queries.index(query) - keys.index(key) == -2
-        assert query != queries[1]
-
-
 def test_answers_are_drawn_among_candidates():
     spans = words()
     link = TokenLink(spans[10], spans[2], "x", tuple(spans[:8]), also=(spans[3],))
@@ -111,17 +97,6 @@ def test_what_can_not_move_is_left_out():
     links = (TokenLink(spans[0], spans[2], "long"), TokenLink(spans[0], spans[1], "short"))
     (moved,) = move_links(TokenAnnotation(spans, links)).links
     assert (moved.source, moved.target, moved.label) == (spans[1], spans[2], "short")
-
-
-def test_spans_of_several_words_move_whole():
-    spans = words()
-    long = TokenSpan(spans[2].start, spans[4].stop)
-    link = TokenLink(long, spans[6], "x", also=(spans[7], spans[11]))
-    (moved,) = move_links(TokenAnnotation(spans, (link,))).links
-    step = (moved.target.start - spans[6].start) // 2
-    assert moved.source == TokenSpan(long.start + 2 * step, long.stop + 2 * step)
-    also = [at + step for at in (7, 11) if 0 <= at + step < WORDS]
-    assert moved.also == tuple(spans[at] for at in also)
 
 
 @pytest.mark.parametrize("causal", [False, True])

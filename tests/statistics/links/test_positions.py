@@ -10,14 +10,9 @@ import torch
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
-from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.links import ASKING_LINKS, BY_LABEL, LINKED
+from attnprobe.statistics.links import ASKING_LINKS
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import INPUT, OUTPUT
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.tally import Tally
-from attnprobe.table.builder import Labels
 
 PAIRS = [
     ("the river bank was slow", "a cat walks by night", "0-0 1-1 2-3 3-2 4-4"),
@@ -91,16 +86,15 @@ def by_definition(model, tokenizer, start):
     return right, number
 
 
-@pytest.mark.parametrize("name", ["bart", "t5", "marian"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_a_target(name, turned, saved, checkpoint):
+def test_of_a_target(turned, saved, checkpoint):
     """Links out of the target and into it are both asked from the decoder, whatever they are called."""
     from transformers import AutoModel, AutoTokenizer
 
-    folder = saved(name)
+    folder = saved("t5")
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    right, number = by_definition(model, tokenizer, checkpoint(name).start)
+    right, number = by_definition(model, tokenizer, checkpoint("t5").start)
     assert any(b - a > 1 for _, target, _ in PAIRS for a, b in tokens_of(tokenizer, target))
     found = attnprobe.links(str(folder), rows(turned=turned), by="head", min_links=1).to_pandas()
     side = "target_to_source" if turned else "source_to_target"
@@ -116,21 +110,6 @@ def test_of_a_target(name, turned, saved, checkpoint):
         assert row.n.item() == number[kind, position]
         assert row.accuracy.item() == pytest.approx(hits / number[kind, position])
     assert "position" not in attnprobe.links("demo", by="head", limit=4, min_links=1).data
-
-
-def test_positions_are_those_that_predict():
-    """Of a word of several tokens: those whose next token belongs to it."""
-    words = (TokenSpan(1, 2), TokenSpan(2, 5), TokenSpan(5, 6))
-    keys = (TokenSpan(0, 1), TokenSpan(1, 3), TokenSpan(3, 4))
-    tokens = build_uniform_block(8).layout.keys
-    said = TokenAnnotation(words, (TokenLink(words[1], keys[0], "x", asks="forward"),), keys=keys)
-    layout = Layout(tokens, build_uniform_block(8).layout.keys, annotations=(said,), shifted=True)
-    found = questions_of(layout, ASKING_LINKS)
-    assert [key[1:] for key in found.keys if key[0] == "x"] == [
-        ("source_to_target", OUTPUT), ("source_to_target", INPUT),
-    ]  # fmt: skip
-    assert found.rows.queries[found.row].tolist() == [[1, 4], [2, 5]]
-    assert (found.choices[0] == found.choices[1]).all()
 
 
 def test_a_word_is_not_in_sight_where_it_is_predicted():
@@ -150,17 +129,3 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     said = replace(said, links=(inside,))
     found = questions_of(replace(layout, annotations=(said,)), ASKING_LINKS)
     assert (found.choices < 2 + len(words)).all()
-
-
-def test_the_best_of_both_positions():
-    """Chosen with the head on some folds, and scored on the others."""
-    keys = [("x", "source_to_target", INPUT), ("x", "source_to_target", OUTPUT)]
-    tally = Tally.empty(keys, [0], 2, len(ASKING_LINKS.rules), np.zeros(0, np.int64))
-    tally.blocks.asked[:] = 10
-    tally.blocks.hits[0, 0] = [[1], [4]]
-    tally.blocks.hits[1, 0] = [[2], [5]]
-    labels = Labels("m", "d", {}, [Place(0, Kind.CROSS)])
-    found = BY_LABEL.table("t", Measurement({"links": tally}), [LINKED], labels)
-    assert found.data["position"] == [OUTPUT]
-    assert (found.data["head"], found["accuracy"].tolist()) == ([1], [0.5])
-    assert found["accuracy_selected"].tolist() == [0.5]

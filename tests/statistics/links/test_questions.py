@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
@@ -79,13 +78,6 @@ def test_both_ways():
     assert (offsets(found, 0), offsets(found, 1)) == (from_to(3), [-3])
 
 
-def test_a_word_is_asked_once():
-    links = tuple(TokenLink(FIVE[child], FIVE[2], "x") for child in (0, 1, 3))
-    found = asked(TokenAnnotation(FIVE, links))
-    assert len(found.rows) == 4
-    assert len(found.row) == 6
-
-
 def test_words_of_the_same_tokens_are_one():
     """The second and the third word can't be told apart, so neither is an answer to the other."""
     same = (span(1), span(2), span(2), span(3))
@@ -102,14 +94,6 @@ def test_spans_of_several_words():
     assert right_spans(found) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
     assert candidates(found, 0) == [(4, 5), (5, 7), (7, 8)]
     assert (offsets(found, 0), offsets(found, 1)) == (from_to(2), from_to(-10, -2))
-
-
-def test_a_span_that_is_no_word():
-    """Part of a word: the word that it touches."""
-    link = TokenLink(span(5), span(1), "x")
-    found = asked(TokenAnnotation(FIVE, (link,)))
-    assert candidates(found, 0) == [(1, 2), (2, 4), (4, 5), (7, 8)]
-    assert right_spans(found)[1] == [(5, 7)]
 
 
 def test_candidates_answer_the_source_alone():
@@ -130,26 +114,6 @@ def test_no_choice_is_no_question():
     assert (found.left_out.tolist(), len(found.row), len(found.rows)) == ([0, 0, 1], 0, 0)
 
 
-def test_two_links_of_one_word_choose_from_the_same():
-    """Two mentions may share a head word, and so the candidates; each has its own right answer."""
-    choice = (FIVE[0], FIVE[1], FIVE[4])
-    links = [TokenLink(FIVE[3], target, "x", candidates=choice) for target in choice]
-    found = asked(TokenAnnotation(FIVE, tuple(links)))
-    assert len(found.rows) == 1
-    first = int(found.rows.candidates[0, 0])
-    for chosen in range(3):
-        hits = found.hits(np.array([[first + chosen]]))[:, 0]
-        assert hits.tolist() == [number == chosen for number in range(3)]
-
-
-def test_guesses_of_rules():
-    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]), ("same last word", FIVE[0]))}
-    said["guesses"] += (("same last word", FIVE[1]),)  # which would count if a window had cut the first off
-    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[0], "pronoun|feminine", **said),)), ONE)
-    assert near(found) == [(ALL, "forward"), ("pronoun", "forward"), ("feminine", "forward")]
-    assert found.guesses.tolist() == [[False, True]]
-
-
 def test_a_decoder_is_asked_what_it_sees():
     links = (TokenLink(FIVE[3], FIVE[1], "x"), TokenLink(FIVE[0], FIVE[4], "x"))
     found = asked(TokenAnnotation(FIVE, links), causal=True)
@@ -168,12 +132,6 @@ def test_a_decoder_chooses_from_what_it_sees():
     found = asked(TokenAnnotation(FIVE, (between, behind)), causal=True)
     assert (found.left_out.tolist(), right_spans(found)) == ([0, 0, 1], [[(1, 2)]])
     assert asked(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]
-
-
-def test_offsets_choose_what_a_decoder_sees():
-    either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
-    assert offsets(asked(TokenAnnotation(FIVE, (either,)), causal=True), 0) == from_to(-10, -2)
-    assert offsets(asked(TokenAnnotation(FIVE, (either,))), 0) == [*from_to(-10, -2), *from_to(2)]
 
 
 def test_from_a_decoder_to_an_encoder():
@@ -221,13 +179,6 @@ def test_offsets_answer_as_a_head_does(causal):
     assert (every >= 0).all()
 
 
-def test_rules_answer_where_no_words_are_named():
-    """As in GAP, whose snippets name the pronoun and two names alone."""
-    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
-    found = asked(TokenAnnotation((), (TokenLink(FIVE[3], FIVE[1], "x", **said),)), ONE)
-    assert found.guesses.tolist() == [[True, True]]
-
-
 def test_a_rule_without_a_guess_takes_the_nearest():
     """As a head looks at some mention, whether one has the same last word or not."""
     said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
@@ -240,23 +191,7 @@ def test_a_rule_without_a_guess_takes_the_nearest():
     assert found.guesses.tolist() == [[True, True]]
 
 
-def test_hits():
-    links = (TokenLink(FIVE[3], FIVE[0], "x", also=(FIVE[2],)), TokenLink(FIVE[1], FIVE[4], "y"))
-    found = asked(TokenAnnotation(FIVE, links))
-    choice = np.full((len(found.rows), 3), -1)
-    choice[found.row[0]] = 0, 2, 1
-    choice[found.row[2]] = 4, 0, 4
-    assert found.hits(choice)[[0, 2]].tolist() == [[True, True, False], [True, False, True]]
-
-
 def test_a_text_without_links_asks_nothing():
     assert len(asked(TokenAnnotation(FIVE)).row) == 0
     assert len(asked(None).row) == 0
     assert asked(None).hits(np.zeros((0, 4), np.int64)).shape == (0, 4)
-
-
-@pytest.mark.parametrize("label", ["", "all", "|", "all|"])
-def test_links_without_a_name_count_for_all(label):
-    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[0], FIVE[1], label),)))
-    assert near(found) == [(ALL, "forward"), (ALL, "backward")]
-    assert torch.is_tensor(torch.from_numpy(found.entries))

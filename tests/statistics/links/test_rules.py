@@ -188,30 +188,6 @@ def test_links_at_a_distance():
     assert far(TokenAnnotation(words, (link(3, 1, 4, asks="forward"),)), causal=True) == [True]
 
 
-def test_between_texts_there_is_no_distance():
-    words = spans(6)
-    link = TokenLink(words[0], words[4], "x"), TokenLink(words[0], words[2], "x")
-    assert far(TokenAnnotation(words, link, second=4)) == [False, False, True, True]
-    forward = tuple(replace(one, asks="forward") for one in link)
-    assert far(TokenAnnotation(words[:3], forward, keys=words)) == [False, False]
-    later = tuple(replace(one, source=TokenSpan(2, 3)) for one in forward)
-    assert far(TokenAnnotation(spans(6, 2), later, keys=words, same=True)) == [True, True]
-    beside = replace(later[0], target=words[1])
-    assert far(TokenAnnotation(spans(6, 2), (beside,), keys=words, same=True)) == [False]
-
-
-@pytest.mark.parametrize("rule", [SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT])
-def test_candidates_of_the_same_text(rule):
-    random = np.random.default_rng(1)
-    letters = random.integers(0, 2, 20).tolist()
-    words = spans(20)
-    for at in range(20):
-        some = sorted(random.choice([one for one in range(20) if one != at], 6, replace=False).tolist())
-        link = TokenLink(words[at], words[some[0]], "x", tuple(words[one] for one in some))
-        found = asked(TokenAnnotation(words, (link,), forms=tuple(letters)))
-        assert chosen(found, rule) == [by_definition(rule, letters, at, letters, some) + 1]
-
-
 def test_of_two_texts_the_other_one():
     """Rules look in the text in which the answer lies; the same place is the same share of its length."""
     first, second = [1, 2, 3, 1], [9, 1, 2, 3, 3, 1, 9, 9]
@@ -226,12 +202,6 @@ def test_of_two_texts_the_other_one():
     crossed = TokenAnnotation(words[0], (link,), keys=words[1], forms=tuple(first), key_forms=tuple(second))
     assert chosen(asked(crossed), SAME_PLACE) == [words[1][7].start]
     assert chosen(asked(crossed), SAME_LEFT_CONTEXT) == [words[1][5].start]
-
-
-def test_the_same_place_of_one_text_is_no_answer():
-    words = spans(4)
-    found = asked(TokenAnnotation(words, (TokenLink(words[0], words[2], "x"),), forms=(1, 2, 3, 4)))
-    assert (found.choices[:, ASKING_LINKS.rules.index(SAME_PLACE)] == -1).all()
 
 
 def test_what_a_reaction_copies_is_found_by_its_context():
@@ -258,36 +228,6 @@ def test_what_a_reaction_copies_is_found_by_its_context():
     assert found.data["baseline_rule"] == [SAME_CONTEXT]
     assert found.data["baseline_offset"] == [None]
     assert found["baseline"][0] > 0.7
-    # As the rules were, the best offset is as good as guessing.
-    assert max(_offsets_alone(rows)) < 0.3
-
-
-def _offsets_alone(rows):
-    """Share of links that each fixed offset up to 10 finds, clipped to the candidates."""
-    for offset in range(-10, 11):
-        right = []
-        for row in rows:
-            for link in row["links"]:
-                aimed = link["source"][0] // 2 + offset  # '>>' is two letters wide
-                places = [one[0] // 2 for one in link["candidates"]]
-                chosen_ = min(places, key=lambda one: (abs(one - aimed), one))
-                right.append(chosen_ == link["target"][0] // 2)
-        yield np.mean(right)
-
-
-def test_offsets_reach_far():
-    """A distance of 44 words is one that an offset finds."""
-    random = np.random.default_rng(4)
-    texts = [" ".join(map(chr, random.integers(97, 123, 60))) for _ in range(12)]
-    places = [[2 * at, 2 * at + 1] for at in range(60)]
-    links = [{"source": places[at], "target": places[at - 44], "label": "far"} for at in (45, 50, 59)]
-    found = attnprobe.links("demo", [{"text": text, "links": links} for text in texts])
-    forward = found.data["direction"].index("source_to_target")
-    assert found["baseline"][forward] == 1
-    assert (found.data["baseline_offset"][forward], found.data["baseline_rule"][forward]) == (
-        -44,
-        "offset -44",
-    )
 
 
 def p_of_chance(random, asking, sentences=60, heads=6, models=8):
