@@ -85,17 +85,6 @@ def test_derivatives_are_finite_differences():
         assert derived[place] == pytest.approx((up - down) / (2 * step), abs=1e-8)
 
 
-def test_float32_is_close():
-    questions, _ = make_questions()
-    weights = np.random.default_rng(1).normal(size=2 * HEADS) * 5
-    exact, rough = (
-        answer(questions, weights, derive=True),
-        answer(questions, weights.astype(np.float32), derive=True),
-    )
-    np.testing.assert_allclose(rough.derivative, exact.derivative, atol=1e-5)
-    assert rough.objective == pytest.approx(exact.objective, rel=1e-5)
-
-
 def test_variances_over_candidates():
     questions, by_hand = make_questions()
     expected = sum(features_of(maps, i, some).var(0) for maps, i, some, _ in by_hand)

@@ -14,7 +14,6 @@ from attnprobe.kernels.trees import (
     EDGES,
     HEADS,
     Sentences,
-    build_word_maps,
     compare_trees,
 )
 
@@ -119,7 +118,7 @@ def uniform(_: torch.Generator) -> Tensor:
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
 @pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_by_hand(kind: Callable[[torch.Generator], Tensor], precise: bool, seed: int):
     asked, words, gold = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
@@ -128,7 +127,7 @@ def test_by_hand(kind: Callable[[torch.Generator], Tensor], precise: bool, seed:
     assert found.max() > 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_as_scipy_has_it(seed: int):
     """Which drops edges without weight, so that weights are turned round above 0; without ties."""
     asked, words, gold = drawn(seed)
@@ -153,23 +152,6 @@ def test_the_first_edges_of_a_tie():
         assert count_edges(p.double(), asked).item() == hits
 
 
-def test_what_a_longer_word_gives_and_gets():
-    """The mean over the tokens that attend, the sum over those that are attended to."""
-    p = torch.zeros(1, 1, 4, 4)
-    p[0, 0] = torch.tensor(
-        [[0.0, 0.1, 0.2, 0.7], [0.4, 0.0, 0.0, 0.6], [0.0, 0.0, 0.0, 1.0], [0.5, 0.3, 0.2, 0.0]]
-    )
-    asked = sentences([(0, 1), (1, 3), (3, 4)], gold=[{(0, 1)}], sequence=[0])
-    # 0 to 1: .3, 1 to 0: .2, 0 to 2: .7, 2 to 0: .5, 1 to 2: .8, 2 to 1: .5
-    torch.testing.assert_close(
-        build_word_maps(p, asked)[0, 0],
-        torch.tensor([[0.0, 0.3, 0.7], [0.2, 0.0, 0.8], [0.5, 0.5, 0.0]], dtype=torch.float64),
-    )
-    for gold, hits in (({(0, 1)}, 0), ({(0, 2)}, 1), ({(1, 2)}, 1), ({(0, 2), (1, 2)}, 2)):
-        asked = sentences([(0, 1), (1, 3), (3, 4)], gold=[gold], sequence=[0])
-        assert count_edges(p, asked).item() == hits
-
-
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
 def test_rows_that_are_undefined_give_nothing(precise: bool):
     asked, words, gold = drawn(1)
@@ -177,14 +159,6 @@ def test_rows_that_are_undefined_give_nothing(precise: bool):
     p[:, 2, 3:9] = torch.nan
     found = count_edges(p.double() if precise else p, asked)
     np.testing.assert_array_equal(found, expected(p.nan_to_num(0), asked.sequence, words, gold))
-
-
-def test_some_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch):
-    asked, _, _ = drawn(2)
-    p = smooth(torch.Generator().manual_seed(2)).double()
-    whole = build_word_maps(p, asked)
-    monkeypatch.setattr("attnprobe.kernels.trees._CELLS", 1)
-    torch.testing.assert_close(build_word_maps(p, asked), whole, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
@@ -253,7 +227,7 @@ def total(weight: np.ndarray, heads: dict[int, int]) -> float:
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
 @pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, seed: int):
     """The very same tree, unless several weigh the same up to rounding: then one of them."""
     _, (words, *_), _ = drawn(seed)
@@ -267,24 +241,6 @@ def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, see
         assert total(weight, heads) == pytest.approx(total(weight, expected), rel=1e-12)
         if kind is smooth:
             assert heads == expected
-
-
-@pytest.mark.slow
-def test_long_sentences_with_circles_in_circles():
-    """Near pairs weigh most, then pairs of pairs, and so on: what is joined is joined again."""
-    draw = torch.Generator().manual_seed(0)
-    place = torch.arange(40)
-    deep = (place[:, None] ^ place).clamp_min(1).double().log2().floor()
-    p = (torch.rand(1, NUMBER, 40, 40, generator=draw) + 9 - 1.5 * deep).softmax(-1).float()
-    words = [(at, at + 1) for at in range(40)]
-    found = read_trees(p, words, 7)
-    expected = [by_networkx(weight, 7) for weight in weigh_arcs(p, words)]
-    assert found == expected
-    greedy = [
-        {word: int(np.delete(row, word).argmax()) for word, row in enumerate(weight)}
-        for weight in weigh_arcs(p, words)
-    ]
-    assert all(heads != first for heads, first in zip(found, greedy, strict=True))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -303,19 +259,6 @@ def test_no_other_tree_is_heavier(seed: int):
             key=lambda tree: total(weight, tree),
         )
         assert heads == best
-
-
-def test_who_attends_to_whom():
-    """A map whose rows of dependents point at heads holds the tree in one direction, and not in the other."""
-    heads = {0: 1, 1: 3, 2: 3, 4: 3}
-    p = torch.full((1, 2, 5, 5), 0.01)
-    for word, head in heads.items():
-        p[0, 0, word, head] = p[0, 1, head, word] = 0.9
-    words = [(at, at + 1) for at in range(5)]
-    asked = sentences(words, gold=[set()], sequence=[0], roots=[3], arcs=[set(heads.items())])
-    found = compare_trees(p, asked)[0]
-    assert found[1, HEADS] < found[0, HEADS] == 4
-    assert read_trees(p, words, 3)[0] == heads
 
 
 def test_the_earlier_of_two_heads():
