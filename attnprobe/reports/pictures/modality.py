@@ -33,7 +33,7 @@ def can_draw_modality(table: HeadTable) -> bool:
 
 
 def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special."""
+    """Draw a bar a layer for each side: how much of its attention goes to image, text and special."""
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
     theme = request.theme

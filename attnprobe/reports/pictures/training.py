@@ -77,7 +77,7 @@ def grow_steps(steps: Sequence[int]) -> bool:
 
 
 def make_step_axis(steps: Sequence[Cell]) -> Any:
-    """Make the channel of the step, a number that grows; of logarithms where it does, which its title says."""
+    """Make the channel of the step; of logarithms where steps grow, which its title says."""
     numeric = sorted({step for step in steps if isinstance(step, int)})
     above = [step for step in numeric if step > 0]
     title, scale = "training step", alt.Scale(nice=False, zero=False)
