@@ -1,6 +1,5 @@
 """Groups of documents in one pass: each as a run over it alone has it, all as a run without groups has it."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -226,13 +225,6 @@ def _kinds(table):
 
     names = [one.partition("@")[0] for one in table.provenance["measurement"]["statistics"]]
     return {name: find_statistic(name).sums for name in names}
-
-
-def test_measurements_of_other_groups_do_not_belong_side_by_side():
-    one = Measurement({}, 2, 8, {"a": Measurement({}, 2, 8)})
-    with pytest.raises(ValueError, match="same groups"):
-        one.join_pass(dataclasses.replace(one, strata={}))
-    assert (one + dataclasses.replace(one, strata={})).strata["a"].sequences == 2
 
 
 def test_one_group_and_groups_of_one_document():

@@ -35,36 +35,6 @@ def data(made):
     return json.loads(block(made.html, "report-data"))
 
 
-def test_tables_are_those_of_the_commands(made, saved):
-    model = saved("bert")
-    assert list(made.tables) == ["census", "roles", "distance", "profile"]
-    profile = attnprobe.census(model, TEXTS, statistics=["profile"])
-    assert made.tables["profile"].to_csv() == profile.to_csv()
-    for name, more in {"census": {}, "roles": {}, "distance": {"all_pairs": True}}.items():
-        assert made.tables[name].to_csv() == getattr(attnprobe, name)(model, TEXTS, **more).to_csv()
-
-
-def test_the_atlas_chooses_each_head(made):
-    """It has a mark for each, which names the role and the offset that gets most."""
-    svg = re.search(r'<svg class="atlas".*?</svg>', made.html, re.DOTALL)[0]
-    marks = re.findall(r'data-h="(\d+)" role="button" tabindex="-1" aria-label="([^"]*)"', svg)
-    assert [int(number) for number, _ in marks] == list(range(12))
-    profile, roles = made.tables["profile"], made.tables["roles"]
-    names = [column.name for column in profile.columns if column.role == "measure"]
-    for row, (_, label) in enumerate(marks):
-        layer, head = divmod(row, 4)
-        most = max(names, key=lambda name: np.nan_to_num(profile.data[name][row]))
-        assert label.startswith(f"layer {layer}, head {head}: {roles.data['role'][row]}")
-        said = re.search(r"; most attention (.*): ([\d.]+)(?: \u00b1 ([\d.]+))?$", label)
-        if re.fullmatch(r"profile_-?\d+", most):
-            assert said[1] == f"at offset {int(most.removeprefix('profile_')):+d}"
-        error = profile.data[f"{most}_se"][row]
-        assert (said[3] is None) == bool(np.isnan(error))
-        rounded = 6e-4 if np.isnan(error) else max(6e-4, 0.06 * error)
-        assert float(said[2]) == pytest.approx(profile.data[most][row], abs=rounded)
-        assert said[3] is None or float(said[3]) == pytest.approx(error, rel=0.06)
-
-
 def test_the_page_holds_every_table_as_its_file(made, data):
     assert [one["name"] for one in data["tables"]] == list(made.tables)
     for number, table in enumerate(made.tables.values()):
@@ -113,21 +83,6 @@ def test_the_record_says_how_to_make_it_again_without_sums(made):
     assert "<" not in block(made.html, "attnprobe-record")
 
 
-def test_sentences_are_near_the_median_length_and_the_same_every_time(made, saved):
-    lengths = {text: len(seen.maps[0].queries) for seen in made.contents.seen for text in seen.texts}
-    assert list(lengths) == [text for text in TEXTS if text in lengths]  # in the order of the data
-    assert "median, 8 tokens" in made.contents.chosen
-    again = attnprobe.report(saved("bert"), iter(TEXTS), sections="census,sentences")
-    assert [one.texts for one in again.contents.seen] == [one.texts for one in made.contents.seen]
-
-
-def test_long_texts_are_shown_by_their_beginnings(saved):
-    long = [" ".join(TEXTS * 5), " ".join(TEXTS[::-1] * 5)]
-    made = attnprobe.report(saved("bert"), long, sections="census,sentences")
-    assert [len(seen.maps[0].queries) for seen in made.contents.seen] == [24, 24]
-    assert "first 2 texts" in made.contents.chosen
-
-
 def test_a_task_brings_importance_and_pruning(classifier, reviews):
     made = attnprobe.report(
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
@@ -172,56 +127,6 @@ def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
     assert "One head" not in made.html
 
 
-def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
-    one, two = (attnprobe.report(saved("bert"), TEXTS[:some], sections="census") for some in (1, 2))
-    assert lead(one).endswith("They read 1 text, 8 tokens.")
-    assert lead(two).endswith("They read 2 texts, 17 tokens.")
-    assert "chance is not ruled out" not in two.html
-
-
-def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved, tmp_path):
-    """Two heads have one pair and no map."""
-    for name in ("census", "distance"):
-        more = {"all_pairs": True} if name == "distance" else {}
-        table = getattr(attnprobe, name)(saved("bert"), TEXTS, **more)
-        table.save(tmp_path / f"{name}.csv")
-        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
-        number = 2 if name == "census" else 1
-        (tmp_path / f"{name}.csv").write_text("\n".join([*lines[: number + 1], ""]))
-    html = attnprobe.report(from_tables=tmp_path).html
-    assert "1 layer of 2 heads" in html
-    assert "Download distance.csv" in html
-
-
-def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
-    table = attnprobe.census(saved("bert"), TEXTS)
-    table.save(tmp_path / "census.csv")
-    about = json.loads((tmp_path / "census.csv.json").read_text())
-    about["columns"] = [column | {"headline": False} for column in about["columns"]]
-    (tmp_path / "census.csv.json").write_text(json.dumps(about))
-    html = attnprobe.report(from_tables=tmp_path).html
-    assert "The tables have no number for a map." in html
-    assert "Download census.csv" in html
-
-
-def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):
-    census = attnprobe.census(saved("bert"), TEXTS)
-    census.save(tmp_path / "census.csv")
-    lines = (tmp_path / "census.csv").read_text().splitlines()
-    (tmp_path / "census.csv").write_text("\n".join([*lines[:-2], ""]))
-    assert "3 layers of 2 to 4 heads" in lead(attnprobe.report(from_tables=tmp_path))
-
-
-def test_roles_of_other_texts_than_the_census_are_said_to_be():
-    made = attnprobe.report("demo", sections="census,roles", limit=8)
-    assert "The roles are of other texts than the maps" in made.html
-    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(census and profile\)", made.html)
-    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(roles\)", made.html)
-    made = attnprobe.report("demo", TEXTS, sections="census,roles")
-    assert "The roles are of other texts" not in made.html
-    assert not re.search(r"\(census and roles\)", made.html)
-
-
 @pytest.mark.parametrize("evidence", [5, "read", None, {"a": 1}])
 def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence):
     attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=tmp_path / "tables")
@@ -233,13 +138,6 @@ def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence)
         "How the reading of attention was checked"
         not in attnprobe.report(from_tables=tmp_path / "tables").html
     )
-
-
-def test_an_encoder_and_a_decoder(saved):
-    made = attnprobe.report(saved("t5"), TEXTS)
-    data = json.loads(block(made.html, "report-data"))
-    assert {kind for kind, _, _ in data["heads"]} == {"encoder", "decoder", "cross"}
-    assert set(data["sentences"][0]["kinds"]) == {"encoder", "decoder", "cross"}
 
 
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")

@@ -8,7 +8,7 @@ import pytest
 import attnprobe
 from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.survey import maps, recorder
+from attnprobe.survey import recorder
 
 TEXTS = [
     "the river bank was slow .",
@@ -125,18 +125,6 @@ def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
     same(alone.tables["roles"], expected)
 
 
-def test_without_texts_roles_are_those_of_the_treebank():
-    made = attnprobe.report("demo", limit=10)
-    same(made.tables["roles"], attnprobe.roles("demo", limit=10))
-    same(made.tables["census"], attnprobe.census("demo", limit=10))
-
-
-@pytest.mark.parametrize("name", ["treebank", "coreference", "links", "thresholds"])
-def test_what_is_for_roles_is_refused_without_them(name):
-    with pytest.raises(AttnprobeError, match=f"{name}.* is for the section roles"):
-        attnprobe.report("demo", TEXTS, sections="census", **{name: "broad=0.3"})
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -221,18 +209,6 @@ def test_tables_of_something_else_are_neither_taken_nor_lost(saved, passes, tmp_
     assert passes["batches"] == 0
 
 
-def test_a_loaded_model_is_measured_anew(saved, passes, tmp_path):
-    """Nobody can tell whether its weights are those that were measured."""
-    import transformers
-
-    loaded = [transformers.AutoModel.from_pretrained(saved("bert")) for _ in range(2)]
-    reading = {"tokenizer": transformers.AutoTokenizer.from_pretrained(saved("bert")), **SMALL}
-    asked = {"sections": "census", "save_tables": tmp_path, **reading}
-    attnprobe.report(loaded[0], TEXTS, **asked)
-    with pytest.raises(AttnprobeError, match="already exists"):
-        attnprobe.report(loaded[1], TEXTS, **asked)
-
-
 # Sections that fail, and folders that take nothing
 
 
@@ -248,63 +224,6 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
         attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
     assert list(raised.value.table) == ["census", "profile"]
     assert sorted(path.name for path in folder.iterdir()) == KEPT
-
-
-def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, monkeypatch):
-    from attnprobe.table.head_table import HeadTable
-
-    def full(*_, **__):
-        raise AttnprobeError("the disk is full.")
-
-    monkeypatch.setattr(HeadTable, "save", full)
-    with pytest.warns(attnprobe.AttnprobeWarning, match="could not be saved: the disk is full"):
-        made = attnprobe.report(saved("bert"), TEXTS, save_tables=tmp_path, sections="census", **SMALL)
-    assert made.unsaved.startswith("census.csv and profile.csv could not be saved")
-    assert set(made.tables) == {"census", "profile"}
-
-
-def test_sentences_are_not_written_over(saved, tmp_path):
-    (tmp_path / "sentences.json").write_text("mine")
-    with pytest.raises(AttnprobeError, match=r"sentences\.json already exists"):
-        attnprobe.report(saved("bert"), TEXTS, save_tables=tmp_path, **SMALL)
-    assert (tmp_path / "sentences.json").read_text() == "mine"
-    assert [path.name for path in tmp_path.iterdir()] == ["sentences.json"]
-
-
-def test_the_page_from_tables_is_the_page_that_was_measured(saved, tmp_path, monkeypatch):
-    folder = tmp_path / "tables"
-    asked = {"objective": "representation", "out_domain": TEXTS[::-1], "sections": None, **SMALL}
-    with pytest.warns(attnprobe.AttnprobeWarning):
-        made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
-    assert len(made.contents.seen) == 3
-    monkeypatch.setattr("attnprobe.model.load.load_checkpoint", None)
-    monkeypatch.setattr(maps, "read_sequences", None)
-    assert attnprobe.report(from_tables=folder).html == made.html
-
-
-def test_gold_links_and_groups_have_sections_where_they_are_given(saved, gold, mine, tmp_path):
-    """Their tables are those of the commands, and of a folder of tables they have the same sections."""
-    texts = tmp_path / "texts.tsv"
-    texts.write_text("text\tgenre\n" + "\n".join(f"{one}\t{'ab'[n % 2]}" for n, one in enumerate(TEXTS)))
-    files = {"treebank": str(gold), "coreference": [str(gold)], "links": str(mine)}
-    asked = {**files, "by_group": "genre", "save_tables": tmp_path / "tables"}
-    made = attnprobe.report(saved("bert"), str(texts), **asked)
-    sections = ["census", "roles", "syntax", "coreference", "links", "groups", "distance"]
-    assert list(made.tables) == [*sections, "profile"]
-    model = saved("bert")
-    for name, file in zip(("syntax", "coreference", "links"), files.values(), strict=True):
-        same(made.tables[name], getattr(attnprobe, name)(model, file))
-    same(made.tables["groups"], attnprobe.census(model, str(texts), by_group="genre"))
-    same(made.tables["census"], attnprobe.census(model, str(texts)))
-    found = attnprobe.report(from_tables=tmp_path / "tables")
-    assert {section: list(those) for section, those in found.contents.tables.items()} == {
-        **{name: [name] for name in sections},
-        "other": ["profile"],
-    }
-    for page in (made.html, found.html):
-        for section in ("syntax", "coreference", "links", "groups"):
-            assert f'<section id="{section}"' in page
-    assert "What heads find" not in attnprobe.report(saved("bert"), TEXTS, sections="census").html
 
 
 @pytest.mark.parametrize(
@@ -323,10 +242,3 @@ def test_gold_links_and_groups_have_sections_where_they_are_given(saved, gold, m
 def test_sections_of_gold_links_and_groups_need_them(saved, asked, said):
     with pytest.raises(AttnprobeError, match=said):
         attnprobe.report(saved("bert"), TEXTS, **asked)
-
-
-def test_labels_of_a_task_are_no_column_of_gold_links(classifier, reviews, gold):
-    asked = {"text_column": "review", "label_column": "stars", "sections": "roles,syntax,importance"}
-    made = attnprobe.report(str(classifier), str(reviews), treebank=str(gold), **asked)
-    assert {"roles", "syntax", "importance"} <= set(made.tables)
-    same(made.tables["syntax"], attnprobe.syntax(str(classifier), str(gold)))

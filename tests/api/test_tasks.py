@@ -144,25 +144,6 @@ def test_importance_and_ablation(trained, data, kind):
     assert ((ablation["p"] > 0) & (ablation["p"] <= 1)).all()
 
 
-@pytest.mark.slow
-def test_batches_do_not_matter(trained, data):
-    for kind in KINDS:
-        asked = {"model": trained(kind), "texts": data(kind), "dtype": "float64", **MORE.get(kind, {})}
-        one, other = (attnprobe.ablate(**asked, batch_tokens=tokens) for tokens in (1, 4096))
-        np.testing.assert_allclose(one["score"], other["score"], atol=1e-9)
-        np.testing.assert_allclose(one["p"], other["p"], atol=1e-9)
-
-
-@pytest.mark.slow
-def test_a_state_is_taken_up(trained, data, tmp_path):
-    """Numbers that are several to an example come back from the file."""
-    for kind in KINDS:
-        asked = {"model": trained(kind), "texts": data(kind), "batch_tokens": 8, **MORE.get(kind, {})}
-        first = attnprobe.ablate(**asked, resume=tmp_path / kind)
-        again = attnprobe.ablate(**asked, resume=tmp_path / kind)
-        assert again.to_csv() == first.to_csv() == attnprobe.ablate(**asked).to_csv()
-
-
 # Where labels come from
 
 
@@ -205,18 +186,6 @@ def test_words_from_every_source(trained, data, tmp_path):
     np.testing.assert_array_equal(
         importances(model, arrays, text_column="tokens", label_column="ner_tags"), expected
     )
-
-
-def test_another_column_of_labels(trained, data, tmp_path):
-    model, path = trained("pos"), data("pos")
-    by_upos, by_xpos = importances(model, path), importances(model, path, label_column="xpos")
-    assert np.abs(by_upos - by_xpos).max() > 1e-4
-    middle = tmp_path / "pos.conll"
-    rows = [(word, POS[place % 6], "O") for text in WORDS for place, word in enumerate([*text.split(), ""])]
-    middle.write_text("\n".join(" ".join(row) if row[0] else "" for row in rows))
-    np.testing.assert_array_equal(importances(model, middle, label_column="column2"), by_xpos)
-    with pytest.raises(AttnprobeError, match="labelled by upos, xpos, deprel"):
-        importances(model, path, label_column="lemma")
 
 
 def test_questions_from_every_source(trained, data, tmp_path):
@@ -310,13 +279,6 @@ def test_damaged_answers(trained, tmp_path, answers, sentence):
     path.write_text("\n".join(map(json.dumps, [*questions(), row])))
     with pytest.raises(AttnprobeError, match=sentence):
         attnprobe.importance(trained("answerer"), path)
-
-
-def test_sides_of_two_kinds(trained, data):
-    with pytest.raises(AttnprobeError, match="The data have a label for each word and questions with answ"):
-        attnprobe.correlate(data("tagger"), data("answerer"), trained("tagger"))
-    with pytest.raises(AttnprobeError, match="has questions with answers, but"):
-        attnprobe.prune(trained("tagger"), data("tagger"), rank_texts=data("answerer"))
 
 
 @pytest.mark.parametrize(

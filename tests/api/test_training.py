@@ -1,7 +1,6 @@
 """Heads are measured while a model trains, and the training is that of a run without it."""
 
 import copy
-import json
 import os
 import subprocess
 import sys
@@ -19,17 +18,6 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning
 #: 6 steps of training are enough; the last is no multiple of what is measured.
 STEPS, EVERY = 6, 4
 TEXTS = ["the river bank was slow , and the dog ran to the water .", "stone", "he walks over the road ."]
-
-
-class Recorder(TrainerCallback):
-    """What a reporting integration would be told."""
-
-    def __init__(self) -> None:
-        self.told: list[dict[str, float]] = []
-
-    def on_log(self, args, state, control, logs=None, **given):
-        assert logs is not None
-        self.told.append({**logs})
 
 
 @pytest.fixture
@@ -99,29 +87,6 @@ def test_the_table_is_that_of_a_census_of_each_step(build, tmp_path):
     assert table.kind == followed.kind
 
 
-def test_what_is_logged(build):
-    recorder = Recorder()
-    trainer = build(callbacks=[recorder])
-    callback = HeadCallback(TEXTS, every=EVERY, statistics=["entropy", "first"], trainer=trainer)
-    trainer.add_callback(callback)
-    trainer.train()
-    told = [one for one in recorder.told if "heads/entropy" in one]
-    assert told == [{k: v for k, v in one.items() if k != "step"} for one in trainer.state.log_history
-                    if "heads/entropy" in one]  # fmt: skip
-    table = callback.table
-    assert table is not None
-    values = {step: table["entropy"][table["step"] == step] for step in (0, 4, 6)}
-    assert [one["heads/entropy"] for one in told] == pytest.approx([v.mean() for v in values.values()])
-    change = np.abs(values[4] - values[0])
-    layer, head = divmod(int(change.argmax()), 4)
-    assert told[1]["heads/entropy_change"] == pytest.approx(change.max())
-    assert told[1][f"heads/entropy/L{layer}H{head}"] == pytest.approx(values[4][change.argmax()])
-    assert sum(name.startswith("heads/entropy/") for name in told[1]) == 3
-    assert "heads/entropy_change" not in told[0]
-    assert all(isinstance(value, float) for one in told for name, value in one.items() if "heads" in name)
-    assert json.dumps(told)
-
-
 def test_a_resumed_run_goes_on_with_its_table(build, tmp_path):
     path = tmp_path / "heads.parquet"
 
@@ -143,13 +108,6 @@ def test_a_resumed_run_goes_on_with_its_table(build, tmp_path):
     rows = resumed["step"] != 3
     np.testing.assert_array_equal(resumed["entropy"][rows], whole["entropy"])
     assert HeadTable.read(path).to_csv() == resumed.to_csv()
-
-
-def test_a_new_run_begins_a_new_table(build, tmp_path):
-    for name in ("one", "two"):
-        callback = HeadCallback(TEXTS, statistics=["entropy"], output=tmp_path / "heads.json")
-        build(tmp_path / name, steps=1, callbacks=[callback]).train()
-    assert sorted(set(HeadTable.read(tmp_path / "heads.json")["step"].tolist())) == [0, 1]
 
 
 class TestRefusals:

@@ -168,46 +168,6 @@ def test_arrow_keys_walk_a_heat_map_and_enter_pins(opened):
     seen.assert_silent()
 
 
-def test_the_ring_is_where_the_mark_is_and_a_click_pins_it(opened):
-    """The ring lies on the cell that is painted in the colour of the mark."""
-    seen = opened("heat map")
-    page = seen.page
-    page.focus(".chart")
-    press(page, "Home", "ArrowDown", "ArrowRight")
-    ring = page.locator(".mark").bounding_box()
-    sentence = page.inner_text(".said")
-    page.mouse.click(ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2)
-    assert page.locator(".pinned li").all_inner_texts() == [sentence]
-    other = page.locator(".mark.is-pinned").bounding_box()
-    assert (ring["x"], ring["width"]) == (other["x"], other["width"])
-    seen.assert_silent()
-
-
-def test_every_mark_can_be_reached(opened):
-    for name, number in (("heat maps, dark", 2 * 4 * 24), ("heat map", 12)):
-        seen = opened(name, 380)
-        page = seen.page
-        assert int(page.get_attribute(".chart", "data-marks")) >= number
-        page.focus(".chart")
-        heard = set()
-        for _ in range(int(page.get_attribute(".chart", "data-marks"))):
-            press(page, "PageDown")
-            heard.add(page.inner_text(".said"))
-        assert len([one for one in heard if re.match(r"head: \d+; layer: \d+; ", one)]) >= number
-        seen.assert_silent()
-
-
-def test_what_lies_to_the_side_has_a_cue(opened):
-    wide, fits = opened("heat maps, dark", 380), opened("heat map", 1000)
-    assert wide.page.locator(".cue").is_visible()
-    assert fits.page.locator(".cue").is_hidden()
-    wide.page.focus(".chart")
-    press(wide.page, "End")
-    assert wide.page.evaluate("document.querySelector('.chart').scrollLeft") > 0
-    ring = wide.page.locator(".mark").bounding_box()
-    assert ring["x"] + ring["width"] <= 380
-
-
 def test_arrow_keys_walk_the_cells_of_a_head_and_enter_chooses(opened, saved):
     seen = opened("view of a map", 380)
     view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, draw="map")
@@ -225,18 +185,4 @@ def test_arrow_keys_walk_the_cells_of_a_head_and_enter_chooses(opened, saved):
     assert page.get_attribute("#drawing .map", "aria-label").startswith(
         "Layer 1, head 2: who attends to whom."
     )
-    seen.assert_silent()
-
-
-def test_a_head_with_a_role_is_said_in_a_sentence(visit, saved, tmp_path):
-    lines = ["model,dataset,layer,head,role,measure,value,value_se,threshold"]
-    lines += [
-        f"b,d,{layer},{head},previous,offset_share,0.91,0.02,0.9" for layer in range(3) for head in range(4)
-    ]
-    (tmp_path / "roles.csv").write_text("\n".join(lines))
-    page = attnprobe.view(saved("bert"), TEXT, census=tmp_path / "roles.csv").save(tmp_path / "view.html")
-    seen = visit(page)
-    seen.page.wait_for_function("() => document.documentElement.dataset.drawn")
-    label = seen.page.locator("#grid button").nth(9).get_attribute("aria-label")
-    assert label == "Layer 2, head 1: previous, offset share 0.91 ± 0.02"
     seen.assert_silent()

@@ -1,7 +1,5 @@
 """A gold alignment on the page of two texts: where its marks lie, and that its words are what loops find."""
 
-import re
-
 import numpy as np
 import pytest
 from chromium import drawn
@@ -131,25 +129,3 @@ def test_cells_tables_and_bands_say_which_link_it_is(opened):
     drawn(page, kind=0)
     assert page.is_hidden("#gold")
     seen.assert_silent()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_map_names_its_sides_and_parts_two_texts(opened, scheme):
-    """Where the second text begins in one sequence; never across."""
-    for name, parted in (("bert", True), ("t5", False)):
-        seen, maps = opened(name, color_scheme=scheme, viewport={"width": 380, "height": 800})
-        page = seen.page
-        assert page.locator("#drawing text.pale").all_text_contents() == ["query", "key"]
-        assert page.evaluate("document.documentElement.scrollWidth") <= 380
-        assert page.locator("#drawing .part").count() == parted
-        assert ("Lines part the first text" in page.inner_text("#hit")) == parted
-        if parted:
-            share = maps.keys.word_labels.index("by") / len(maps.keys.word_labels)
-            frame = page.locator("#drawing .frame")
-            x, y, wide = (float(frame.get_attribute(name)) for name in ("x", "y", "width"))
-            found = page.get_attribute("#drawing .part", "d")
-            numbers = [float(one) for one in re.findall(r"[\d.]+", found)]
-            assert re.sub(r"[\d.]+", "", found) == "M hM v"
-            down, across = y + share * wide, x + share * wide
-            np.testing.assert_allclose(numbers, [x - 6, down, wide + 6, across, y - 6, wide + 6], atol=1e-6)
-        seen.assert_silent()

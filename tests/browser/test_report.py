@@ -9,7 +9,7 @@ import pytest
 from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
-from attnprobe.reports.report_page.measures import format_number, format_with_error
+from attnprobe.reports.report_page.measures import format_with_error
 from attnprobe.reports.report_page.report import Report
 
 pytestmark = pytest.mark.slow
@@ -151,45 +151,6 @@ def test_everyone_can_read_it(opened, made, width):
     seen.assert_silent()
 
 
-def test_a_table_is_sorted_by_the_keyboard(opened, made):
-    seen = opened(made)
-    page, census = seen.page, made.tables["census"]
-    box = page.locator("details[data-table='0']")
-    box.locator("summary").press("Enter")
-    box.locator("tbody tr").first.wait_for()
-    names, values = [one.name for one in census.columns], np.array(census.data["entropy"], float)
-    head = box.locator("th").nth(names.index("entropy"))
-    assert head.get_attribute("aria-sort") == "none"
-
-    def read(name):
-        cells = box.locator(f"tbody td:nth-child({names.index(name) + 1})").all_inner_texts()
-        return [float(one) for one in cells]
-
-    for order, said in (("descending", "highest first"), ("ascending", "lowest first")):
-        head.locator("button").press("Enter")
-        assert head.get_attribute("aria-sort") == order
-        assert page.locator("[aria-sort=ascending], [aria-sort=descending]").count() == 1
-        assert box.locator("[role=status]").inner_text() == f"Sorted by entropy, {said}. 12 rows."
-        expected = np.sort(values)[:: -1 if order == "descending" else 1]
-        assert read("entropy") == [float(format_number(one)) for one in expected]
-    page.locator("#roles [data-h='7']").click()
-    assert box.locator("tr[aria-current=true]").get_attribute("data-h") == "7"
-    seen.assert_silent()
-
-
-def test_every_mark_is_announced_and_every_grid_is_one_stop_of_the_tab_key(opened, made):
-    seen = opened(made)
-    marks = seen.page.eval_on_selector_all(
-        "[data-grid] [data-h]", "m => m.map(o => o.getAttribute('aria-label'))"
-    )
-    assert len(marks) > 100
-    for one in marks:
-        assert re.fullmatch(r"layer \d, head \d: \S.*", one), one
-    stops = "grids => grids.map(one => one.querySelectorAll('[tabindex=\"0\"]').length)"
-    assert set(seen.page.eval_on_selector_all("[data-grid]", stops)) == {1}
-    seen.assert_silent()
-
-
 def test_hostile_names_tokens_texts_and_tables_are_text(opened, hostile, tmp_path):  # noqa: F811
     texts = [
         "</script><script>alert(1)</script> <b>x</b> {{7*7}} a b c",
@@ -214,13 +175,3 @@ def test_hostile_names_tokens_texts_and_tables_are_text(opened, hostile, tmp_pat
         assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", page.content())
         assert "<img src=x onerror=alert(6)>" in page.inner_text("h1")
         seen.assert_silent()
-
-
-def test_a_notebook_shows_it_in_a_frame(visit, made, tmp_path):
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><title>x</title>{made._repr_html_()}", encoding="utf-8")
-    seen = visit(path)
-    inside = seen.page.frames[1]
-    inside.wait_for_function("() => document.documentElement.dataset.chosen !== undefined")
-    assert inside.evaluate("origin") == "null"
-    seen.assert_silent()

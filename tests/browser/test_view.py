@@ -11,9 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertModel, PreTrainedTokenizerFast
 
 import attnprobe
-from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view import Start, View
-from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
+from attnprobe.survey.tokens import group_tokens
 
 pytestmark = pytest.mark.slow
 
@@ -85,58 +83,6 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
         "3  ran",
         "4  slowly",
     ]
-    seen.assert_silent()
-
-
-def small_maps_drawn(page):
-    """Read the red of every small map off the page, (map, cell)."""
-    return np.array(
-        page.evaluate(
-            "() => [...document.querySelectorAll('#grid canvas')].map(canvas => Array.from("
-            "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
-            ".filter((_, n) => n % 4 === 0)))"
-        )
-    )
-
-
-@pytest.mark.parametrize("words", [False, True])
-@pytest.mark.parametrize("special", [False, True])
-def test_small_maps_follow_words_and_special_tokens(opened, saved, words, special):
-    view = attnprobe.view(saved("bert"), TEXT)
-    side, rows = view.seen.maps[0].queries, view.attention["encoder"]
-    seen = opened(view)
-    seen.page.set_checked("#words", words)
-    seen.page.set_checked("#special", special)
-    wanted = f"[0,{str(words).lower()},{str(special).lower()}]"
-    seen.page.wait_for_function("set => document.documentElement.dataset.heads === set", arg=wanted)
-    if words:
-        rows = group_tokens(rows, side.words, side.words)
-    if not special:
-        rows = rows[:, :, 1:-1, 1:-1]  # one before the text, and one behind it
-    found = small_maps_drawn(seen.page)
-    assert found.shape == (12, rows.shape[2] * rows.shape[3])
-    for drawn_map, expected in zip(found, rows.reshape(12, -1), strict=True):  # more attention has less red
-        assert np.corrcoef(drawn_map, np.sqrt(expected))[0, 1] < -0.95
-    assert seen.page.locator("#grid button[aria-pressed=true]").count() == 1
-    seen.assert_silent()
-
-
-def test_an_encoder_and_a_decoder(opened, saved):
-    view = attnprobe.view(saved("t5"), "the dog ran", target="a red bird", attention="cross", layer=0, head=0)
-    seen = opened(view)
-    assert seen.page.inner_text("#title") == "Cross layer 0, head 0"
-    queries, keys = view.tokens["cross"]
-    assert seen.page.locator("#from option").count() == len(queries) + 1
-    for kind, layers in (("decoder", 2), ("encoder", 3), ("cross", 2)):
-        seen.page.check(f"input[name=kind] >> nth={('encoder', 'decoder', 'cross').index(kind)}")
-        drawn(seen.page, kind=("encoder", "decoder", "cross").index(kind))
-        seen.page.wait_for_function(
-            "rows => document.querySelectorAll('#grid tbody tr').length === rows", arg=layers
-        )
-    choose(seen.page, 1, 3)
-    expected = view.attention["cross"][1, 3]
-    for query in range(len(queries)):
-        np.testing.assert_allclose(numbers(seen.page, query, len(keys)), expected[query], atol=5.1e-5)
     seen.assert_silent()
 
 
@@ -308,30 +254,6 @@ def test_links_lead_to_heads(opened, saved, tmp_path):
     seen.assert_silent()
 
 
-def numbered(tmp_path, layers=3, heads=4):
-    """Write a table of roles and one of numbers, of a value that differs from head to head."""
-    places = [(layer, head) for layer in range(layers) for head in range(heads)]
-    value = {place: (7 * number % 12) / 20 for number, place in enumerate(places)}
-    lines = [f"bert,some,{layer},{head},{value[layer, head]},0.004" for layer, head in places]
-    (tmp_path / "heads.csv").write_text("\n".join(["model,dataset,layer,head,previous,previous_se", *lines]))
-    lines = [f"bert,some,{layer},{head},{'next' if layer else '<b>role</b>'},0.9" for layer, head in places]
-    (tmp_path / "roles.csv").write_text("\n".join(["model,dataset,layer,head,role,value", *lines]))
-    return [tmp_path / "heads.csv", tmp_path / "roles.csv"], value
-
-
-def test_numbers_and_roles_of_a_census_stand_beside(opened, saved, tmp_path):
-    census, value = numbered(tmp_path)
-    seen = opened(attnprobe.view(saved("bert"), TEXT, census=census, rollout=True))
-    for layer, head in ((0, 1), (2, 3)):
-        choose(seen.page, layer, head)
-        said = seen.page.inner_text("#notes")
-        assert f"{value[layer, head]:.4g} ± 0.004" in said
-        assert ("next" if layer else "<b>role</b>") in said
-    choose(seen.page, 1, 4)  # the rollout is no head
-    assert seen.page.inner_text("#notes") == ""
-    seen.assert_silent()
-
-
 def test_running_text_is_coloured_by_the_word_in_focus(opened, saved):
     view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2)
     seen = opened(view)
@@ -363,52 +285,6 @@ def test_running_text_is_coloured_by_the_word_in_focus(opened, saved):
     assert page.input_value("#from") == "2"
     assert page.locator("#save").is_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-    seen.assert_silent()
-
-
-def wide_view(heads):
-    """Draw the attention of two layers of so many heads over four tokens."""
-    rows = np.random.default_rng(0).dirichlet(np.ones(4), (2, heads, 4)).astype(np.float32)
-    side = Side(tuple("abcd"), tuple("abcd"), np.zeros(4, bool))
-    maps = Maps(Kind.ENCODER, (0, 1), rows, side, side, np.ones((2, heads), bool))
-    seen = SequenceAttention("toy", ("a b c d",), (maps,))
-    return View(seen, Start("encoder", 0, 0, "lines", words=False, special=True), chosen=False)
-
-
-def test_all_heads_can_be_reached_on_a_phone(opened):
-    phone = {"viewport": {"width": 380, "height": 800}}
-    seen = opened(wide_view(4), **phone)
-    assert seen.page.locator("#cue").is_hidden()  # they fit
-    seen = opened(wide_view(16), **phone)
-    page, box = seen.page, seen.page.locator("#heads .scroll")
-    page.locator("#cue").wait_for()
-    last = page.locator("#grid tbody tr >> nth=1").locator("button").last
-    right = box.bounding_box()["x"] + box.bounding_box()["width"]
-    assert last.bounding_box()["x"] > right  # it can't be seen
-    assert box.evaluate("one => one.classList.contains('has-more')")
-    box.focus()
-    for _ in range(15):
-        page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(60)
-    page.wait_for_function("() => !document.querySelector('#heads .scroll').classList.contains('has-more')")
-    assert last.bounding_box()["x"] + last.bounding_box()["width"] <= right
-    last.click()
-    titled(page, "Layer 1, head 15")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 380
-    seen.assert_silent()
-
-
-def test_a_notebook_shows_it_in_a_frame(visit, saved, tmp_path):
-    path = tmp_path / "notebook.html"
-    frame = attnprobe.view(saved("bert"), TEXT, layer=0, head=0)._repr_html_()
-    path.write_text(f"<!doctype html><title>x</title>{frame}", encoding="utf-8")
-    seen = visit(path)
-    inside = seen.page.frames[1]
-    inside.wait_for_function("() => document.documentElement.dataset.drawn")
-    assert inside.inner_text("#title") == "Layer 0, head 0"
-    assert inside.evaluate("origin") == "null"  # far from the notebook's own
-    inside.click("#grid button >> nth=5")  # where no address can name it
-    titled(inside, "Layer 1, head 1")
     seen.assert_silent()
 
 

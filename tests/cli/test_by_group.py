@@ -90,13 +90,6 @@ def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path):
     assert (code, "are not tables of the same command" in error) == (2, True)
 
 
-def test_a_state_with_groups_is_of_a_run_with_them(invoke, rows, tmp_path):
-    path, state = rows(["a", "b"] * 4), tmp_path / "state"
-    assert invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--resume", state)[0] == 0
-    code, _, error = invoke("entropy", "demo", "-d", path, "--resume", state)
-    assert (code, "belongs to a run with another dataset" in error) == (2, True)
-
-
 def test_links_of_several_files(invoke, tmp_path):
     """Each file is a group, in which the head of all groups is scored."""
     for number, name in enumerate(("a", "b")):

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +29,6 @@ GOLD = ["syntax", "coreference", "links", "probe", "roles"]
 SEVERAL = ["compare", "dynamics"]
 #: Those that read pairs of texts, whole; see test_patch.py.
 PAIRED = ["patch"]
-MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD, *SEVERAL, *PAIRED]]
 # What counts the three windows of a text.
 WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
@@ -256,11 +254,6 @@ def test_missing_data(invoke, monkeypatch, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [*MEASURING, "roles"])
-def test_missing_frequencies(invoke, name):
-    assert_refused(invoke(name, "demo", "--frequencies", "missing.tsv"), "missing.tsv")
-
-
 def assert_refused(found, says):
     code, out, error = found
     assert (code, out) == (2, "")
@@ -281,14 +274,6 @@ def test_bad_models(invoke, tmp_path):
         code, out, error = invoke("entropy", model, "--offline", "--cache-dir", tmp_path / "cache")
         assert (code, out) == (2, "")
         assert says in error
-
-
-def test_empty_and_blank_files(invoke, tmp_path):
-    for content in ("", "\n \n\n"):
-        path = tmp_path / "nothing.txt"
-        path.write_text(content)
-        code, out, _ = invoke("census", "demo", "-d", path)
-        assert (code, out) == (2, "")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -431,34 +416,3 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
     assert "stopped; nothing was written" in error
     assert "Traceback" not in error
     assert not list(tmp_path.iterdir())
-
-
-def test_special_tokens_in_a_text_are_said(invoke, tmp_path):
-    (tmp_path / "spelled.txt").write_text("the dog [SEP] ran\na cat\nno [MASK] here\n")
-    code, _, error = invoke("entropy", "demo", "-d", tmp_path / "spelled.txt")
-    assert code == 0
-    assert "2 documents spell out a special token such as [SEP]: it is read as that token" in error
-
-
-def test_what_readers_of_files_warn_of_is_said(invoke, tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text("sentence,text\na b,The parcel came late.\n")
-    code, _, error = invoke("entropy", "demo", "-d", path)
-    assert (code, error.splitlines()[0]) == (
-        0,
-        f"attnprobe: the text of {path} is taken from its column 'text', not from 'sentence'; name another "
-        "with --text-column.",
-    )
-    assert invoke("entropy", "demo", "-d", path, "-q")[2] == ""
-    assert invoke("entropy", "demo", "-d", path, "--text-column", "sentence", "-q")[2] == ""
-
-
-def test_help_names_every_column_of_a_correlation_and_a_pruning_curve(invoke):
-    def named(command: str) -> set[str]:
-        code, out, _ = invoke(command, "--help")
-        assert code == 0
-        return set(re.findall(r"\w+", out))
-
-    ends = {f"pearson{name}{end}" for name in ("", "_true") for end in ("", "_low", "_high")}
-    assert ends <= named("correlate")
-    assert {f"{name}{end}" for name in ("p", "p_random") for end in ("", "_adjusted")} <= named("prune")

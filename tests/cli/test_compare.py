@@ -104,26 +104,6 @@ def test_what_only_rounding_tells_apart_attends_as_before(compared, texts, tmp_p
     assert table.notes[0].startswith("23 of 24 heads have a jsd of at most")
 
 
-def test_decoders_read_target_texts(compared, invoke, saved, tmp_path):
-    """As those of ``census`` do, in either model; the encoder reads what it did."""
-    data = tmp_path / "pairs.csv"
-    rows = [f'"{text}","{target}"' for text, target in zip(TEXTS, [*TEXTS[1:], TEXTS[0]], strict=True)]
-    data.write_text("\n".join(["text,other", *rows]))
-    words = ["-d", data, "--label-column", "other"]
-    table = compared(saved("t5"), saved("t5"), *words, "--measure", "entropy", "--no-nearest")
-    for name, more in (("own", words), ("copy", ["-d", data])):
-        code, _, said = invoke("entropy", saved("t5"), *more, "-o", tmp_path / f"{name}.csv", "-q")
-        assert code == 0, said
-    own, copy = (HeadTable.read(tmp_path / f"{name}.csv")["entropy"] for name in ("own", "copy"))
-    np.testing.assert_allclose(table["entropy_a"], own, rtol=1e-6)
-    np.testing.assert_allclose(table["entropy_b"], own, rtol=1e-6)
-    assert np.abs(own - copy).max() > 1e-3
-    for other in ("bert", "t5"):
-        code, _, said = invoke("compare", saved(other), saved("bert"), *words)
-        assert code == 2
-        assert "leave out --label-column" in said
-
-
 ORDERS = [[2, 0, 3, 1], [1, 2, 3, 0], [3, 2, 1, 0]]
 
 
@@ -225,65 +205,6 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
 
 
 @pytest.mark.slow
-def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_path):
-    words = ["--metric", "similarity", "--by", "gradient", "--random-orders", 0, "--step", 0.5]
-    words = ["prune", saved("bert"), "-d", texts, "--objective", "representation", *words]
-    code, _, said = invoke(
-        *words, "-o", tmp_path / "curve.csv", "--save", tmp_path / "pruned", "--share", 0.5, "--physical"
-    )
-    assert code == 0, said
-    table = compared(saved("bert"), tmp_path / "pruned", "-d", texts, "--measure", "entropy")
-    gone = np.isnan(table["entropy_b"].astype(float))
-    assert 0 < gone.sum() < 12
-    assert np.isnan(table["jsd"].astype(float)[gone]).all()
-
-
-def test_models_of_other_shapes_have_no_heads_of_one_number(invoke, saved, texts):
-    for words in ([], ["--by", "layer"]):
-        code, out, err = invoke("compare", saved("bert"), "demo", "-d", texts, "--no-nearest", *words)
-        assert code == 2
-        assert "leave out --no-nearest" in err
-        assert not out
-
-
-@pytest.mark.slow
-def test_attention_and_weighted_attention_side_by_side(compared, saved, texts, kept):
-    def sharpened(model):
-        model.encoder.layer[1].attention.self.query.weight *= 2
-
-    words = [saved("bert"), kept("sharp", sharpened), "-d", texts, "--measure", "offset_share"]
-    both = compared(*words, "--weights", "both")
-    for weights, end in (("attention", ""), ("norm", "_norm")):
-        alone = compared(*words, "--weights", weights)
-        for name in (f"offset{end}_a", f"offset{end}_b", f"offset_share{end}_delta"):
-            assert both[name].tolist() == alone[name].tolist()
-
-
-@pytest.mark.slow
-def test_folders_of_one_name_are_told_apart(compared, saved, texts, tmp_path):
-    for run in ("one", "two"):
-        shutil.copytree(saved("bert"), tmp_path / run / "checkpoint-5")
-    words = ["-d", texts, "--measure", "entropy", "--no-nearest"]
-    table = compared(tmp_path / "one" / "checkpoint-5", tmp_path / "two" / "checkpoint-5", *words)
-    assert set(table["model"]) == {"one/checkpoint-5"}
-    assert set(table["model_b"]) == {"two/checkpoint-5"}
-    same = compared(saved("bert"), saved("bert"), *words)
-    assert set(same["model"]) == set(same["model_b"]) == {"bert"}
-
-
-@pytest.mark.slow
-def test_texts_that_only_one_model_reads_or_without_a_common_word_are_counted(compared, saved, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("the dog ran\n\u200b\nunbelievable\nthe cat and the bird\n")
-    words = ["-d", path, "--measure", "entropy", "--max-length", "5"]
-    (said,) = [
-        note for note in compared(saved("roberta"), saved("bert"), *words).notes if "different tokens" in note
-    ]
-    assert "1 text that only roberta has tokens for is left out." in said
-    assert "1 text has no word that both see whole" in said
-
-
-@pytest.mark.slow
 def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
     """Laid out as the hub's cache is; no network."""
     cache = tmp_path / "cache"
@@ -339,28 +260,3 @@ def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, words, said):
     assert code == 2
     assert said in err
     assert not out
-
-
-@pytest.mark.slow
-def test_a_state_of_another_pair_of_models_is_refused(invoke, saved, texts, kept, tmp_path, monkeypatch):
-    from attnprobe.survey import recorder
-
-    def changed(model):
-        model.encoder.layer[0].attention.self.query.weight *= 2
-
-    begin, done = recorder.Recorder.begin, []
-
-    def counted(self, tokens, **how):
-        if len(done) == 6:
-            raise KeyboardInterrupt
-        done.append(tokens)
-        begin(self, tokens, **how)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", counted)
-    words = ["-d", texts, "--measure", "entropy", "--resume", tmp_path / "state", "--workers", 1]
-    code, *_ = invoke("compare", saved("bert"), saved("bert"), *words, "--batch-tokens", 1)
-    assert code != 0
-    assert (tmp_path / "state").exists()
-    code, _, err = invoke("compare", saved("bert"), kept("other", changed), *words, "--batch-tokens", 1)
-    assert code == 2
-    assert "belongs to a run with another second model" in err

@@ -25,14 +25,6 @@ def test_columns_of_a_control(invoke, saved, text):
     assert (code, columns(out)) == (0, plain + with_errors(*more))
 
 
-def test_a_terminal_shows_the_shares_of_offsets(invoke, saved, text):
-    code, out, _ = invoke("positional", saved("bert"), "-d", text, "--control", "--format", "table")
-    assert code == 0
-    for name in ("offset_share", "offset_share_shuffled"):
-        assert f"{name}, share of queries with such a key" in out
-    assert "previous_shuffled" in out  # among the columns that there is no place for
-
-
 def test_columns_of_induction(invoke, saved, tmp_path):
     code, out, _ = invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3)
     measures = with_errors("induction", "duplicate", "previous", "copying")

@@ -104,14 +104,6 @@ def test_two_checkpoints_are_two_runs(invoke, run, reviews, tmp_path, own, words
         assert any("read the same examples" in note for note in said(error))
 
 
-def test_the_sides_are_the_checkpoints(invoke, run, reviews):
-    words = [run / "checkpoint-1000", run / "checkpoint-100", "-d", reviews / "all.tsv", "--by", "head"]
-    found = frame(invoke("correlate", *words)[1]).sort_values(["layer", "head"])
-    for model, column in ((words[0], "importance_in"), (words[1], "importance_out")):
-        own = frame(invoke("importance", model, *words[2:4])[1])
-        np.testing.assert_allclose(found[column], own["importance"], rtol=1e-12)
-
-
 def test_a_checkpoint_with_itself(invoke, classifier, reviews):
     code, out, error = invoke("correlate", classifier, classifier, "-d", reviews / "all.tsv")
     row = frame(out).iloc[0]
@@ -159,27 +151,6 @@ def test_a_checkpoint_with_its_snapshots(invoke, run, reviews, loaded):
         )
 
 
-def test_several_on_a_terminal(invoke, run, reviews):
-    words = ["correlate", run / "checkpoint-1000", run / "checkpoint-*", "-d", reviews / "all.tsv"]
-    code, out, _ = invoke(*words, "--format", "table")
-    assert code == 0
-    lines = out.splitlines()
-    assert "dataset all.tsv" in lines[1]
-    header = next(line for line in lines if "pearson_true" in line)
-    assert "model_out" in header
-    assert "-o correlation.csv writes the other columns too" in out
-    assert max(map(len, lines)) <= 80
-
-
-def test_folders_of_one_name_are_told_apart(invoke, run, reviews, tmp_path):
-    twin = tmp_path / "other" / "checkpoint-1000"
-    changed(run / "checkpoint-900", twin, lambda weights: None)
-    code, out, error = invoke("correlate", run / "checkpoint-1000", twin, "-d", reviews / "all.tsv")
-    assert code == 0, error
-    assert frame(out)[["model", "model_out"]].values.tolist() == [[str(run / "checkpoint-1000"), str(twin)]]
-    assert not any("very same weights" in note for note in said(error))
-
-
 # What they are asked
 
 
@@ -194,49 +165,6 @@ def test_a_classifier_and_its_base_are_asked_what_both_can(invoke, classifier, s
     assert named[1] == out
     assert frame(out)["pearson"][0] == pytest.approx(1)  # their encoders are one
     assert not any("By what they were trained for" in line for line in said(named[2]))
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--label-column", "label"], "leave out --label-column"),
-        (["--measure", "ablation", "--metric", "accuracy"], "leave out --metric"),
-        (["--objective", "classification"], "bert holds no trained sequence classification head"),
-    ],
-)
-def test_what_only_one_can_be_asked(refused, classifier, saved, reviews, loaded, words, says):
-    """It is told before anything is measured."""
-    sentence = refused("correlate", classifier, saved("bert"), "-d", reviews / "all.tsv", *words)
-    assert says in sentence
-    if "leave out" in says:
-        assert "classification of three and representation of bert" in sentence
-        assert "--objective" in sentence
-    assert loaded == ["three", "bert"]
-
-
-def test_an_encoder_decoder_shares_its_encoder(invoke, saved, text):
-    code, out, error = invoke("correlate", saved("bert"), saved("bart"), "-d", text, "--by", "head")
-    assert code == 0, error
-    assert set(frame(out)["attention"]) == {"encoder"}
-    assert len(frame(out)) == 12
-    assert any(
-        "those of decoder and cross attention in bart have no counterpart" in note for note in said(error)
-    )
-
-
-def test_other_tokenizers_are_said(invoke, saved, text):
-    """Each reads the same documents in its own tokens, and in windows of its own."""
-    code, out, error = invoke("correlate", saved("bert"), saved("roberta"), "-d", text, "--max-length", 12)
-    assert code == 0
-    assert "bert and roberta have different tokenizers" in " ".join(said(error))
-    assert "read the same examples" in " ".join(said(error))
-    long = text.with_name("many.txt")
-    long.write_text(
-        "\n".join(f"the {noun} ran {how} ." for noun in ("dog", "cat", "bird") for how in "abcdef")
-    )
-    row = frame(invoke("correlate", saved("bert"), saved("roberta"), "-d", long)[1]).iloc[0]
-    assert np.isfinite(row[["pearson_true_low", "pearson_true_high"]].astype(float)).all()
-    assert len(frame(out)) == 1
 
 
 def test_a_document_that_one_tokenizer_skips(invoke, saved, tmp_path):
@@ -278,27 +206,6 @@ def test_other_shapes_are_refused_before_anything_is_loaded(refused, saved, load
     assert "has 3 layers of 4 heads and demo has 6 layers of 4 heads" in sentence
     assert f"`attnprobe compare {saved('bert')} demo`" in sentence
     assert loaded == []
-
-
-def test_tables_of_different_models_are_asked_for(refused, run, reviews, tmp_path):
-    for step in (100, 900):
-        table = attnprobe.importance(run / f"checkpoint-{step}", reviews / "all.tsv")
-        table.save(tmp_path / f"{step}.csv")
-    tables = {"in_domain": tmp_path / "100.csv", "out_domain": tmp_path / "900.csv"}
-    words = ["--in-domain", tables["in_domain"], "--out-domain", tables["out_domain"]]
-    assert refused("correlate", *words).endswith("unless --across-models asks for others.")
-    with pytest.raises(attnprobe.AttnprobeError, match=r"unless across_models=True asks for others\."):
-        attnprobe.correlate(**tables)
-    assert attnprobe.correlate(**tables, across_models=True)["model_out"].tolist() == ["checkpoint-900"]
-
-
-def test_what_goes_wrong_names_the_checkpoint(refused, classifier, reviews, tmp_path):
-    broken = changed(
-        classifier, tmp_path / "broken", lambda weights: weights["bert.pooler.dense.bias"].fill_(np.nan)
-    )
-    sentence = refused("correlate", classifier, broken, "-d", reviews / "all.tsv")
-    assert "broken: the weight bert.pooler.dense.bias holds NaN" in sentence
-    assert sentence.endswith("With --resume FILE, the checkpoints before it would be kept.")
 
 
 # Python, record, formats, resuming

@@ -84,12 +84,6 @@ def test_the_folder_of_a_pruned_checkpoint(refused, data):
     assert "which is read" in refused(*prune, ".")
 
 
-def test_a_table_beside_a_model_may_be_written_again(invoke, data):
-    for _ in range(2):
-        code, _, error = invoke("entropy", "model", "-L", "2", "-o", "model/heads.csv", "--overwrite")
-        assert code == 0, error
-
-
 # What can't be written where it should
 
 
@@ -172,25 +166,3 @@ def test_scores_outlive_a_checkpoint_that_can_not_be_saved(invoke, data, monkeyp
     assert code == 2
     assert "pruned can't be written" in error.splitlines()[-1]
     assert len(pandas.read_csv(io.StringIO(out))) >= 3
-
-
-@pytest.mark.parametrize("ending", SHOWN)
-def test_notes_reach_whoever_writes_a_file(invoke, data, ending):
-    """What stands in a file beside the table is read by few."""
-    target = data / f"heads.{ending}"
-    words = ("entropy", "demo", "-L", "2", "--layers", "1", "-o", target)
-    note = "Only rows of layer 1 are shown; all layers were measured."
-    code, out, error = invoke(*words)
-    assert (code, out) == (0, "")
-    assert f"attnprobe: {note}\n" in error
-    beside = target if ending == "json" else target.with_name(f"{target.name}.json")
-    assert note in json.loads(beside.read_text())["notes"]
-    assert invoke(*words, "--overwrite", "-q") == (0, "", "")
-
-
-def test_a_file_is_named_as_seen_from_here(invoke, data, tmp_path):
-    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere.csv"
-    _, _, error = invoke("entropy", "demo", "-L", 2, "-o", "sub/x.csv")
-    assert "attnprobe: wrote sub/x.csv\nattnprobe: wrote sub/x.csv.json\n" in error
-    _, _, error = invoke("entropy", "demo", "-L", 2, "-o", elsewhere)
-    assert f"attnprobe: wrote {elsewhere}\n" in error

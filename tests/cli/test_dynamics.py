@@ -5,17 +5,14 @@ import io
 import json
 import os
 import shutil
-import sys
 import weakref
 
-import numpy as np
 import pandas
 import pytest
 from safetensors.torch import load_file, save_file
 from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
-from attnprobe.commands.call.following import COLUMNS
 from attnprobe.model import load
 from attnprobe.model.folders import hash_file
 from attnprobe.survey import recorder
@@ -74,10 +71,6 @@ def frame(out):
     return pandas.read_csv(io.StringIO(out), keep_default_na=False, na_values=[""])
 
 
-def stderr_of(error):
-    return [line.removeprefix("attnprobe: ") for line in error.splitlines()]
-
-
 # The same numbers as a run of its own
 
 
@@ -130,28 +123,6 @@ def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, mea
     assert len(found.drop(columns=["model", "step"]).drop_duplicates()) > len(one)  # training changes them
 
 
-@pytest.mark.parametrize(("command", "column"), [(name, one) for name in COLUMNS for one in COLUMNS[name]])
-@pytest.mark.exhaustive
-def test_a_column_of_another_command(invoke, checkpoints, data, command, column):
-    words = ["dynamics", *checkpoints[:2], "-d", data, "--measure", column]
-    code, out, error = invoke(*words)
-    assert code == 0, error
-    found = frame(out)
-    more = ["--map-rank"] if column == "map_rank" else []
-    own = frame(invoke(command, checkpoints[1], "-d", data, *more)[1])
-    kept = [name for name in own if name in {*own.columns[:5], column, f"{column}_se"}]
-    one = found[found["step"] == 50].drop(columns="step").reset_index(drop=True)
-    pandas.testing.assert_frame_equal(one, own[kept], check_exact=True)
-
-
-@pytest.mark.parametrize("command", COLUMNS)
-def test_all_columns_of_other_commands_can_be_named(saved, command):
-    more = {"map_rank": True} if command == "rank" else {}
-    table = getattr(attnprobe, command)(saved("bert"), ["the dog ran .", "is it late ?"], **more)
-    names = [one.name for one in table.columns if one.role in {"measure", "count"} and one.name != "n"]
-    assert sorted(names) == sorted(COLUMNS[command])
-
-
 # The order of heads
 
 
@@ -178,54 +149,7 @@ def test_the_order_of_heads(invoke, training, data):
     assert (found["spearman_last"].iloc[:3] < 0.95).all()
 
 
-def test_a_planted_change_of_order(own_run, data):
-    """The heads of each layer of the middle step are those of the last one, turned round."""
-    last = load_file(own_run / "checkpoint-1000" / "model.safetensors")
-    turned = {}
-    for name, weight in last.items():
-        parts = weight
-        if ".self." in name:
-            parts = weight.unflatten(0, (4, -1)).flip(0).flatten(0, 1)
-        elif name.endswith("attention.output.dense.weight"):
-            parts = weight.unflatten(1, (4, -1)).flip(1).flatten(1, 2)
-        turned[name] = parts.contiguous()
-    save_file(turned, own_run / "checkpoint-100" / "model.safetensors", {"format": "pt"})
-    shutil.copy(own_run / "checkpoint-1000" / "model.safetensors", own_run / "checkpoint-50")
-    asked = {"measure": "entropy", "dtype": "float64"}
-    own = attnprobe.entropy(own_run / "checkpoint-1000", data, dtype="float64")["entropy"]
-    expected = spearmanr(own, own.reshape(3, 4)[:, ::-1].ravel()).statistic
-    assert abs(expected) < 0.8
-    found = attnprobe.dynamics(own_run / "checkpoint-*", data, by="step", **asked)
-    assert found["spearman_last"][1:].tolist() == pytest.approx([1, expected, 1], abs=1e-12)
-    assert found["spearman_previous"][2:].tolist() == pytest.approx([expected, expected], abs=1e-12)
-
-
-def test_kinds_of_attention_are_apart(invoke, saved):
-    words = ["dynamics", *[saved("t5")] * 2, "--steps", "3,7", "-L", "4", "--measure", "entropy"]
-    found = frame(invoke(*words, "--by", "step")[1])
-    assert list(found["attention"]) == ["encoder"] * 2 + ["decoder"] * 2 + ["cross"] * 2
-    assert found["heads_last"].tolist() == [12] * 2 + [8] * 4
-    assert np.allclose(found["spearman_last"], 1)
-
-
 # One dataset, one checkpoint at a time
-
-
-def test_standard_input_is_read_once(invoke, checkpoints, data, monkeypatch):
-    lines = [text for text, _ in REVIEWS]
-
-    class Piped:
-        buffer = io.BytesIO("\n".join(lines).encode())
-
-    words = ["dynamics", *checkpoints[:2], "--measure", "entropy"]
-    monkeypatch.setattr(sys, "stdin", Piped())
-    found = frame(invoke(*words, "-d", "-")[1])
-    assert set(found["dataset"]) == {"stdin"}
-    file = data.with_suffix(".txt")
-    file.write_text("\n".join(lines))
-    pandas.testing.assert_frame_equal(
-        found.drop(columns="dataset"), frame(invoke(*words, "-d", file)[1]).drop(columns="dataset")
-    )
 
 
 @pytest.mark.parametrize("limit", [None, 3])
@@ -243,14 +167,6 @@ def test_an_iterator_is_read_once(checkpoints, limit):
     )
     assert found.to_csv() == listed.to_csv()
     assert len(drawn) <= (limit or len(REVIEWS)) + 1
-
-
-def test_labels_of_an_iterator_are_read_once(checkpoints):
-    texts, labels = zip(*REVIEWS, strict=True)
-    found = attnprobe.dynamics(checkpoints[:2], iter(texts), iter(labels))
-    own = attnprobe.importance(checkpoints[1], texts, labels)
-    assert found["importance"][12:].tolist() == own["importance"].tolist()
-    assert set(found["objective"]) == {"classification"}
 
 
 def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
@@ -273,24 +189,6 @@ def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
         gc.enable()
     assert len(alive) == 9
     assert set(alive) == {0}
-
-
-def test_sentences_are_said_once(invoke, checkpoints, data):
-    _, _, error = invoke("dynamics", *checkpoints[:2], "-d", data, "--max-length", "6")
-    said = stderr_of(error)
-    assert sum("the objective is classification" in line for line in said) == 1
-    assert sum("truncated to 6 tokens" in line for line in said) == 1
-    with pytest.warns(attnprobe.AttnprobeWarning) as caught:
-        attnprobe.dynamics(checkpoints[:2], data, max_length=6)
-    assert sum("truncated to 6 tokens" in str(one.message) for one in caught) == 1
-
-
-def test_images(invoke, media_model, photos):
-    words = ["dynamics", *[media_model("vit")] * 2, "--steps", "1,2", "-d", photos, "-L", 3]
-    code, out, error = invoke(*words, "--measure", "entropy")
-    assert code == 0, error
-    own = frame(invoke("census", media_model("vit"), "-d", photos, "-L", 3, "--statistics", "entropy")[1])
-    assert frame(out)["entropy"].tolist() == own["entropy"].tolist() * 2
 
 
 # Resuming
@@ -319,16 +217,6 @@ def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp
     assert (code, out, batches["done"]) == (0, expected, 0)
 
 
-def test_killed_and_resumed(invoke, kill, checkpoints, data, batches, tmp_path):
-    words, state = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE], tmp_path / "state"
-    kill(*words, "--resume", state)
-    code, out, error = invoke(*words, "--resume", state)
-    assert "1 of 2 steps are done (0)" in error
-    measured, batches["done"] = batches["done"], 0
-    assert (code, out) == (0, invoke(*words)[1])
-    assert measured == batches["done"] // 2
-
-
 def test_a_step_that_is_added_is_measured_alone(invoke, checkpoints, data, batches, tmp_path):
     words, kept = ["dynamics", "-d", data, *MEASURE], ["--resume", tmp_path / "state"]
     first, second, third, fourth = checkpoints
@@ -342,28 +230,6 @@ def test_a_step_that_is_added_is_measured_alone(invoke, checkpoints, data, batch
     assert batches["done"] == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "another"),
-    [
-        (["--measure", "confidence"], "measure"),
-        (["--max-length", "9"], "setting"),
-        (["--content-only"], "setting"),
-        (["--dtype", "float64"], "setting"),
-        (["-d", "other.tsv"], "dataset"),
-        (["-d", "-"], "dataset"),
-        (["--frequencies", "counts.tsv"], "setting"),
-    ],
-)
-def test_states_of_other_runs(invoke, refused, checkpoints, data, tmp_path, monkeypatch, words, another):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog ran\n")))
-    (tmp_path / "other.tsv").write_text("text\nthe dog ran\n")
-    (tmp_path / "counts.tsv").write_text("the\t90\n")
-    base = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE, "--resume", "state"]
-    assert invoke(*base)[0] == 0
-    assert f"belongs to a run with another {another};" in refused(*base, *words)
-
-
 def test_another_checkpoint_of_that_step(invoke, refused, own_run, data, tmp_path):
     words = ["dynamics", own_run / "checkpoint-*", "-d", data, *MEASURE, "--resume", tmp_path / "state"]
     assert invoke(*words)[0] == 0
@@ -372,14 +238,6 @@ def test_another_checkpoint_of_that_step(invoke, refused, own_run, data, tmp_pat
     weights["bert.embeddings.word_embeddings.weight"] *= 1.5
     save_file(weights, path, {"format": "pt"})
     assert "another checkpoint of step 50;" in refused(*words)
-
-
-def test_a_state_that_is_none(refused, checkpoints, data, tmp_path):
-    (tmp_path / "state").write_text("no state")
-    words = ["dynamics", *checkpoints, "-d", data]
-    assert "is no state of attnprobe" in refused(*words, "--resume", tmp_path / "state")
-    assert "no folder" in refused(*words, "--resume", tmp_path / "gone" / "state")
-    assert "same file" in refused(*words, "--resume", tmp_path / "a.csv", "-o", tmp_path / "a.csv")
 
 
 # Revisions
@@ -547,14 +405,6 @@ def test_checkpoints_of_another_shape(refused, own_run, data, monkeypatch, chang
     assert says in refused("dynamics", own_run / "checkpoint-*", "-d", data)
 
 
-def test_another_tokenizer(refused, own_run, saved, data, monkeypatch):
-    for path in saved("roberta").glob("*token*"):
-        shutil.copy(path, own_run / "checkpoint-100")
-    with monkeypatch.context() as patched:
-        patched.setattr(load, "find_weights", None)
-        assert "have different tokenizers" in refused("dynamics", own_run / "checkpoint-*", "-d", data)
-
-
 def test_a_tokenizer_that_only_reads_otherwise(refused, own_run, tmp_path):
     """It has the same tokens, but does not lower letters."""
     path = own_run / "checkpoint-100" / "tokenizer.json"
@@ -587,49 +437,3 @@ def test_a_broken_checkpoint_keeps_those_before(refused, invoke, own_run, data, 
     alone, batches["done"] = batches["done"], 0
     assert (code, out) == (0, invoke(*words)[1])
     assert batches["done"] == 4 * alone
-
-
-def test_tasks_that_differ(refused, own_run, saved, data):
-    """The first checkpoint has no trained head, so that it is asked something else."""
-    shutil.copytree(saved("bert"), own_run / "checkpoint-0", dirs_exist_ok=True)
-    said = refused("dynamics", own_run / "checkpoint-0", own_run / "checkpoint-50", "-d", data)
-    assert "objective is" in said
-    assert "--objective" in said
-
-
-def test_a_loaded_model_is_none_of_a_run(tiny):
-    with pytest.raises(attnprobe.AttnprobeError, match="not a loaded BertModel"):
-        attnprobe.dynamics([tiny("bert")[0]] * 2)
-
-
-def test_python_names_keywords(checkpoints, data):
-    with pytest.raises(attnprobe.AttnprobeError, match=r"^prune_step must be"):
-        attnprobe.dynamics(checkpoints, data, measure="prune", prune_step=2)
-    with pytest.raises(attnprobe.AttnprobeError, match="labels are for importance and prune"):
-        attnprobe.dynamics(checkpoints, ["a"], [1], measure="entropy")
-
-
-# Formats
-
-
-@pytest.mark.parametrize("format", ["csv", "json", "md", "parquet", "xlsx"])
-@pytest.mark.exhaustive
-def test_formats(invoke, checkpoints, data, tmp_path, format):
-    path = tmp_path / f"found.{format}"
-    words = ["dynamics", *checkpoints, "-d", data, "--measure", "entropy"]
-    code, out, error = invoke(*words, "-o", path)
-    assert (code, out) == (0, ""), error
-    if format == "md":
-        assert "| checkpoint-50 |" in path.read_text()
-        return
-    table = attnprobe.HeadTable.read(path)
-    roles = {column.name: column.role for column in table.columns}
-    assert {name: roles[name] for name in ("step", "layer", "n", "entropy", "entropy_se")} == {
-        "step": "key", "layer": "key", "n": "count", "entropy": "measure", "entropy_se": "error",
-    }  # fmt: skip
-    assert table["step"].tolist() == [step for step in STEPS for _ in range(12)]
-    assert [one["step"] for one in table.provenance["steps"]] == STEPS
-    weights = {json.dumps(one["model"]["weights"]) for one in table.provenance["steps"]}
-    assert len(weights) == 4
-    assert table.provenance["command"][0] == "attnprobe"
-    assert table.provenance["measure"] == "entropy"

@@ -41,17 +41,6 @@ for words in json.loads(sys.argv[1]):
     said.append([code, out.getvalue(), error.getvalue()])
 print(json.dumps(said))
 """
-FUNCTIONS = """
-import attnprobe
-said = []
-for name, given, keywords in json.loads(sys.argv[1]):
-    try:
-        getattr(attnprobe, name)(*given, **keywords)
-        said.append("nothing")
-    except attnprobe.AttnprobeError as error:
-        said.append(str(error))
-print(json.dumps(said))
-"""
 
 
 @pytest.fixture
@@ -135,31 +124,6 @@ def test_commands(data):
     for words, (code, out, error) in zip(REFUSED, ask(COMMANDS, [w.split() for w in REFUSED]), strict=True):
         assert REFUSED[words] in error, words
         assert (code, out, error.count("\n")) == (2, "", 1), words
-
-
-CALLS = [
-    ("entropy", ["nowhere/at/all"], {}, "There is no folder"),
-    ("entropy", ["demo", ["a b"]], {"threads": 0}, "threads must be at least 1"),
-    ("census", ["demo", "in.csv"], {"text_column": "text"}, "no column 'text'"),
-    (
-        "census",
-        ["demo", "in.csv"],
-        {"label_column": "a", "target_column": "b"},
-        "another name of label_column",
-    ),
-    ("census", ["demo", ["a b", 3]], {"target_column": "b"}, "leave out label_column"),
-    ("importance", ["demo", ["a b"]], {"objective": "seq2seq"}, "needs labels"),
-    ("ablate", ["demo", ["a b"]], {"objective": "causal-lm", "metric": "mcc"}, "no metric 'mcc'"),
-    ("prune", ["demo"], {"by": "heads1.csv:gone"}, "no column 'gone'"),
-    ("correlate", ["heads1.csv", "heads2.csv"], {}, "heads1.csv is about m1 and heads2"),
-    ("merge", [["heads1.csv", "gone.csv"]], {}, "no record of a table that can be merged"),
-]
-
-
-def test_functions(data):
-    found = ask(FUNCTIONS, [call[:3] for call in CALLS])
-    for (name, *_, says), said in zip(CALLS, found, strict=True):
-        assert says in said, name
 
 
 def test_two_tables_are_compared_without_torch(data):

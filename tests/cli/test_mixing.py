@@ -64,23 +64,3 @@ def test_jobs_add_up(invoke, saved, tmp_path, by):
             assert (np.abs(np.log(ratio)) < np.log(2.5)).all(), (name, ratio)
         else:
             np.testing.assert_allclose(np.array(found, float), np.array(expected, float), rtol=1e-9)
-
-
-def test_a_terminal(invoke, saved, text):
-    code, out, _ = invoke("mixing", saved("bert"), "-d", text, "--format", "table")
-    assert code == 0
-    assert "explained_by_others, share" in out
-
-
-def test_layers_and_one_text(invoke, saved):
-    code, out, _ = invoke("mixing", saved("bert"), "--layers", "1", "-L", 1)
-    rows = rows_of(out)
-    assert code == 0
-    assert {row["layer"] for row in rows} == {"1"}
-    assert all(row["explained_by_others"] and not row["explained_by_others_se"] for row in rows)
-
-
-def test_refusals(invoke, saved):
-    code, out, error = invoke("mixing", saved("bert"), "--by", "model")
-    assert (code, out) == (2, "")
-    assert error.startswith("attnprobe: Invalid value for '--by': 'model' is not one of")

@@ -61,16 +61,6 @@ def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):
     assert "--until as many as it takes; leave one out" in err
 
 
-def test_a_state_is_of_one_part(invoke, corpus):
-    ask = ("entropy", "demo", "-d", "text.txt", "--resume", "state")
-    assert invoke(*ask, "--part", "1/2")[0] == 0
-    first = invoke(*ask, "--part", "1/2")
-    assert (first[0], first[1]) == invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2")[:2]
-    code, _, err = invoke(*ask, "--part", "2/2")
-    assert code == 2
-    assert "belongs to a run with another setting" in err
-
-
 def test_merge_names_what_is_missing(invoke, corpus):
     for number in (1, 4):
         invoke("entropy", "demo", "-d", "text.txt", "--part", f"{number}/4", "-o", f"{number}.csv")

@@ -55,13 +55,6 @@ def test_clusters_are_a_table_too(heads, capsys):
     assert not list(heads.glob("new.*"))
 
 
-@pytest.mark.parametrize("ending", ["png", "pdf", "html"])
-def test_other_formats(heads, capsys, ending):
-    assert run(["plot", "heads.csv", "-q", "-o", f"heads.{ending}"]) == 0
-    assert (heads / f"heads.{ending}").stat().st_size > 5000
-    assert capsys.readouterr().err == ""
-
-
 def test_a_pipe_gets_svg(heads, monkeypatch):
     class Piped(io.StringIO):
         pass
@@ -69,12 +62,6 @@ def test_a_pipe_gets_svg(heads, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Piped())
     assert run(["plot", "heads.csv"]) == 0
     assert sys.stdout.getvalue().startswith("<svg")
-
-
-def test_several_tables(heads):
-    tables.of_heads("entropy", dataset="other").save("other.json")
-    assert run(["plot", "heads.csv", "other.json", "--measure", "entropy", "-o", "both.svg"]) == 0
-    assert ">other</text>" in (heads / "both.svg").read_text()
 
 
 @pytest.mark.parametrize(
@@ -102,18 +89,6 @@ def test_refusals_are_one_sentence(heads, capsys, words, says):
     assert error.count("\n") == 1
     assert sorted(heads.iterdir()) == before
     assert (heads / "there.svg").read_text() == "mine"
-
-
-def test_a_terminal_gets_no_picture(heads, monkeypatch, capsys):
-    monkeypatch.setattr("attnprobe.reports.streams.is_terminal", lambda: True)
-    assert run(["plot", "heads.csv"]) == 2
-    assert "name a file with -o heads.svg" in capsys.readouterr().err
-
-
-def test_overwrite(heads):
-    (heads / "there.svg").write_text("mine")
-    assert run(["plot", "heads.csv", "-o", "there.svg", "--overwrite"]) == 0
-    assert (heads / "there.svg").read_text().startswith("<svg")
 
 
 def test_a_table_is_not_written_over(heads, capsys):

@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas
@@ -100,32 +97,6 @@ def test_state_and_record(invoke, tmp_path):
     code, _, said = invoke("merge", path, path)
     assert code == 2
     assert "is no record of a table that can be merged" in said
-
-
-def test_pictures(tmp_path):
-    table = attnprobe.probe("demo", limit=30)
-    table.plot().save(tmp_path / "found.svg")
-    assert "best head" in (tmp_path / "found.svg").read_text()
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_table_of_one(tmp_path):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    words = ["attnprobe", "probe", "demo", "-L", "40", "-q", "-o"]
-    single = [sys.executable, "-m", *words, str(tmp_path / "one.csv")]
-    double = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"),
-        *(*words, str(tmp_path / "two.csv")),
-    ]
-    for command in (single, double):
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=environment, timeout=240
-        )
-        assert done.returncode == 0, done.stderr
-    one, two = (pandas.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two"))
-    numbers = one.select_dtypes("number").columns
-    np.testing.assert_allclose(two[numbers], one[numbers], atol=0.003)  # sums in another order
-    assert one.drop(columns=numbers).equals(two.drop(columns=numbers))
 
 
 def test_few_documents(invoke, few):

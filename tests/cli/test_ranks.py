@@ -166,21 +166,6 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
             same(tmp_path / f"{name} of 1.csv", tmp_path / f"{name} of {processes}.csv")
 
 
-def test_a_report_of_two_processes_has_the_tables_of_one(invoke, text, tmp_path):
-    """The first process writes page and tables; each keeps a state of its own."""
-    words = ["report", "demo", "-d", text, "--batch-tokens", "16", "--threads", "1", "-q"]
-    assert invoke(*words, "-o", tmp_path / "1.html", "--save-tables", tmp_path / "1")[0] == 0
-    more = ["-o", tmp_path / "2.html", "--save-tables", tmp_path / "2", "--resume", tmp_path / "state"]
-    done = torchrun("--no-python", "attnprobe", *words, *more)
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in tmp_path.glob("state*")) == ["state.0", "state.1"]
-    names = sorted(path.name for path in (tmp_path / "1").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "2").iterdir())
-    for name in ("census.csv", "distance.csv", "roles.csv"):
-        same(tmp_path / "1" / name, tmp_path / "2" / name)
-    assert (tmp_path / "2.html").stat().st_size > 50_000
-
-
 def test_the_others_say_that_the_first_process_is_gone(text, tmp_path):
     """Kill process 0, which keeps the store of all, after its first batch."""
     script = tmp_path / "killed.py"

@@ -8,18 +8,8 @@ import numpy as np
 import pandas
 import pytest
 
-from attnprobe.cli.app import run
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.removing import bake, save_pruned
-
-
-@pytest.fixture
-def importance_csv(classifier, reviews, tmp_path):
-    """Write the importance of the classifier's heads."""
-    path = tmp_path / "importance.csv"
-    words = ["-d", str(reviews / "first.tsv"), "-q", "-o", str(path)]
-    assert run(["importance", str(classifier), *words]) == 0
-    return path
 
 
 @pytest.fixture
@@ -39,15 +29,6 @@ def refused_early(invoke, monkeypatch):
         return error.splitlines()[-1]
 
     return call
-
-
-def test_tables_that_order_nothing(refused_early, importance_csv, tmp_path):
-    prune = ("prune", "demo", "--by")
-    assert "'nope'" in refused_early(*prune, f"{importance_csv}:nope")
-    assert "the same n" in refused_early(*prune, f"{importance_csv}:n")
-    assert "no number" in refused_early(*prune, f"{importance_csv}:method")
-    assert "no file" in refused_early(*prune, f"{tmp_path / 'gone.csv'}:importance")
-    assert "--rerank" in refused_early(*prune, f"{importance_csv}:importance", "--rerank")
 
 
 @pytest.mark.parametrize(
@@ -74,36 +55,6 @@ def test_refused_before_any_model(refused_early, tmp_path, monkeypatch, words, s
     (tmp_path / "text.csv").write_text("text,label\nthe dog,0\na cat,1\n")
     (tmp_path / "twice.csv").write_text("text,label,label\nthe dog,0,1\na cat,1,0\n")
     assert says in refused_early(*words)
-
-
-@pytest.mark.parametrize(
-    "words", [["--measure", "gradient"], ["--dtype", "bfloat16"], ["--objective", "masked-lm"]]
-)
-def test_two_tables_need_no_model(refused_early, importance_csv, words):
-    sides = ("--in-domain", importance_csv, "--out-domain", importance_csv)
-    assert "give a MODEL" in refused_early("correlate", *sides, *words)
-
-
-def test_a_table_of_another_model(invoke, classifier, reviews, importance_csv, tmp_path):
-    other = tmp_path / "other.csv"
-    pandas.read_csv(importance_csv).assign(model="other").to_csv(other, index=False)
-    words = ("-d", reviews / "all.tsv", "--by", f"{other}:importance", "--random-orders", "0")
-    code, out, error = invoke("prune", classifier, *words)
-    assert (code, out) == (2, "")
-    assert "other.csv is about other, not about" in error
-
-
-def test_a_side_without_labels(invoke, classifier, reviews, text):
-    """The labels of the other side are left alone, and that is said; where they are named it is refused."""
-    data = reviews / "all.tsv"
-    code, _, error = invoke("correlate", classifier, "--in-domain", data, "--out-domain", text)
-    assert code == 0
-    assert "text.txt has no labels, so those of the other side are not used either." in error
-    words = ("--in-domain", data, "--out-domain", text, "--label-column", "label")
-    code, out, error = invoke("correlate", classifier, *words)
-    assert (code, out) == (2, "")
-    assert "leave out" in error
-    assert "--label-column" in error
 
 
 def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):

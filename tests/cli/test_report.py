@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 import attnprobe
-from attnprobe.cli import pages
 from attnprobe.commands.call import sections
-from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page import page
 
 
@@ -58,22 +56,6 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
     assert {one.name for one in tmp_path.iterdir()} == {"report.html", "page.html", "text.txt"}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"), [([], "Name a MODEL"), (["demo", "--from", "x"], "leave out the MODEL")]
-)
-def test_a_model_or_tables(invoke, tmp_path, words, said):
-    code, _, error = invoke("report", *words, "-o", tmp_path / "report.html")
-    assert code == 2
-    assert said in error
-
-
-def test_without_a_file_and_a_browser_it_says_so(invoke, monkeypatch):
-    monkeypatch.setattr(pages, "is_browser_there", lambda: False)
-    code, _, error = invoke("report", "demo")
-    assert code == 2
-    assert "-o report.html" in error
-
-
 # What was measured is never lost
 
 
@@ -120,18 +102,6 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
     shutil.rmtree(rescued(error))
 
 
-def test_a_section_that_fails_leaves_the_tables_of_the_others(refused, words, tmp_path, monkeypatch):
-    def fails(*_, **__):
-        raise AttnprobeError("No such task.")
-
-    monkeypatch.setattr(sections, "importance", fails)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    words[words.index("census")] = "census,importance"
-    error = refused(*words, "-o", tmp_path / "report.html")
-    assert "The section importance failed: No such task." in error
-    assert {path.name for path in rescued(error).glob("*.csv")} == {"census.csv", "profile.csv"}
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -149,14 +119,3 @@ def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, sa
     code, _, error = invoke(*words, "-o", "report.html", *more)
     assert code == 130
     assert error.endswith(f"attnprobe: stopped; {said}.\n")
-
-
-def test_tables_that_can_not_be_saved_are_an_error_behind_the_page(refused, words, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise AttnprobeError("the disk is full.")
-
-    monkeypatch.setattr(attnprobe.HeadTable, "save", full)
-    error = refused(*words, "-o", tmp_path / "report.html", "--save-tables", tmp_path / "tables")
-    assert "census.csv and profile.csv could not be saved" in error
-    assert "the page holds all tables" in error
-    assert "census" in (tmp_path / "report.html").read_text("utf-8")

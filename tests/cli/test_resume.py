@@ -248,32 +248,6 @@ def test_another_setting(asked, more):
     assert asked(*more) == "setting"
 
 
-def test_another_batch_size_or_number_of_threads(asked):
-    assert asked(batch=9) == "setting"
-    assert asked("--workers", 1, threads=2) == "device or number of threads"
-
-
-def test_other_statistics(asked):
-    for command in ("entropy", "rare", "distance"):
-        assert asked(command=command) == "command"
-    assert asked("--all-pairs", command="distance") == "command"
-
-
-def test_random_tokens(invoke, passes, refused, saved, tmp_path):
-    """Stopped and gone on; other tokens are another dataset."""
-    path, words = (
-        tmp_path / "state",
-        ["induction", saved("bert"), "--sequences", 6, "--batch-tokens", 8, "-q"],
-    )
-    expected = invoke(*words)[1]
-    half_done(invoke, passes, path, *words)
-    for more in (["--seed", 1], ["--length", 40]):
-        assert "another dataset;" in refused(*words, *more, "--resume", path)
-    assert passes["batches"] == 0
-    assert invoke(*words, "--resume", path)[:2] == (0, expected)
-    assert passes["batches"] == 10  # of 6 batches, each with and without a repetition, one was done
-
-
 def test_other_weights_under_the_same_name(asked, saved, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     folder = tmp_path / "elsewhere" / saved("bert").name
@@ -329,14 +303,6 @@ def test_another_ablation(ablated):
     assert ablated("--objective", "representation") != ""  # without labels, other sequences too
     assert ablated(data="first.tsv") == "dataset"
     assert ablated(command="census") != ""  # not even the sequences are the same: labels are read by ablate
-
-
-def test_other_labels(ablated, invoke, refused, passes, classifier, reviews, tmp_path):
-    path, other = tmp_path / "labelled", tmp_path / "other.tsv"
-    words = ["--batch-tokens", "8", "-q", "--resume", path]
-    half_done(invoke, passes, path, "ablate", classifier, "-d", reviews / "all.tsv", *words[:3])
-    other.write_text((reviews / "all.tsv").read_text().replace("stone\tgood", "stone\tbad"))
-    assert "another dataset;" in refused("ablate", classifier, "-d", other, *words)
 
 
 # Files that are no states, and disks that take none

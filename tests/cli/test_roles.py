@@ -60,18 +60,6 @@ def test_random_weights_have_no_role(tiny, name):
         assert set(table.data["pattern"]) == {"heterogeneous"}
 
 
-def test_the_map(invoke, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = invoke("roles", "demo", "--format", "table", "-L", 60)
-    lines = out.splitlines()
-    assert code == 0
-    assert "   H0 H1 H2 H3" in lines
-    third = next(line for line in lines if line.startswith("L3"))
-    assert third.split()[2:4] == ["N", "P"]
-    assert any(line.startswith("P previous 1   N next 1") for line in lines)
-    assert all(len(line) <= 80 for line in lines)
-
-
 @pytest.mark.slow
 def test_thresholds(invoke):
     words = ["roles", "demo", "-L", 60, "-q"]
@@ -174,35 +162,3 @@ def test_links_of_ones_own(invoke, links, tmp_path):
     assert list(attnprobe.roles("demo", limit=60, links=rows, links_name="noun")["role"]) == list(
         found["role"]
     )
-
-
-def test_what_roles_by_links_cannot_be_called(invoke, links):
-    for name, why in (
-        ("previous", "previous is another role already"),
-        ("mixed", "mixed is another role already"),
-        ("a: b", "none of them a colon or a semicolon"),
-        ("a;b", "none of them a colon or a semicolon"),
-        ("", "give 1 to 30 characters"),
-        (" ", "give a word, such as atom-map"),
-        ("x" * 31, "give 1 to 30 characters"),
-    ):
-        code, out, error = invoke("roles", "demo", "--links", links, "--name", name)
-        assert (code, out) == (2, ""), name
-        assert why in error
-    code, _, error = invoke("roles", "demo", "--name", "atom-map")
-    assert code == 2
-    assert "--name says what roles by links are called; add --links FILE." in error
-    with pytest.raises(attnprobe.AttnprobeError, match="another role already"):
-        attnprobe.roles("demo", links=links, links_name="self")
-
-
-@pytest.mark.slow
-def test_a_run_with_links_goes_on(invoke, links, tmp_path):
-    """What is kept is numbers: another name for the same links takes them up."""
-    words = ["roles", "demo", "-L", 40, "--links", links, "--resume", tmp_path / "state"]
-    first = rows_of(invoke(*words, "--name", "noun")[1])
-    code, out, error = invoke(*words, "--name", "other")
-    assert code == 0, error
-    assert [row["role"].replace("other", "noun") for row in rows_of(out)] == [row["role"] for row in first]
-    other = invoke("roles", "demo", "-L", 40, "--resume", tmp_path / "state")
-    assert other[0] != 0

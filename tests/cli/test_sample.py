@@ -53,19 +53,6 @@ def test_a_treebank_gives_whole_documents(invoke, corpus):
         assert json.loads(out)["provenance"]["corpus"]["documents"] == size
 
 
-def test_it_is_on_record_and_resumed(invoke, corpus):
-    words = ("entropy", "demo", "-d", "text.txt", *SAMPLE, "--resume", "state", "-o", "heads.csv")
-    assert invoke(*words)[0] == 0
-    options = json.loads((corpus / "heads.csv.json").read_text())["provenance"]["options"]
-    assert (options["sample"], options["sample_seed"]) == (8, 5)
-    code, _, error = invoke(*words, "--overwrite")
-    assert code == 0
-    assert "going on from state" in error
-    code, _, error = invoke(*words[:-4], "--resume", "state", "--seed", "6")
-    assert code == 2
-    assert "belongs to a run with another" in error
-
-
 def test_samples_of_parts_are_merged(invoke, corpus):
     (corpus / "a.txt").write_text("\n".join(LINES[:20]))
     (corpus / "b.txt").write_text("\n".join(LINES[20:]))

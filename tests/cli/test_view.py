@@ -1,13 +1,10 @@
 """The command that shows one sentence: streams, files, refusals, the browser."""
 
-import io
-import re
 import sys
 import webbrowser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import attnprobe
@@ -53,44 +50,6 @@ def test_one_head_as_a_graphic(invoke, saved, tmp_path):
     assert b"/FontFile" in content  # fonts are inside
 
 
-def test_png_is_the_vector_graphic_at_twice_its_size(invoke, saved, tmp_path):
-    from PIL import Image
-
-    for words in (["--layer", 1, "--head", 2], []):
-        for ending in ("svg", "png", "pdf"):
-            assert (
-                invoke("view", saved("bert"), TEXT, *words, "-o", tmp_path / f"head.{ending}", "--overwrite")[
-                    0
-                ]
-                == 0
-            )
-        root = ElementTree.parse(tmp_path / "head.svg").getroot()
-        wide, high = float(root.get("width")), float(root.get("height"))
-        with Image.open(tmp_path / "head.png") as image:
-            assert image.format == "PNG"
-            assert image.size == (2 * wide, 2 * high)
-            assert np.array(image.convert("L")).min() < 100  # something is drawn
-        box = re.search(rb"/MediaBox\s*\[\s*0 0 ([\d.]+) ([\d.]+)", (tmp_path / "head.pdf").read_bytes())
-        assert [float(one) for one in box.groups()] == pytest.approx([wide * 0.75, high * 0.75], abs=0.01)
-
-
-@pytest.mark.parametrize(
-    "words", [["--layer", 1, "--head", 2], ["--layer", 1, "--head", 2, "--draw", "map"], []]
-)
-def test_themes_and_widths(invoke, saved, tmp_path, words):
-    from attnprobe.reports.theme import THEMES
-
-    path = tmp_path / "head.svg"
-    for theme, wide in (("light", 700), ("dark", 400), ("paper", 528)):
-        options = ["--theme", theme, "--width", wide, "-o", path, "--overwrite"]
-        assert invoke("view", saved("bert"), TEXT, *words, *options)[0] == 0
-        root = ElementTree.parse(path).getroot()
-        assert float(root.get("width")) == pytest.approx(wide, abs=8)
-        assert root.find(f"{SVG}rect").get("fill") == THEMES[theme].background
-        assert root.find(f"{SVG}text").get("fill") == THEMES[theme].ink
-    assert float(root.get("font-size")) == THEMES["paper"].size
-
-
 def test_all_heads_and_rollout(invoke, saved, tmp_path):
     assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", "--rollout")[0] == 0
     found = texts(tmp_path / "all.svg")
@@ -104,26 +63,6 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
     assert texts(tmp_path / "rolled.svg")[0] == "Rollout up to decoder layer 1"
-
-
-def test_an_image(invoke, media_model, photos, tmp_path):
-    words = ["view", media_model("vit"), photos / "p1.png"]
-    assert invoke(*words, "-o", tmp_path / "photo.html")[0] == 0
-    assert invoke(*words, "-o", tmp_path / "photo.svg", "--layer", 0, "--head", 1)[0] == 0
-    assert (
-        texts(tmp_path / "photo.svg")[1].startswith("from token 0")
-        or "from [token 0]" in texts(tmp_path / "photo.svg")[1]
-    )
-    assert invoke(*words, "-o", tmp_path / "photo.pdf", "--layer", 0, "--head", 1)[0] == 0
-
-
-def test_standard_input(invoke, saved, tmp_path, monkeypatch):
-    class Piped:
-        buffer = io.BytesIO(f"{TEXT}\n".encode())
-
-    monkeypatch.setattr(sys, "stdin", Piped())
-    assert invoke("view", saved("bert"), "-", "-o", tmp_path / "view.svg")[0] == 0
-    assert attnprobe.view(saved("bert"), TEXT).svg == (tmp_path / "view.svg").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -159,20 +98,6 @@ def test_refusals(refused, saved, tmp_path, monkeypatch, words, said):
     assert Path("taken.html").read_text() == "mine"
 
 
-def test_refusals_of_an_image(refused, media_model, saved, photos, tmp_path):
-    to = ["-o", tmp_path / "view.html"]
-    assert "leave it out" in refused("view", media_model("vit"), photos / "p0.png", "the dog", *to)
-    assert "An image has no --target" in refused(
-        "view", media_model("vit"), photos / "p0.png", "--target", "x", *to
-    )
-    assert "Lines are for text" in refused(
-        "view", media_model("vit"), photos / "p0.png", "--draw", "lines", *to
-    )
-    assert "leave out --words" in refused("view", media_model("vit"), photos / "p0.png", "--words", *to)
-    assert refused("view", saved("bert"), photos / "p0.png", *to)
-    assert refused("view", media_model("vit"), TEXT, *to)
-
-
 def test_the_image_is_not_written_over(refused, media_model, photos, tmp_path):
     path = tmp_path / "picture.png"
     path.write_bytes((photos / "p0.png").read_bytes())
@@ -205,39 +130,6 @@ def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
     assert invoke("view", saved("bert"), TEXT)[0] == 2
 
 
-def test_no_browser_that_can_be_started(refused, monkeypatch, saved):
-    def nothing():
-        raise webbrowser.Error("none")
-
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(webbrowser, "get", nothing)
-    assert "There is no browser here" in refused("view", saved("bert"), TEXT)
-
-
-def test_the_beginning_of_a_long_text(invoke, saved, tmp_path):
-    words = ["view", saved("t5"), "the dog ran . " * 90, "-o", tmp_path / "view.html"]
-    code, _, error = invoke(*words, "--max-length", 20)
-    assert code == 0
-    assert "truncated to 20 tokens" in error
-
-
-def test_the_numbers_are_those_of_the_function(invoke, saved, tmp_path):
-    """The page of a command holds what the function gives, packed."""
-    import base64
-    import json
-    import zlib
-
-    invoke("view", saved("bert"), TEXT, "-o", tmp_path / "view.html")
-    page = (tmp_path / "view.html").read_text("utf-8")
-    held = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
-    rows = attnprobe.view(saved("bert"), TEXT).attention["encoder"]
-    for layer, name in enumerate(held["kinds"][0]["packed"]):
-        packed = re.search(rf'id="{name}">(.*?)</script>', page)[1]
-        parts = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, *rows.shape[1:])
-        found = (parts[0].astype(int) * 256 + parts[1]) / held["scale"]
-        assert np.abs(found - rows[layer]).max() <= 5.1e-5
-
-
 @pytest.fixture
 def notes(tmp_path):
     """Write a table of roles and one of numbers, of a model of 3 layers of 4 heads."""
@@ -252,23 +144,6 @@ def notes(tmp_path):
     for name, lines in (("roles", roles), ("heads", numbers)):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
     return tmp_path / "heads.csv", tmp_path / "roles.csv"
-
-
-def test_it_opens_on_the_sharpest_head_or_on_a_role(invoke, saved, tmp_path, notes):
-    from attnprobe.survey.sharpness import measure_sharpness
-
-    seen = attnprobe.view(saved("bert"), TEXT)
-    entropies = measure_sharpness(seen.seen.maps[0])
-    assert (seen.start.layer, seen.start.head) == np.unravel_index(entropies.argmin(), (3, 4))
-    heads, roles = notes
-    words = ["view", saved("bert"), TEXT, "--census", heads, "--census", roles, "--role", "previous"]
-    assert invoke(*words, "-o", tmp_path / "head.svg")[0] == 0
-    assert texts(tmp_path / "head.svg")[0] == "Layer 2, head 0"  # the clearest of two
-    assert invoke(*words, "-o", tmp_path / "view.html")[0] == 0
-    page = attnprobe.view(
-        saved("bert"), TEXT, census=[heads, attnprobe.HeadTable.read(roles)], role="previous"
-    )
-    assert (tmp_path / "view.html").read_text("utf-8") == page.html
 
 
 @pytest.mark.parametrize(

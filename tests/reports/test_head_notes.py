@@ -76,20 +76,6 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
     assert note["columns"] == []
 
 
-def test_roles_come_first():
-    census, roles = table_of(EVERY, x=[1.0] * 6), table_of(EVERY, role=["next"] * 6)
-    assert [note["roles"] is None for note in describe_notes([census, roles], maps_of())] == [False, True]
-
-
-def test_kinds_of_attention_keep_their_numbers():
-    kinds = ["encoder"] * 6 + ["cross"] * 6
-    table = table_of(EVERY * 2, attention=kinds, x=[float(place) for place in range(12)])
-    maps = maps_of(), maps_of(Kind.CROSS)
-    notes = checked(table, *maps)
-    assert describe_notes(notes, maps[1])[0]["columns"][0]["texts"] == [["6", "7", "8"], ["9", "10", "11"]]
-    assert describe_notes(notes, maps_of(Kind.DECODER)) == []
-
-
 @pytest.mark.parametrize(
     ("table", "said"),
     [
@@ -107,17 +93,3 @@ def test_kinds_of_attention_keep_their_numbers():
 def test_tables_of_other_heads_are_refused(table, said):
     with pytest.raises(AttnprobeError, match=said):
         checked(table)
-
-
-def test_a_table_without_kinds_says_nothing_of_a_model_with_several():
-    with pytest.raises(AttnprobeError, match="does not say which attention a head is of"):
-        checked(table_of(EVERY, x=[1.0] * 6), maps_of(), maps_of(Kind.CROSS))
-
-
-def test_heads_that_were_removed_may_be_missing():
-    standing = np.ones((2, 3), bool)
-    standing[1, 2] = False
-    maps = maps_of(standing=standing)
-    table = table_of(EVERY[:-1], x=[0.1, 0.2, 0.3, 0.4, 0.5])
-    (note,) = describe_notes(checked(table, maps), maps)
-    assert note["columns"][0]["texts"] == [["0.1", "0.2", "0.3"], ["0.4", "0.5", None]]

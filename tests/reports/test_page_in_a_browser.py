@@ -76,21 +76,6 @@ def test_a_page_is_drawn_and_silent_whatever_it_holds(visit, tmp_path, kind):
     assert "\u202e" not in seen.page.content()
 
 
-@pytest.mark.parametrize("wide", [1280, 390])
-def test_a_page_is_heard_and_scrolls_by_keyboard(visit, tmp_path, wide):
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
-    path = tmp_path / "page.html"
-    draw_picture([tables.all_pairs()], title="heads of <b>").save(path)
-    seen = visit(path)
-    seen.page.set_viewport_size({"width": wide, "height": 800})
-    assert seen.page.get_by_role("heading", level=1).inner_text() == "heads of <b>"
-    label = seen.page.locator("figure").get_attribute("aria-label")
-    assert label == "distance between heads: a picture of kind map"
-    assert axe.Axe().run(seen.page)["violations"] == []
-    across = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert seen.page.evaluate(across) <= 0
-
-
 def test_a_tooltip_says_what_the_table_says(visit, tmp_path):
     table = tables.of_heads("entropy", layers=1, heads=1)
     table.data["entropy"][0] = 0.123456

@@ -5,12 +5,10 @@ import picture_tables as tables
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
-from sklearn.manifold import smacof
 
 from attnprobe import AttnprobeError
 from attnprobe.reports.pairs import CUT, compute_stress, scale_to_plane
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.table.head_table import HeadTable
 
 LAYERS, HEADS = 4, 5
 
@@ -50,15 +48,6 @@ def test_the_cut_is_scipys_customary_one(pairs):
     assert drawn.clusters.provenance["clusters"]["heights"] == [pytest.approx(CUT * joined[-1, 2])]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 7, LAYERS * HEADS])
-def test_so_many_parts_as_are_asked_for(pairs, number):
-    drawn = draw_picture([pairs], clusters=number)
-    groups, alone = drawn_parts(drawn.clusters)
-    assert (groups, alone) == parts_of(fcluster(joined_of(pairs), number, "maxclust"))
-    assert len(groups) + len(alone) == number
-    assert drawn.kind == "clustermap"
-
-
 def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
     table = draw_picture([pairs], clusters=4).clusters
     distance = {}
@@ -79,15 +68,6 @@ def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
         )
 
 
-def test_two_models_have_clusters_of_their_own(pairs):
-    other = HeadTable(pairs.title, pairs.columns, {**pairs.data, "model": ["b"] * len(pairs)})
-    table = draw_picture([pairs, other], "clustermap").clusters
-    half = len(table) // 2
-    assert table.data["model"] == ["m"] * half + ["b"] * half
-    assert table.data["cluster"][:half] == table.data["cluster"][half:]
-    assert [note.partition(":")[0] for note in table.notes] == ["m", "b"]
-
-
 @pytest.mark.parametrize(
     ("make", "asked", "says"),
     [
@@ -104,11 +84,6 @@ def test_two_models_have_clusters_of_their_own(pairs):
 def test_refusals(make, asked, says):
     with pytest.raises(AttnprobeError, match=says):
         draw_picture([make()], **asked)
-
-
-def test_other_pictures_have_no_clusters(pairs):
-    with pytest.raises(AttnprobeError, match="a picture of kind map has no clusters"):
-        draw_picture([pairs], "map").clusters  # noqa: B018 - asking is what fails
 
 
 @pytest.fixture
@@ -136,29 +111,3 @@ def test_stress_is_kruskals(distances):
 
 def pdist_of(matrix):
     return matrix[np.triu_indices(len(matrix), 1)]
-
-
-def test_no_random_start_of_scikit_learn_finds_a_better_map(distances):
-    """And from where ours ends, its own iterations find nothing more."""
-    found = scale_to_plane(distances)
-    raw = np.sum((pdist_of(distances) - pdist(found.points)) ** 2)
-    _, theirs = smacof(distances, n_components=2, init=found.points, n_init=1, max_iter=3000, eps=1e-12)
-    assert theirs == pytest.approx(raw, rel=1e-3)
-    _, best = smacof(distances, n_components=2, n_init=8, random_state=0, max_iter=1000, eps=1e-9)
-    assert raw < 1.05 * best
-
-
-def test_a_map_is_the_same_every_time_and_in_every_order(distances):
-    found, again = scale_to_plane(distances), scale_to_plane(distances.copy())
-    assert np.array_equal(found.points, again.points)
-    order = np.random.default_rng(5).permutation(20)
-    turned = scale_to_plane(distances[np.ix_(order, order)])
-    assert turned.points == pytest.approx(found.points[order], abs=1e-2)
-    assert np.ptp(found.points, axis=0)[0] > 0
-    assert np.var(found.points, axis=0)[0] >= np.var(found.points, axis=0)[1]
-
-
-def test_equal_heads_lie_on_one_point():
-    found = scale_to_plane(np.zeros((4, 4)))
-    assert (found.points == 0).all()
-    assert found.stress == 0

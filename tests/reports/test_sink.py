@@ -79,16 +79,6 @@ def test_a_terminal_in_an_old_encoding_still_gets_its_table(stdout, table):
     assert "??" in out.text
 
 
-def test_parquet_is_not_for_terminals(stdout, table):
-    stdout(terminal=True)
-    with pytest.raises(AttnprobeError, match=r"-o heads\.parquet"):
-        write_table(table, format="parquet")
-    pipe = stdout(terminal=False)
-    write_table(table, format="parquet")
-    pipe.flush()
-    assert pipe.raw_bytes.getvalue()[:4] == b"PAR1"
-
-
 @pytest.mark.parametrize("name", ["heads.csv", "heads.md", "heads.parquet", "HEADS.CSV"])
 def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
     out = stdout(terminal=True)
@@ -100,19 +90,6 @@ def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
     assert (about["table"], about["provenance"]["seed"]) == (name, 42)
     assert about["columns"][5]["unit"] == "nats"
     assert out.text == ""
-
-
-def test_json_needs_no_second_file(tmp_path, table):
-    path = tmp_path / "heads.json"
-    assert write_table(table, output=path) == [path]
-    assert json.loads(path.read_text("utf-8"))["provenance"]["seed"] == 42
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_format_where_the_extension_says_none(tmp_path, table):
-    path = tmp_path / "bert-v1.5"
-    assert write_table(table, output=path, format="csv") == [path, tmp_path / "bert-v1.5.json"]
-    assert len(pd.read_csv(path)) == 6
 
 
 @pytest.mark.parametrize(
@@ -218,12 +195,6 @@ def test_an_interrupt_leaves_nothing_behind_and_the_old_file_whole(tmp_path, tab
     with pytest.raises(KeyboardInterrupt):
         write_table(table, output=path, overwrite=True)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
-
-
-@pytest.mark.parametrize("precision", [0, -1, 18])
-def test_precision_has_bounds(table, precision):
-    with pytest.raises(AttnprobeError, match="from 1 to 17"):
-        write_table(table, precision=precision)
 
 
 PROGRAM = """
@@ -337,25 +308,6 @@ def test_a_rescued_table_is_whole_in_the_place_that_is_named(table, monkeypatch,
     assert len(disk.content) < len(whole)
     assert ("and standard output holds its beginning only" in where) == bool(disk.content)
     assert kept[0].parent.stat().st_mode & 0o077 == 0
-
-
-def test_standard_output_says_how_much_of_a_table_it_holds(table, monkeypatch):
-    disk = Disk(150)
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(disk, write_through=True))
-    size = len(whole_of(table))
-    with pytest.raises(AttnprobeError, match=f"the disk is full; it holds the first 150 of {size} bytes"):
-        write_table(table, format="csv")
-
-
-def test_a_table_is_not_rescued_to_where_nobody_reads(table, monkeypatch, rooms):
-    """A reader that has left, the null device, a standard output that is closed."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as pipe, Path(os.devnull).open("w") as null:
-        for stream in (pipe, null, None):
-            monkeypatch.setattr(sys, "stdout", stream)
-            where = Path(write_rescued(table, Path("heads.csv"), None).split()[1])
-            assert where.read_text() == whole_of(table)
 
 
 def test_rescue_goes_on_to_the_next_folder_with_room(table, monkeypatch, rooms):

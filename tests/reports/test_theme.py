@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_look, parse_width
+from attnprobe.reports.theme import SEQUENTIAL, THEMES
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {
@@ -75,46 +74,3 @@ def test_text_can_be_read(theme):
     assert contrast(theme.ink, theme.background) > 7
     assert contrast(theme.muted, theme.background) > 4.5
     assert all(contrast(colour, theme.background) > 3 for colour in theme.categories[:2])
-
-
-def test_letters_can_be_read_on_the_colours_of_roles():
-    assert all(contrast("#000000", colour) > 4 for colour in ROLE_COLOURS.values() if colour)
-
-
-@pytest.mark.parametrize(
-    ("said", "pixels"),
-    [(293, 293), ("293", 293), ("3.05in", 293), ("85 mm", 321), ("8.5CM", 321), ("300pt", 400)],
-)
-def test_a_width_has_a_unit(said, pixels):
-    assert parse_width(said) == pixels
-
-
-@pytest.mark.parametrize(
-    "said", ["", "wide", "-3in", "3e2", "1in", "5000px", "3.05 feet", "\x1b[31m9in", 199]
-)
-def test_a_width_that_is_none_is_refused(said):
-    with pytest.raises(AttnprobeError, match=r"^--width is a length such as 3\.05in, .* to 4000 pixels"):
-        parse_width(said)
-
-
-def test_what_is_for_print_is_on_paper():
-    assert choose_look() == (THEMES["light"], 760)
-    look, width = choose_look(columns=2)
-    assert (look.name, look.size, width) == ("paper", 11, 605)
-    assert choose_look("dark", columns=1)[0].name == "dark"
-    assert choose_look(width="85mm")[1] == 321
-    assert choose_look(columns=1)[1] == 293
-    assert min(choose_look(columns=1)[0].small(less) for less in range(9)) == 8
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"columns": 3}, "--columns is 1 or 2, not 3"),
-        ({"columns": 1, "width": 300}, "--columns and --width both say"),
-        ({"theme": "pink"}, "--theme is one of light, dark, paper, not pink"),
-    ],
-)
-def test_what_is_no_look_is_refused(options, says):
-    with pytest.raises(AttnprobeError, match=says):
-        choose_look(**options)

@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
 from attnprobe.reports.view import (
     SCALE,
     add_rollout,
     pack_layer,
-    pack_small_maps,
-    select_tokens,
     shrink_maps,
 )
-from attnprobe.survey.tokens import Maps, Side, group_tokens
+from attnprobe.survey.tokens import Maps, Side
 
 DRAW = np.random.default_rng(1)
 
@@ -50,12 +47,6 @@ def test_layers_are_rounded_to_four_decimals():
     assert found[0, 0, 3] == 1
 
 
-def test_small_maps_are_bytes_of_square_roots():
-    rows = softmax(2, 2, 5, 5)
-    content = np.frombuffer(zlib.decompress(base64.b64decode(pack_small_maps(rows))), np.uint8)
-    np.testing.assert_allclose(content / 255, np.sqrt(rows).ravel(), atol=0.5 / 255 + 1e-7)
-
-
 @pytest.mark.parametrize("length", [5, 32, 33, 256])
 def test_small_maps_hold_the_most_of_their_cells(length):
     maps = maps_of(length, rolled=True)
@@ -71,26 +62,3 @@ def test_small_maps_hold_the_most_of_their_cells(length):
                 :, :, bins[0][row, 0] : bins[1][row, 0], bins[0][column, 0] : bins[1][column, 0]
             ]
             np.testing.assert_array_equal(found[:, :, row, column], part.max((2, 3)))
-
-
-def test_special_tokens_and_words():
-    maps = maps_of(6)
-    np.testing.assert_array_equal(shrink_maps(maps, special=False), maps.rows[:, :, 1:-1, 1:-1])
-    np.testing.assert_allclose(
-        shrink_maps(maps, words=True), group_tokens(maps.rows, maps.queries.words, maps.keys.words), atol=1e-6
-    )
-    assert select_tokens(maps.queries, words=False, special=False)[1] == ("t1", "t2", "t3", "t4")
-    assert select_tokens(maps.queries, words=True, special=False)[1] == (
-        "w0",
-        "w1",
-        "w2",
-    )  # half a word is shown
-
-
-@pytest.mark.parametrize("extra", [0, 1])
-def test_small_maps_of_an_image_are_the_image(extra):
-    maps = maps_of(12 + extra, grid=Grid(extra, 3, 4), special=range(extra))
-    found = shrink_maps(maps)
-    given = maps.rows[:, :, 0, 1:] if extra else maps.rows.mean(2)
-    expected = given / given.max(-1, keepdims=True)
-    np.testing.assert_allclose(found, expected.reshape(3, 2, 3, 4), rtol=1e-5)

@@ -38,20 +38,6 @@ def test_rows_are_matched_whatever_their_order():
     assert both.column("importance") == Column("importance", "nats")
 
 
-def test_the_order_is_that_of_the_first():
-    both = RIGHT.join(LEFT)
-    assert list(zip(both["layer"].tolist(), both["head"].tolist(), strict=True)) == ROWS[::-1]
-    assert both["entropy"].tolist() == [4.0, 3.0, 2.0, 1.0]
-    assert both["entropy_se"].tolist() == [0.1] * 4
-
-
-def test_columns_keep_what_they_are():
-    shown = Column("importance", "share", headline=True, title="how much")
-    columns = [*RIGHT.columns[:-1], shown]
-    both = LEFT.join(HeadTable("t", columns, RIGHT.data))
-    assert both.column("importance") == shown
-
-
 def test_an_encoder_decoder():
     """The same layer and head are there three times, told apart by their attention."""
     keys = ("attention", "layer", "head")
@@ -63,17 +49,6 @@ def test_an_encoder_decoder():
     for one, other in ((left, bare), (bare, left)):
         with pytest.raises(AttnprobeError, match="more than one row for some layer, head"):
             one.join(other)
-
-
-def test_pairs_and_layers():
-    keys = ("layer_a", "head_a", "layer_b", "head_b")
-    rows = [(0, 0, 0, 1), (1, 0, 1, 1)]
-    left, right = (
-        table(order, {"jsd": cells}, keys=keys) for order, cells in ((rows, [1, 2]), (rows[::-1], [3, 4]))
-    )
-    assert left.join(right)["jsd_other"].tolist() == [4, 3]
-    left, right = (table([(1,), (0,)], {name: [1, 2]}, keys=("layer",)) for name in "xy")
-    assert left.join(right)["y"].tolist() == [1, 2]
 
 
 def test_columns_of_one_name():
@@ -93,23 +68,6 @@ def test_columns_of_one_name():
     assert both.data["dataset_other"] == ["notes"]
     assert both.column("dataset_other").role == "key"
     assert both.data["entropy_other_se"] == [1.1]
-
-
-def test_a_suffix_of_ones_own():
-    cells = {"entropy": [1.0], "entropy_se": [0.1]}
-    other = table([(0, 0)], {"entropy": [2.0], "entropy_se": [0.2]})
-    both = table([(0, 0)], cells).join(other, "_in_german")
-    assert list(both.data)[-2:] == ["entropy_in_german", "entropy_in_german_se"]
-    with pytest.raises(AttnprobeError, match="another suffix"):
-        both.join(other, "_in_german")
-    with pytest.raises(AttnprobeError, match="another suffix"):
-        both.join(other, "")
-    third = both.join(other, "_once_more")
-    assert list(third.data)[-2:] == ["entropy_once_more", "entropy_once_more_se"]
-
-
-def test_the_same_column_is_there_once():
-    assert list(LEFT.join(LEFT).data) == list(LEFT.data)
 
 
 def test_undefined_is_as_undefined(tmp_path):
@@ -137,11 +95,6 @@ def test_an_error_has_its_measure(other):
     assert all(name.removesuffix("_se") in names for name in names)
     assert ("entropy_other" in names) == ("entropy_other_se" in names)
     assert [to_plain(cell) for cell in both.data["entropy_other_se"]] == [to_plain(other["entropy_se"][0])]
-
-
-def test_an_error_of_a_measure_that_only_one_has():
-    both = LEFT.join(table(ROWS, {"importance": [1.0] * 4, "importance_se": [0.2] * 4}))
-    assert list(both.data)[-2:] == ["importance", "importance_se"]
 
 
 @pytest.mark.parametrize(
@@ -184,35 +137,3 @@ def test_the_record_is_of_both():
     assert both.title == "a, and b"
     assert left.join(left).title == "a"
     assert (left.provenance, left.notes) == ({"seed": 1}, ["one"])  # as they were
-
-
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-def test_real_tables(saved, tmp_path, kind):
-    """What heads do, beside how much they matter; a joined table is saved and read like any other."""
-    texts = ["the dog ran .", "is it late ?", "a bird by the river , at night .", "stone"]
-    census = attnprobe.census(saved("bert"), texts, statistics=["entropy", "previous", "first"])
-    importance = attnprobe.importance(saved("bert"), texts, objective="representation")
-    importance.save(tmp_path / f"importance.{kind}")
-    both = census.join(HeadTable.read(tmp_path / f"importance.{kind}"))
-    assert list(both.data["importance"]) == list(importance.data["importance"])
-    assert {"entropy", "previous", "importance", "objective"} <= set(both.data)
-    both.save(tmp_path / f"both.{kind}")
-    read = HeadTable.read(tmp_path / f"both.{kind}")
-    assert list(read.columns) == list(both.columns)
-    assert list(read.data["entropy"]) == list(both.data["entropy"])
-    assert [one["command"] for one in read.provenance["joined"]] == [
-        "attnprobe.census",
-        "attnprobe.importance",
-    ]
-
-
-def test_two_texts_side_by_side(saved):
-    one, two = (
-        attnprobe.entropy(saved("t5"), texts, name=name)
-        for name, texts in {"a": ["the dog ran ."], "b": ["is it late ?", "a bird , by night ."]}.items()
-    )
-    both = one.join(two, "_b")
-    assert both["entropy_b"].tolist() == two["entropy"].tolist()
-    assert set(both.data["dataset_b"]) == {"b"}
-    assert both["n_b"].tolist() == [2] * len(one)
-    assert "entropy_b_se" in both.data

@@ -1,14 +1,11 @@
 """Which kind a table is of: from where it is made, or else from its columns; here and nowhere else."""
 
 from dataclasses import replace
-from typing import get_args
 
 import picture_tables as tables
 import pytest
 
-import attnprobe
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import KINDS, PictureKind, TableKind, guess_kind
 from attnprobe.table.table import Column
 
 GUESSED = {
@@ -58,15 +55,3 @@ def test_a_kind_that_is_said_stays_until_its_columns_go():
     columns = [column for column in roles.columns if column.name != "role"]
     fewer = replace(roles, columns=columns, data={one.name: roles.data[one.name] for one in columns})
     assert fewer.kind == "heads"
-
-
-def test_kinds_are_those_that_are_declared():
-    assert tuple(KINDS) == get_args(TableKind)
-    assert {picture for kind in KINDS.values() for picture in kind.pictures} == set(get_args(PictureKind))
-    assert KINDS["other"].pictures == ()
-
-
-@pytest.mark.parametrize("command", ["census", "roles", "distance", "mixing", "rank", "syntax", "positional"])
-def test_what_commands_say_is_what_their_columns_tell(command):
-    table = getattr(attnprobe, command)("demo", limit=4)
-    assert table.kind == guess_kind(table) != "other"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.notebook import MOST_ROWS
 from attnprobe.table.table import Column
 
 
@@ -53,33 +52,6 @@ def test_numbers_are_rounded_to_two_digits_of_their_errors():
     assert header == ["layer", "head", "n", "x (nats)"]
     assert [row[-1] for row in rows] == ["0.877 ± 0.012", "12.3 ± 1.3", "·", "0.500"]
     assert [row[:3] for row in rows] == [["0", str(head), "7"] for head in range(4)]
-
-
-def test_an_error_without_its_measure_and_a_table_without_rows():
-    columns = [Column("layer", role="key"), Column("x_se", role="error")]
-    table = HeadTable("t", columns, {"layer": [0], "x_se": [0.01234]})
-    assert Reader(table._repr_html_()).rows == [["layer", "x_se"], ["0", "0.012"]]
-    empty = HeadTable("t", columns, {"layer": [], "x_se": []})
-    assert Reader(empty._repr_html_()).rows == [["layer", "x_se"]]
-
-
-def test_what_is_the_same_in_all_rows_stands_above_and_notes_below():
-    page = of_heads([1.0, 2.0], [0.1, 0.1], notes=["It falls.", "Layer < 3."])._repr_html_()
-    assert page.index("model m") < page.index("<table") < page.index("It falls.")
-    assert "<li>Layer &lt; 3.</li>" in page
-    two = HeadTable("t", [Column("model", role="key"), Column("x")], {"model": ["a", "b"], "x": [1.0, 2.0]})
-    assert Reader(two._repr_html_()).rows[1:] == [["a", "1.00"], ["b", "2.00"]]
-
-
-def test_of_a_long_table_both_ends_are_shown():
-    values = np.arange(384.0)
-    page = of_heads(values, np.full(384, 0.01))._repr_html_()
-    rows = Reader(page).rows[1:]
-    assert len(rows) == MOST_ROWS + 1
-    assert [rows[0][1], rows[-1][1]] == ["0", "383"]
-    assert set(rows[MOST_ROWS // 2]) == {"..."}
-    assert "384 rows" in page
-    assert len(page) < 10_000
 
 
 @pytest.mark.parametrize("where", ["title", "notes", "cell", "unit"])

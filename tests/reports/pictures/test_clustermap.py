@@ -1,10 +1,5 @@
 """The matrix of all heads in the order of their tree, its strips, and the image of its cells."""
 
-import base64
-import re
-import struct
-import zlib
-
 import numpy as np
 import picture_tables as tables
 import pytest
@@ -47,20 +42,6 @@ def find_values(node):
             yield from find_values(part)
 
 
-def read_image(drawn):
-    """Read the image of a picture: (height, width, 3)."""
-    url = re.search(r"data:image/png;base64,([\w+/=]+)", str(drawn.spec))[1]
-    content = base64.b64decode(url)
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    wide, high = struct.unpack(">II", content[16:24])
-    start = content.index(b"IDAT")
-    size = struct.unpack(">I", content[start - 4 : start])[0]
-    lines = np.frombuffer(zlib.decompress(content[start + 4 : start + 4 + size]), np.uint8)
-    rows = lines.reshape(high, 1 + 3 * wide)
-    assert set(rows[:, 0]) == {2}  # each is a difference from the row above
-    return rows[:, 1:].cumsum(0, dtype=np.uint8).reshape(high, wide, 3)
-
-
 @pytest.mark.parametrize(("layers", "heads"), [(3, 4), (6, 12)])
 def test_rows_and_columns_are_in_the_order_of_scipys_leaves(layers, heads):
     table = tables.all_pairs(layers, heads)
@@ -74,38 +55,6 @@ def test_rows_and_columns_are_in_the_order_of_scipys_leaves(layers, heads):
     assert [lefts[x] for x in sorted(lefts)] == names
     found = np.array([cell["distance"] for cell in cells]).reshape(len(order), -1)
     np.testing.assert_allclose(found, distances[np.ix_(order, order)], atol=1e-12)
-
-
-def test_the_image_has_the_colours_of_the_distances():
-    table = tables.all_pairs(3, 4)
-    order, distances = order_of(table, 3, 4)
-    image = read_image(draw_picture([table], "clustermap"))
-    times = image.shape[0] // 12
-    cells = image[times // 2 :: times, times // 2 :: times].astype(int)
-    assert cells.shape == (12, 12, 3)
-    assert {tuple(cells[place, place]) for place in range(12)} == {(0x44, 0x01, 0x54)}  # the first of viridis
-    green = cells[..., 1]  # grows from end to end of viridis
-    flat = distances[np.ix_(order, order)].ravel()
-    assert np.all(np.diff(green.ravel()[np.argsort(flat, kind="stable")]) >= 0)
-
-
-def test_strips_have_the_layer_and_the_role_of_each_head():
-    table = tables.all_pairs(3, 4)
-    roles = tables.roles(3, 4)
-    order, _ = order_of(table, 3, 4)
-    drawn = draw_picture([table, roles], "clustermap")
-    strip = rows_with(drawn, "layer", "role", "letter")
-    first = min(row["x"] for row in strip)
-    rows = sorted((row for row in strip if row["x"] == first), key=lambda row: row["y"])
-    assert [4 * row["layer"] + row["head"] for row in rows] == order
-    kinds = [word.split(":")[0].split(" ")[0] for word in roles.data["role"]]
-    assert [row["role"] for row in rows] == [kinds[head] for head in order]
-    svg = drawn.rendered("svg").decode()
-    assert ">role</text>" in svg
-    assert ">Y  syntactic</text>" in svg
-    alone = draw_picture([table], "clustermap").rendered("svg").decode()
-    assert ">role</text>" not in alone
-    assert ">layer</text>" in alone
 
 
 def test_squares_are_the_clusters_of_the_cut():
@@ -124,17 +73,6 @@ def test_squares_are_the_clusters_of_the_cut():
     squares = next(rows for rows in every if set(rows[0]) == {"x", "x2", "y", "y2"})
     spans = {(round((one["x"] - left) / wide), round((one["x2"] - left) / wide)) for one in squares}
     assert spans == {(min(map(order.index, own)), max(map(order.index, own)) + 1) for own in numbers.values()}
-
-
-@pytest.mark.slow
-def test_of_many_heads_cells_are_one_image():
-    drawn = draw_picture([tables.all_pairs(24, 16)], "clustermap", columns=1)
-    assert read_image(drawn).shape[0] % 384 == 0
-    svg = drawn.rendered("svg")
-    assert len(svg) < 2_000_000
-    assert b"<image" in svg
-    assert drawn.rendered("pdf").startswith(b"%PDF")
-    assert drawn.rendered("png").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

@@ -97,12 +97,6 @@ def test_the_map_has_every_head_and_every_pair_within_a_layer():
     assert heads == [(layer, head) for layer in range(3) for head in range(4)]
 
 
-def test_groups_are_drawn_with_their_own_numbers():
-    table = tables.by_group()
-    own = [row["own"] for row in rows_of(draw_picture([table]).spec) if "own" in row]
-    assert sorted(own) == sorted(table.data["entropy"][4:])  # all but those of all groups
-
-
 def test_every_kind_is_somebodys():
     every = {kind for make, _ in tables.NATURAL.values() for kind in list_kinds(make())}
     assert every == set(get_args(PictureKind))
@@ -146,16 +140,3 @@ def test_a_column_of_any_name_is_drawn():
         drawn = draw_picture([table])
         assert [row["value"] for row in rows_of(drawn.spec)] == table.data[name]
         assert drawn.rendered("svg").startswith(b"<svg")
-
-
-@pytest.mark.parametrize("theme", ["dark", "paper"])
-def test_a_picture_has_a_theme(theme):
-    drawn = draw_picture([tables.of_heads("entropy")], theme=theme, width=500)
-    assert drawn.spec["config"]["background"] == {"dark": "#16181d", "paper": "#ffffff"}[theme]
-
-
-@pytest.mark.parametrize("kind", tables.NATURAL)
-@pytest.mark.parametrize("columns", [1, 2])
-@pytest.mark.slow
-def test_a_picture_fills_columns_of_a_page(kind, columns):
-    assert draw_picture([tables.NATURAL[kind][0]()], columns=columns).rendered("svg").startswith(b"<svg")

@@ -7,8 +7,6 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.shapes import lay_out_positions
-from attnprobe.table.head_table import HeadTable
 
 
 def spec_of(table, **how):
@@ -41,28 +39,6 @@ def find_expressions(node):
     elif isinstance(node, list):
         for part in node:
             yield from find_expressions(part)
-
-
-def test_the_terminal_has_the_strongest_head_of_each_layer():
-    table = tables.at_positions()
-    (panel,) = lay_out_positions(table, "effect")
-    assert panel.heads == ["0 [CLS]", "1 the", "2", "3 ran"]
-    values = np.array(table.data["effect"]).reshape(tables.LAYERS, tables.HEADS, 4)
-    strongest = np.take_along_axis(values, np.abs(values).argmax(1)[:, None], 1)[:, 0]
-    np.testing.assert_array_equal(panel.grid(np.array(table.data["effect"])), strongest)
-
-
-def test_links_of_a_decoder_by_position_are_no_such_table():
-    """Their positions are words: where a word is predicted, and where it is read."""
-    table = tables.at_positions()
-    words = {**table.data, "position": ["output", "input", "x", "y"] * (len(table) // 4)}
-    assert HeadTable("links", table.columns, words).kind != "heads at positions"
-    assert table.kind == "heads at positions"
-
-
-def test_tokens_are_those_of_the_table():
-    rows = next(rows for rows in spec_of(tables.at_positions())["datasets"].values() if "pale" in rows[0])
-    assert [row["token"] for row in rows[:4]] == ["[CLS]", "the", "", "ran"]
 
 
 def test_the_map_of_layers_has_the_strongest_significant_head_of_each():

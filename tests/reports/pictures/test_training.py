@@ -5,7 +5,6 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.training import grow_steps
 from attnprobe.reports.scales import read_spreads
 
 STEPS = (0, 500, 8000)
@@ -49,31 +48,3 @@ def test_intervals_are_those_of_the_leading_heads():
     assert {row["name"] for row in rows if row["low"] is not None} == {"H0", "H1", "H2"}
     (spread,) = set(read_spreads(table, "previous"))
     assert all(row["low"] == pytest.approx(row["value"] - spread) for row in rows if row["low"])
-
-
-def test_layers_are_lines_of_one_chart():
-    values = np.linspace(0.1, 0.9, 15).reshape(3, 5)
-    keys = {"model": ["m"] * 15, "step": np.repeat(STEPS, 5).tolist(), "layer": [0, 1, 2, 3, 4] * 3}
-    table = tables.table("t", keys, cancellation=values.ravel().tolist())
-    assert table.kind == "layers of checkpoints"
-    assert leading(table) == ["L4", "L3", "L2"]
-
-
-@pytest.mark.parametrize(
-    ("steps", "grow"),
-    [
-        ([0, 100, 200, 300], False),
-        ([100, 200, 300, 400, 500, 600], False),
-        ([1, 2, 4, 8, 16], True),
-        ([0, 1, 2, 4, 8, 16], True),
-        ([0, 500, 8000], True),
-        ([1000, 16000, 143000], True),
-        ([1, 1000], False),  # two steps are no series
-        ([10, 1000, 2000, 3000], True),  # few on the left of a wide span
-        ([1000, 1001, 1003, 1007], False),
-        ([0], False),
-        ([], False),
-    ],
-)
-def test_steps_grow_where_their_gaps_do(steps, grow):
-    assert grow_steps(steps) is grow

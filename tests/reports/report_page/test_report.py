@@ -7,8 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.report_page.report import find_section, read_folder, sort_tables
-from attnprobe.table.head_table import HeadTable
+from attnprobe.reports.report_page.report import read_folder, sort_tables
 
 TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
 
@@ -26,26 +25,6 @@ def tables(saved):
     }
 
 
-def test_sections_are_told_from_columns(tables):
-    assert {name: find_section(table) for name, table in tables.items()} == {
-        "heads": "census",
-        "pairs": "distance",
-        "layers": "other",
-        "what": "roles",
-        "gone": "importance",
-        "curve": "prune",
-    }
-
-
-def test_both_tables_of_a_correlation_are_shown_and_a_second_census_is_only_a_table(tables):
-    one = tables["gone"]
-    both = {"row": attnprobe.correlate(one, one), "heads": attnprobe.correlate(one, one, by="head")}
-    found = sort_tables({**both, "a": tables["heads"], "b": tables["heads"]})
-    assert list(found["correlate"]) == ["row", "heads"]
-    assert list(found["census"]) == ["a"]
-    assert list(found["other"]) == ["b"]
-
-
 def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
     tables["heads"].save(tmp_path / "one.csv")
     tables["what"].save(tmp_path / "two.json")
@@ -56,18 +35,6 @@ def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
     found = read_folder(tmp_path)
     assert sorted(found) == ["one", "three", "two"]
     assert found["one"].to_csv() == tables["heads"].to_csv()
-
-
-def test_a_curve_without_its_shares_is_a_table_only(tables):
-    curve = tables["curve"]
-    edited = HeadTable(
-        curve.title,
-        [one for one in curve.columns if one.name != "share_removed"],
-        {name: cells for name, cells in curve.data.items() if name != "share_removed"},
-        curve.notes,
-        curve.provenance,
-    )
-    assert find_section(edited) == "other"
 
 
 def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):

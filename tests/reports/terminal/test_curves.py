@@ -1,17 +1,11 @@
 """Steps on a terminal: scores while heads are removed, and heads over training."""
 
-import io
 import re
 
-import numpy as np
 import pytest
 from printed import shown
-from rich.console import Console
 
 from attnprobe.findings.dynamics import stack_steps
-from attnprobe.findings.settling import tabulate_orders
-from attnprobe.reports.shapes import lay_out_pruning
-from attnprobe.reports.terminal.curves import SparkScale
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -60,35 +54,12 @@ def test_a_line_a_step_with_every_number():
     assert "gradient, score (share), n 872, beside 2 random orders" in lines
 
 
-def test_one_random_order_undefined_scores_and_many_steps():
-    assert cells(shown(pruned({"gradient": FALLING}, {42: RANDOM[42]})))[1][2:] == [
-        "0.850 \u00b1 0.012",
-        "0.700",
-    ]
-    lines = shown(pruned({"gradient": [0.9, np.nan, 0.5]}, {}))
-    assert cells(lines)[1][2] == "\u00b7"
-    lines = shown(pruned({"gradient": np.linspace(0.9, 0.1, 145)}, {}))
-    found = [line[0] for line in cells(lines)]
-    assert (len(found), found[0], found[-1]) == (40, "0.0 %", "100.0 %")
-    assert "\u2026 105 more steps; -o heads.csv writes them all" in lines
-
-
 def test_hostile_criteria(hostile):
     table = pruned(dict.fromkeys(hostile.data["check"], FALLING), RANDOM)
     text = "\n".join(shown(table, color_system="truecolor", force_terminal=True, no_color=False))
     assert "[red]x[/red]" in text
     assert "\x1b[31m" not in text
     assert "\u202e" not in text
-
-
-@pytest.mark.parametrize(
-    "change", [{"step": [0, 0, 1, 2, 3]}, {"seed": [1, 2, 3, 4, 5]}, {"score": ["a", "b", "c", "d", "e"]}]
-)
-def test_rows_that_are_no_curve_are_listed(change):
-    table = pruned({"gradient": FALLING}, {})
-    other = HeadTable("t", table.columns, {**table.data, **change})
-    assert lay_out_pruning(other) == []
-    assert "criterion" in " ".join(shown(other))
 
 
 def heads(values, heads_a_layer=2, measures=("x",)):
@@ -119,18 +90,6 @@ def test_a_line_a_head_the_most_changed_first(encoding):
     assert "steps 0, 100, 200" in text
 
 
-def test_many_heads_are_left_out_but_in_full():
-    table = run(*np.random.default_rng(0).random((5, 32)), heads_a_layer=16)
-    for full, number in ((False, 12), (True, 32)):
-        assert sum(bool(re.match(r"L\d", line)) for line in shown(table, full=full)) == number
-
-
-def test_infinities_lie_at_the_ends():
-    console = Console(file=io.StringIO(), color_system=None, width=80)
-    values = np.array([-np.inf, 0.0, 1.0, np.inf])
-    assert SparkScale.of(values).draw(values, console).plain == "\u2581\u2581\u2588\u2588"
-
-
 def test_a_curve_a_step_of_training():
     curves = [(5, pruned({"gradient": [0.7, 0.5, 0.0]}, {1: [0.7, 0.1, 0]}))]
     curves.append((10, pruned({"gradient": [0.6, 0.6, 0.1]}, {1: [0.6, 0, 0.1]})))
@@ -141,10 +100,3 @@ def test_a_curve_a_step_of_training():
         ["10", "\u2587\u2587\u2582", "0.6"],
     ]
     assert [line[4] for line in found] == ["\u2588\u2582\u2581", "\u2587\u2581\u2582"]
-
-
-def test_how_orders_settle():
-    steps = [(0, heads([4.0, 3, 2, 1])), (50, heads([1, 2, 4, 3])), (100, heads([1, 2, 3, 4]))]
-    lines = shown(tabulate_orders(steps, {}))
-    (line,) = [one for one in lines if "at step 0" in one]
-    assert line.split() == ["\u2581\u2587\u2588", "-1", "at", "step", "0", "\u00b7\u2582\u2587"]

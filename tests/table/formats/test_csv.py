@@ -50,16 +50,6 @@ def test_fields_are_quoted_as_rfc_4180_says():
     assert render(table) == 'a,b\n"x,""y""",z\n'
 
 
-def test_one_line_a_row_and_one_header(hostile):
-    text = render(hostile)
-    assert "\r" not in text
-    assert text.count("\n") == len(hostile) + 1
-
-
 def test_precision_leaves_counts_alone():
     table = HeadTable("t", [Column("n", role="count"), Column("x")], {"n": [123456], "x": [0.123456]})
     assert render(table, precision=3) == "n,x\n123456,0.123\n"
-
-
-def test_an_empty_table_keeps_its_header():
-    assert render(HeadTable("t", [Column("x")], {"x": []})) == "x\n"

@@ -44,16 +44,6 @@ def test_hostile_strings_are_cleaned_but_stay_text(hostile):
     assert found["rows"][3]["check"] == "usergnp.exe"
 
 
-def test_other_scripts_stay_readable():
-    assert "日本" in render(HeadTable("日本", [Column("x")], {"x": []}))
-
-
-def test_precision(heads):
-    found = _strictly(render(heads(1, 1, entropy=np.array([0.123456])), precision=2))
-    assert found["rows"][0]["entropy"] == 0.12
-    assert found["rows"][0]["n"] == 128
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

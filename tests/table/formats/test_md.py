@@ -45,15 +45,3 @@ def test_hostile_strings_can_neither_end_a_cell_nor_start_anything(hostile):
 )
 def test_escape(text, expected):
     assert escape(text) == expected
-
-
-def test_precision():
-    table = HeadTable("t", [Column("x")], {"x": [1 / 3]})
-    assert "| 0.333 |" in render(table)
-    assert "| 0.33333 |" in render(table, precision=5)
-
-
-def test_numbers_are_rounded_by_their_errors():
-    columns = [Column("x"), Column("x_se", role="error")]
-    table = HeadTable("t", columns, {"x": [1 / 3, 20.46], "x_se": [0.0123, 1.87]})
-    assert render(table).splitlines()[-2:] == ["| 0.333 | 0.012 |", "| 20.5 | 1.9 |"]

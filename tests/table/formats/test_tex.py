@@ -1,7 +1,3 @@
-import re
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
@@ -43,15 +39,6 @@ def test_the_whole_of_it():
     )
 
 
-def test_what_no_page_holds_is_a_long_table(heads):
-    text = render(heads(12, 4, entropy=np.linspace(-1, 2, 48)))
-    assert "\\begin{longtable}{@{}S[table-format=2] S[table-format=1] S[table-format=3]" in text
-    assert "siunitx, longtable}" in text
-    assert text.count("\\endhead") == 1
-    assert len(re.findall(r"\\\\$", text, re.MULTILINE)) == 48 + 2  # the caption and the header
-    assert "separate-uncertainty" in text
-
-
 def test_hostile_strings_stand_for_themselves(hostile):
     text = render(hostile)
     body = text[text.index("\\midrule") :]
@@ -72,24 +59,3 @@ def test_hostile_strings_stand_for_themselves(hostile):
 )
 def test_escape(text, expected):
     assert escape(text) == expected
-
-
-def test_numbers_without_an_error_have_three_digits_or_those_that_are_asked_for():
-    columns = [Column("x"), Column("flag")]
-    table = HeadTable("t", columns, {"x": [1 / 3, -1234.5, np.inf, 0.0], "flag": [True, False, True, True]})
-    rows = [line.strip().split(" & ")[0] for line in render(table).splitlines() if line.endswith("\\\\")][1:]
-    assert rows == ["0.333", "-1234", "{$\\infty$}", "0"]
-    assert "0.33333 &" in render(table, precision=5)
-    assert "S[table-format=-4.3]" in render(table)
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
-def test_latex_sets_it(heads, hostile, tmp_path):
-    small = heads(2, 2, entropy=np.array([0.1, -2.0, np.nan, 30.0]), tiny=np.full(4, 1e-7))
-    packages = r"\documentclass{article}\usepackage{booktabs, siunitx, longtable}\begin{document}"
-    long = heads(12, 12, entropy=np.linspace(-1, 2, 144))
-    text = "\n".join([packages, *map(render, (small, long, hostile)), r"\end{document}"])
-    (tmp_path / "t.tex").write_text(text, "utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stdout[-2000:]

@@ -1,16 +1,11 @@
 import io
 import json
-import re
-import sys
 import zipfile
 
 import numpy as np
 import openpyxl
 import pandas
-import pytest
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.table.formats import xlsx
 from attnprobe.table.formats.xlsx import render
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -32,14 +27,6 @@ def test_round_trip(heads):
     assert frame["layer"].dtype == "int64"
     assert list(frame["model"]) == ["demo"] * 12
     assert list(frame) == [column.name for column in table.columns]
-
-
-def test_what_is_said_stands_on_the_second_sheet(heads):
-    said = values(book(heads(1, 2, entropy=np.ones(2)))["about"])
-    assert ["title", "Entropy"] in said
-    assert ["note", "Entropy falls with depth."] in said
-    assert ["column entropy", "measure, nats"] in said
-    assert ["seed", 42] in said
 
 
 FORMULAS = ["=cmd()", "+1", "-2", "@sum", "  =1", "\uff1d1", "'=x"]
@@ -75,26 +62,6 @@ def test_gaps_and_infinities():
         [None, None, "inf", True],
         ["a", 3, 0.33, False],
     ]
-
-
-def test_equal_tables_give_equal_bytes(heads):
-    table = heads(2, 2, entropy=np.arange(4.0))
-    with zipfile.ZipFile(io.BytesIO(render(table))) as parts:
-        assert {part.date_time for part in parts.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-        assert re.findall(rb">(\d{4})-", parts.read("docProps/core.xml")) == [b"1980", b"1980"]
-    assert render(table) == render(table)
-
-
-def test_too_many_rows(heads, monkeypatch):
-    monkeypatch.setattr(xlsx, "MOST_ROWS", 3)
-    with pytest.raises(AttnprobeError, match="holds 3 rows, and the table has 4: choose csv or parquet"):
-        render(heads(2, 2, entropy=np.ones(4)))
-
-
-def test_without_the_package(heads, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(AttnprobeError, match="pip install openpyxl"):
-        render(heads(1, 1, entropy=np.ones(1)))
 
 
 def test_written_and_read_again(heads, tmp_path):
