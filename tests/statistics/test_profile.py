@@ -64,11 +64,3 @@ def test_uniform_attention(block, profile):
     # A query q has q - 11 ordinary tokens more than ten places before it, of those from 1 on.
     assert found["before"] == pytest.approx(sum(range(1, 19)) / 18 / LENGTH)
     assert found["after"] == pytest.approx(sum(range(1, 19)) / 18 / LENGTH)
-
-
-def test_sinks_are_at_no_offset(block, profile):
-    rows = torch.zeros(LENGTH, LENGTH)
-    rows[:, 0], rows[:, -1] = 0.25, 0.75
-    found = profile(block(rows, first=(0,), separator=(LENGTH - 1,)))
-    assert (found.pop("first"), found.pop("special")) == (0.25, 0.75)
-    assert set(found.values()) == {0}

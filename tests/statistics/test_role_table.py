@@ -116,13 +116,6 @@ def test_most_attended_by_a_hair_is_no_role():
     assert names(found) == [["broad"], ["previous", "rare words"]] * 2
 
 
-def test_rare_words_need_more_than_their_share():
-    found = heads(rarest_excess=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
-    assert names(found) == [[], [], ["rare words"], ["rare words"]]
-    undecided = decide_roles(found, THRESHOLDS, [[]] * NUMBER, rare=False)
-    assert undecided == [[]] * NUMBER
-
-
 def test_a_mass_alone_makes_no_delimiter():
     """A little more than uniform attention to 2 special tokens of 4, or a preference for 2 of 500 keys."""
     found = heads(
@@ -138,23 +131,6 @@ def test_the_first_names_the_head_and_thresholds_move():
     assert names(found, higher) == [["duplicate"]] * NUMBER
     assert list(LETTERS).index("delimiter") < list(LETTERS).index("duplicate") < list(LETTERS).index(MIXED)
     assert len(set(LETTERS.values())) == len(LETTERS)
-
-
-def test_a_mass_alone_makes_no_sink_and_a_hair_no_alignment():
-    found = heads(
-        first_token_excess=(0.4, 0.0), first_token_preference=([0.7, 0.95, 0.9, np.nan], 0.0),
-        aligned_excess=(0.7, 0.0), effective_share=([0.5, 0.5, 0.9, 0.3], 0.0),
-    )  # fmt: skip
-    assert names(found) == [["aligns"], ["aligns", "sink"], ["broad", "sink"], ["aligns"]]
-
-
-def test_new_roles_name_no_head_that_has_another():
-    """They come behind those that were there before; gold links of one's own behind antecedents."""
-    found = heads(special_excess=(0.7, 0.01), first_token_excess=(0.7, 0.01), segment_excess=(0.9, 0.01))
-    assert names(found) == [["delimiter", "block", "sink"]] * NUMBER
-    kinds = list(LETTERS)
-    assert kinds.index("block") < kinds.index("aligns") < kinds.index("sink")
-    assert kinds.index("coreference") < kinds.index("links") < kinds.index("induction")
 
 
 # Patterns

@@ -120,15 +120,6 @@ def direct(model, written):
     return states @ model.cls.predictions.decoder.weight.double().numpy().T
 
 
-def test_without_a_language_model_head_it_is_empty(saved):
-    table = attnprobe.induction(saved("bert"), length=LENGTH, sequences=3)
-    assert np.isnan(table["copying"]).all()
-    assert np.isnan(table["copying_se"]).all()
-    assert f"copying is empty: {table['model'][0]} has no language model head." in table.notes
-    merged = attnprobe.merge([table, attnprobe.induction(saved("bert"), length=LENGTH, sequences=3, seed=1)])
-    assert any(note.startswith("copying is empty: ") for note in merged.notes)
-
-
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_the_way_to_the_logits_is_found(tiny, name):
     """A small step of the last states moves logits as the matrix says, to first order and up to the norm."""

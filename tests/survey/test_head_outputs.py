@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import tabulate_heads
@@ -144,14 +143,6 @@ def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
     assert max(table["cka"][4:6]) < 0.99
 
 
-def test_kinds_of_attention_are_matched_each_with_its_own(tiny):
-    model, tokenizer = tiny("t5")
-    alignment = against((model, tokenizer), (changed(model), tokenizer)).alignment
-    assert set(alignment.partner) == {Kind.ENCODER, Kind.DECODER, Kind.CROSS}
-    for chosen in alignment.partner.values():
-        assert sorted(chosen) == list(range(len(chosen)))
-
-
 def test_models_of_other_shapes_have_partners_and_widths_may_differ(tiny):
     model, tokenizer = tiny("bert")
     settings = copy.deepcopy(model.config)
@@ -192,18 +183,6 @@ def test_words_have_the_mean_of_their_tokens(tiny):
     (kind,) = found.shared.kinds
     wanted = [[cka(first[:, g], second[:, h]) for h in range(12)] for g in range(12)]
     np.testing.assert_allclose(found.alignment.similarity[kind], wanted, rtol=1e-3, atol=1e-4)
-
-
-def test_layers_of_another_number_are_not_matched_layer_by_layer(tiny):
-    model, tokenizer = tiny("bert")
-    settings = copy.deepcopy(model.config)
-    settings.num_hidden_layers = 2
-    other = AutoModel.from_config(settings).eval()
-    with pytest.raises(AttnprobeError, match="use --match model"):
-        against((model, tokenizer), (other, tokenizer), outputs="layer")
-    found = against((model, tokenizer), (other, tokenizer))
-    (kind,) = found.shared.kinds
-    assert (found.alignment.partner[kind] >= 0).sum() == 8
 
 
 def test_models_whose_outputs_can_not_be_read_are_refused_by_name(tiny):

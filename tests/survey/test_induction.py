@@ -193,20 +193,7 @@ def test_what_is_drawn(saved, name):
         assert copies.isdisjoint(tuple(ids[first : first + 40]) for ids in other)
 
 
-@pytest.mark.parametrize(("name", "most"), [("bert", 91), ("gpt2", 92)])
-def test_as_long_as_the_model_takes(saved, name, most):
-    with pytest.raises(AttnprobeError, match=f"at most --length {most}"):
-        attnprobe.induction(saved(name), length=most + 1)
-    table = attnprobe.induction(saved(name), length=most, sequences=2)
-    assert np.isfinite(table["induction"][0])
-
-
 @pytest.mark.parametrize("options", [{"length": 1}, {"sequences": 0}, {"seed": -1}, {"texts": ["a"]}])
 def test_refusals(options):
     with pytest.raises(AttnprobeError):
         attnprobe.induction("demo", **options)
-
-
-def test_a_vocabulary_of_few_tokens(saved):
-    with pytest.raises(AttnprobeError, match="needs 800 different tokens"):
-        attnprobe.induction(saved("t5"), length=400)

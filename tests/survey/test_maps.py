@@ -91,23 +91,6 @@ def test_an_image(media_model, photos):
     assert np.abs(found.seen.picture.astype(int) - expected).max() <= 2
 
 
-def test_sound(media_model, clips):
-    found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
-    rows = found.attention["encoder"]
-    assert rows.shape[2] == rows.shape[3] == len(found.tokens["encoder"][0])
-    np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-5)
-
-
-def test_what_is_said_in_a_sound(media_model, clips):
-    with pytest.warns(attnprobe.AttnprobeWarning, match="no transcripts"):
-        alone = attnprobe.view(media_model("whisper"), clips / "c0.wav")
-    assert list(alone.attention) == ["encoder"]
-    found = attnprobe.view(media_model("whisper"), clips / "c0.wav", target="the dog ran")
-    assert list(found.attention) == ["encoder", "decoder", "cross"]
-    assert found.tokens["decoder"][0] == ("[CLS]", "the", "dog", "ran")
-    np.testing.assert_array_equal(found.attention["encoder"], alone.attention["encoder"])
-
-
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
     whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
     monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 8)
@@ -158,12 +141,6 @@ def test_removed_heads_stay_in_their_places(saved, tmp_path):
     layer, head = map(int, np.argwhere(~standing)[0])
     with pytest.raises(attnprobe.AttnprobeError, match="was removed"):
         attnprobe.view(tmp_path / "pruned", TEXT, layer=layer, head=head)
-
-
-def test_a_loaded_model(tiny):
-    model, tokenizer = tiny("bert")
-    found = attnprobe.view(model, TEXT, tokenizer=tokenizer)
-    assert found.attention["encoder"].shape[:2] == (3, 4)
 
 
 def words(*texts, verbose):

@@ -18,7 +18,6 @@ TEXTS = [
     "it rained",
     "why did the train stop",
 ]
-WORDS = "the dog saw a cat in my house and then ran"
 
 
 @pytest.mark.parametrize("other", [{"max_length": 7}, {"limit": 1}, {"content_only": True}])
@@ -75,38 +74,3 @@ def of(words: str, text: str) -> list[str]:
 
 def _table(words: str, text: str) -> HeadTable:
     return getattr(attnprobe, words)("demo", [text])
-
-
-class TestRare:
-    """How many types the text can't tell apart, and from how much text the columns mean something."""
-
-    def test_a_text_that_is_too_small(self):
-        (note,) = of("rare", WORDS)
-        assert note.startswith("The text is too small to say what is rare: 100% of its tokens")
-        assert not of("rare", f"{WORDS} {WORDS}")
-
-    def test_of_equal_types_any_is_the_rarest(self):
-        """Every ordinary token is: what is left are the queries that look at a special token."""
-        sinks = attnprobe.special("demo", [WORDS])["separator"]
-        rare = _table("rare", WORDS)
-        assert np.allclose(rare["rare_mass"], 0.1 * (1 - sinks - attnprobe.special("demo", [WORDS])["first"]))
-
-
-class TestTies:
-    """Rounding makes ties among the most attended keys."""
-
-    @pytest.mark.parametrize(("words", "names"), [
-        ("special", "moves sink_share"), ("rare", "moves rarest_share and rarest_two_share"),
-        ("positional", "moves offset_share"), ("entropy", None),
-        ("census", "moves offset_share, sink_share, rarest_share and rarest_two_share"),
-    ])  # fmt: skip
-    def test_bfloat16(self, words: str, names: str | None):
-        found = getattr(attnprobe, words)("demo", [WORDS], dtype="bfloat16").notes
-        said = [note for note in found if "In bfloat16" in note]
-        assert len(said) == (names is not None)
-        assert all(names is not None and names in note for note in said)
-        moved = [note for note in said if "may move offset by a token" in note]
-        assert len(moved) == (words in {"positional", "census"})
-
-    def test_not_in_float32(self):
-        assert not any("float" in note for note in of("census", WORDS))
