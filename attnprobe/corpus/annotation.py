@@ -76,14 +76,7 @@ def find_answers(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Neighbouring tokens of a document that make a sequence, or are part of one.
-
-    Attributes:
-        alignment: The tokens of the document.
-        first: The first of them in the window.
-        last: The one behind the last.
-        at: The position of the first in the sequence.
-    """
+    """Neighbouring tokens of a document that make a sequence, or are part of one."""
 
     alignment: Alignment
     first: int
@@ -185,11 +178,8 @@ def convert_link(
 ) -> TokenLink | None:
     """Find a link by tokens.
 
-    Args:
-        link: By characters, or by tokens of another sequence.
-        source: Finds where it begins.
-        target: Finds where it ends, and its other answers.
-        asks: Who can be asked. Asked backward, a link has no guesses, and one with candidates can't be asked.
+    ``asks``: who can be asked. Asked backward, a link has no guesses, and one with candidates can't be
+    asked.
 
     Returns:
         The link; None where the source or every right answer is gone, or only right answers are left.
@@ -233,14 +223,7 @@ class PendingLinks:
 
 @dataclass(frozen=True, slots=True)
 class DecoderAnnotation:
-    """Words and links of a sequence that a decoder beside an encoder reads.
-
-    Attributes:
-        decoder: Its words and the links between them.
-        cross: Its words, those of the encoder as ``keys``, and the links between the two.
-        lost: Links whose ends are not both there.
-        unasked: Links from the encoder that name candidates in the target.
-    """
+    """Words and links of a sequence that a decoder beside an encoder reads."""
 
     decoder: TokenAnnotation
     cross: TokenAnnotation

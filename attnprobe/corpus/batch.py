@@ -34,11 +34,6 @@ class Strata:
     def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Strata":
         """Find which sequences are of one document within each group, as if the others were not there.
 
-        Args:
-            names: What the groups are called.
-            of: The group of each sequence.
-            documents: What names the document of each.
-
         >>> Strata.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
         [-1, 96, -1, 96]
         """
@@ -129,14 +124,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Unseen:
-    """What is known beforehand about tokens that only the model makes, of images or of sound.
-
-    Attributes:
-        length: How many it makes of a sequence, as far as that is known.
-        scattered: Whether their order says nothing about where they are, unless there is a grid.
-        grid: Where the patches of an image are.
-        content_only: Whether tokens outside of the grid are dropped as queries and keys.
-    """
+    """What is known beforehand about tokens that only the model makes, of images or of sound."""
 
     length: int
     scattered: bool = False
@@ -177,16 +165,7 @@ def _cut_rows(values: Any, start: int, stop: int) -> Any:
 
 @dataclass(frozen=True)
 class Side:
-    """Tokenised texts, and what is known about their tokens.
-
-    Attributes:
-        store: The sequences.
-        kinds: What kind of token each id is.
-        rarity: Which types are rare.
-        content_only: Whether special tokens are dropped as queries and keys.
-        echoes: The side whose tokens these are, one place later, where they are no texts of their own.
-        seed: Ordinary tokens are read in a random order that is drawn from it; None for their own order.
-    """
+    """Tokenised texts, and what is known about their tokens."""
 
     store: SequenceStore
     kinds: TokenKinds

@@ -51,17 +51,7 @@ def plan_batches(
 
 
 class BatchReader(ABC):
-    """Reads planned batches, in a fixed order; iterating again reads them again.
-
-    Attributes:
-        plan: Which sequences make each batch.
-        lengths: Tokens in each sequence, special tokens included.
-        documents: The document of each sequence, by its number.
-        labels: The labels of the sequences that have one.
-        digest: Names the content: sequences, pairs, labels and links, in their order.
-        rarity_digest: Names what is rare.
-        targets: What a decoder beside an encoder reads, sequence for sequence.
-    """
+    """Reads planned batches, in a fixed order; iterating again reads them again."""
 
     lengths: NDArray[np.int32]
     documents: NDArray[np.int64]
@@ -195,13 +185,7 @@ class BatchReader(ABC):
 
 
 class Batches(BatchReader):
-    """The batches of a stored corpus of text.
-
-    Attributes:
-        source: The texts.
-        fresh: Tokens to put in the place of those that come again, where batches have a baseline without
-            repetition; None where they have none.
-    """
+    """The batches of a stored corpus of text."""
 
     def __init__(
         self,

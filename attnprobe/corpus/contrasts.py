@@ -15,14 +15,7 @@ from attnprobe.corpus.batches import Batches, BatchReader, plan_batches
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Where an answer is read off the model, and what it is compared with.
-
-    Attributes:
-        places: The position at which it is predicted, in the clean and in the corrupted text; 0 where a text
-            has one answer as a whole.
-        answer: The answer: a token, or a class as the file spells it; None where there is none.
-        other: What it is compared with; None for all else.
-    """
+    """Where an answer is read off the model, and what it is compared with."""
 
     places: tuple[int, int] = (0, 0)
     answer: Any = None
@@ -30,12 +23,7 @@ class Readout:
 
 
 class ContrastBatches(Batches):
-    """The batches of pairs, in a fixed order; a batch is of the clean texts, with the others as baseline.
-
-    Attributes:
-        corrupted: The corrupted texts, sequence for sequence.
-        readouts: For each pair where its answer is.
-    """
+    """The batches of pairs, in a fixed order; a batch is of the clean texts, with the others as baseline."""
 
     def __init__(
         self,

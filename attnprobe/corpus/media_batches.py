@@ -28,15 +28,7 @@ Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Clip:
-    """An image, or a stretch of sound.
-
-    Attributes:
-        item: The file.
-        start: First sample; 0 for an image.
-        stop: Behind the last sample; 0 for an image.
-        shape: What clips of a batch agree in: size of an image, samples of sound; alike for all where
-            the processor makes one shape of everything.
-    """
+    """An image, or a stretch of sound."""
 
     item: Item
     start: int = 0
@@ -128,14 +120,7 @@ PreparePair = Callable[[Picture, str, int], dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class PairSide(Side):
-    """Texts with images in them.
-
-    Attributes:
-        is_image: Marks the ids that stand for the image.
-        find_sight: From those marks to the last position that each token sees in a decoder; None where it
-            sees no later one.
-        queries: "text" or "image" if only such tokens count as queries.
-    """
+    """Texts with images in them."""
 
     is_image: Callable[[Any], Any] = lambda ids: ids < 0
     find_sight: Callable[[Tensor], Tensor] | None = None
@@ -176,16 +161,7 @@ class PairBatches(Batches):
         prepare: PreparePair,
         **options: Any,
     ) -> None:
-        """Plan the batches of sequences of one length whose images have one shape.
-
-        Args:
-            source: The sequences.
-            pairs: The image and the text of each.
-            shapes: What has to be alike for sequences to make a batch.
-            digests: What names each image.
-            prepare: The checkpoint's processor.
-            options: Those of ``Batches``.
-        """
+        """Plan the batches of sequences of one length whose images have one shape."""
         self._pairs, self._prepare = pairs, prepare
         super().__init__(source, keys=[number_values(shapes)], **options)
         self.digest = hashlib.sha256("".join((self.digest, *digests)).encode()).hexdigest()

@@ -38,9 +38,6 @@ class SequenceReader:
     ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. A ``prompt``
     (``role_prompts`` for queries and passages) stands before each window; words and links count characters
     without it.
-
-    Attributes:
-        reading: Counts of what was read, cut, truncated and skipped so far.
     """
 
     def __init__(

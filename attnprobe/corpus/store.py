@@ -69,13 +69,6 @@ class SequenceStore(Spool):
 
     One pass writes the sequences and counts token types; then any sequence can be read back in
     any order.
-
-    Attributes:
-        lengths: Tokens in each sequence, special tokens included.
-        counts: Occurrences of each token id over the corpus.
-        labels: The labels of the sequences that have one.
-        annotated: Whether words and links were given with the sequences.
-        strata: The groups that documents count in, as they came; none where nobody asked for groups.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -192,11 +185,6 @@ def replace_repeated(
     They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
     sequence is read.
 
-    Args:
-        ids: The tokens (position,).
-        special: Which of them stay what they are (position,).
-        ordinary: What may be drawn.
-
     >>> found = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
     >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
     ([1, 7, 8, 2], [9, 10])
@@ -219,11 +207,7 @@ def shuffle_tokens(
     The order is drawn from the seed and the tokens alone. So it is the same in whatever batch, process, job
     or resumed run the sequence is read.
 
-    Args:
-        ids: The tokens (position,).
-        fixed: Which of them stay where they are (position,).
-        parts: The number of the part that each belongs to (position,); tokens stay in theirs.
-        seed: Another one gives another order.
+    ``parts``: the number of the part that each belongs to (position,); tokens stay in theirs.
 
     >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
     >>> found = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)

@@ -189,19 +189,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A tokenised sequence.
-
-    Attributes:
-        ids: Its tokens.
-        second: Where its second text begins, 0 if there is none.
-        label: The label of its document.
-        document: The number of its document, among those that gave a sequence.
-        name: The document's ``digest``, which names it in any corpus.
-        stratum: The group that its document counts in.
-        annotation: The words and links that it holds whole.
-        awaited: The annotation of a target that is not tokenised yet.
-        crossed: For a decoder's sequence, the links between it and the encoder's.
-    """
+    """A tokenised sequence."""
 
     ids: list[int]
     second: int = 0
@@ -216,23 +204,7 @@ class TokenSequence:
 
 @dataclass
 class Reading:
-    """Counts of what happened to documents while they were read.
-
-    Attributes:
-        documents: Documents read; each part of a wider one, such as a sentence, counts.
-        windows: Windows that documents longer than the limit were cut into.
-        cut: Documents that were cut into windows.
-        truncated: Documents that lost their end.
-        empty: Documents without a single token.
-        links: Gold links of the documents.
-        links_lost: Those of which no sequence holds both ends, each in tokens of its own.
-        links_unasked: Those from an encoder's word that name candidates in the target.
-        spelled: Documents whose text spells out a special token.
-        spelled_token: The first of these tokens.
-        words: Words that have a label.
-        words_lost: Those without a token, or behind the last one.
-        unanswered: Questions whose answers are not among the tokens.
-    """
+    """Counts of what happened to documents while they were read."""
 
     documents: int = 0
     windows: int = 0

@@ -110,14 +110,7 @@ RARE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Ties:
-    """The types that occur equally often where the rare ones end, and so can't be told apart.
-
-    Attributes:
-        types: How many they are.
-        occurrences: How often each occurs in the corpus.
-        share: Which part of each counts as rare, more than 0 and less than 1.
-        once: Share of the corpus's occurrences that types make up which occur once.
-    """
+    """The types that occur equally often where the rare ones end, and so can't be told apart."""
 
     types: int
     occurrences: int
@@ -127,17 +120,7 @@ class Ties:
 
 @dataclass(frozen=True)
 class Rarity:
-    """How frequent token types are.
-
-    Attributes:
-        rank: For each token id, how many types are more frequent, so that equals share a rank; -1 for
-            special tokens.
-        order: For each token id, a place of its own in the order of ranks; -1 for special tokens.
-        rare: For each token id, which part of it counts as rare: 1, 0, or between them in a tie.
-        ties: The types that share the last place among the rare, if more than one does.
-        types: How many types occur.
-        given: Whether frequencies were given.
-    """
+    """How frequent token types are."""
 
     rank: NDArray[np.int64]
     order: NDArray[np.int64]
@@ -170,10 +153,7 @@ def rank_types(
     part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: that is the mean
     over all orders in which the tie could be broken. Neither ids nor the order of the corpus play a part.
 
-    Args:
-        counts: Occurrences of each token id.
-        special: Ids that are no candidates.
-        frequencies: Known frequencies of each id on any scale, 0 for unknown ones.
+    ``frequencies``: known frequencies of each id on any scale, 0 for unknown ones.
 
     >>> rank_types(np.array([9, 0, 1, 90]), frozenset({1})).rank
     array([ 1, -1,  2,  0])

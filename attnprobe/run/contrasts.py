@@ -30,15 +30,7 @@ MASKS = ("[MASK]", "<mask>")
 
 @dataclass
 class PairCounts:
-    """What happened to pairs on their way to tokens.
-
-    Attributes:
-        pairs: Those that were read.
-        incomplete: Those without one of the texts, or without an answer.
-        unequal: Those whose texts have different numbers of tokens.
-        long: Those of which a text is longer than the model takes.
-        same: Those whose texts are the same, which stay in.
-    """
+    """What happened to pairs on their way to tokens."""
 
     pairs: int = 0
     incomplete: int = 0
@@ -66,13 +58,7 @@ class PairCounts:
 
 
 class ContrastReader:
-    """Tokenises pairs, finds where the answer of each is read off, and counts what is left out.
-
-    Attributes:
-        counts: What was read and left out so far.
-        readouts: Where the answer of each is.
-        targets: What the decoder beside an encoder is to answer, of pairs with a target text.
-    """
+    """Tokenises pairs, finds where the answer of each is read off, and counts what is left out."""
 
     def __init__(self, checkpoint: Checkpoint, asked: Asked, window: int, *, align: bool) -> None:
         self.counts = PairCounts()
@@ -263,14 +249,7 @@ def _contrast(document: Document) -> Contrast:
 
 @dataclass(frozen=True)
 class ContrastCorpus:
-    """A tokenised corpus of pairs.
-
-    Attributes:
-        corpus: The pairs in batches.
-        batches: The same batches.
-        counts: What was left out.
-        targets: What the decoder beside an encoder is to answer, pair for pair.
-    """
+    """A tokenised corpus of pairs."""
 
     corpus: Corpus
     batches: ContrastBatches
@@ -290,13 +269,8 @@ def tokenise_contrasts(
 ) -> Iterator[ContrastCorpus]:
     """Tokenise pairs into temporary stores, and plan batches.
 
-    Args:
-        checkpoint: Whose tokenizer and limits apply.
-        documents: Clean texts, labelled with ``Contrast``.
-        options: Which of them are read, and how many tokens make a batch.
-        asked: What is read off the model.
-        align: Whether texts of different lengths are compared in what they begin and end with.
-        progress: Called with 1 for each pair.
+    ``options``: which of them are read, and how many tokens make a batch.
+    ``align``: whether texts of different lengths are compared in what they begin and end with.
 
     Raises:
         AttnprobeError: When no pair is left, or an answer is none that the model could give.

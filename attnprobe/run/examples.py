@@ -251,9 +251,7 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
     Where queries look for passages, ``choose`` chooses among the queries, and all passages stay.
 
-    Args:
-        documents: Pairs, triplets, or queries with the passages behind them: see ``relate_rows``.
-        choose: Which of the examples are kept.
+    ``documents``: pairs, triplets, or queries with the passages behind them: see ``relate_rows``.
 
     Yields:
         The texts, labelled with ``Uses``. Of pairs and triplets they come in the order in which they stand

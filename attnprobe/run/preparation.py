@@ -40,15 +40,7 @@ BATCH_TOKENS_ACCELERATOR = 32_768
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus, ready to be run.
-
-    Attributes:
-        batches: The sequences in batches of equal length.
-        reading: What was read, cut, truncated and skipped.
-        window: Most tokens in a sequence.
-        rare_types: Number of token types that count as rare, in whole or in part.
-        rarity: How frequent the types of the text are; None for images and sound.
-    """
+    """A tokenised corpus, ready to be run."""
 
     batches: BatchReader
     reading: Reading

@@ -27,12 +27,6 @@ class RepeatedTokens:
     is drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
     Special tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are
     never drawn.
-
-    Attributes:
-        length: Most tokens in r.
-        sequences: How many sequences are drawn.
-        seed: From what. Another length or number of sequences gives other sequences, so that separate runs
-            have none in common.
     """
 
     length: int = 50

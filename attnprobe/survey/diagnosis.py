@@ -15,7 +15,6 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.quantisation import count_parameters
 from attnprobe.model.task_heads import find_trained_heads, infer_head
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
@@ -151,7 +150,7 @@ def _report_origin(checkpoint: Checkpoint) -> Finding:
 def _report_weights(checkpoint: Checkpoint) -> Finding:
     files = list(checkpoint.origin.get("weights", {}))
     safe = all(name.endswith(".safetensors") for name in files)
-    parameters = count_parameters(checkpoint.body)
+    parameters = checkpoint.body.num_parameters()
     kind = "safetensors" if safe else "pickled"
     detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters without a task head"
     return Finding("weights", "ok" if safe else "warning", detail)

@@ -10,7 +10,6 @@ from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics
 from attnprobe.statistics.profile import PROFILE
-from attnprobe.statistics.registry import census_statistics, choose
 from attnprobe.table.naming import REACH, list_offsets
 
 LENGTH = 30
@@ -71,14 +70,6 @@ def test_uniform_attention(block, profile):
     assert found["after"] == pytest.approx(sum(range(1, 19)) / 18 / LENGTH)
 
 
-def test_sinks_are_at_no_offset(block, profile):
-    rows = torch.zeros(LENGTH, LENGTH)
-    rows[:, 0], rows[:, -1] = 0.25, 0.75
-    found = profile(block(rows, first=(0,), separator=(LENGTH - 1,)))
-    assert (found.pop("first"), found.pop("special")) == (0.25, 0.75)
-    assert set(found.values()) == {0}
-
-
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 @pytest.mark.parametrize("content_only", [False, True])
 @pytest.mark.parametrize("length", [11, 40])
@@ -112,18 +103,3 @@ def test_neighbours_are_those_of_previous_and_next_without_sinks(drawn, number):
             name
         ]  # the first query whose key is not the first token
         torch.testing.assert_close(found[..., place], values[..., first:].nanmean(-1))
-
-
-def test_rows_that_carry_nothing_count_nowhere(block, profile):
-    whole = block(looking(-1))
-    rows = whole.probabilities.clone()
-    rows[:, :, 5:] = torch.nan
-    found = PROFILE.of_sequences(PROFILE(AttentionBlock(rows, whole.layout)), whole.layout)[0, 0]
-    assert found[NAMES.index("-1")] == 1
-    assert found[NAMES.index("before")].isnan()
-
-
-def test_it_is_measured_where_somebody_names_it():
-    assert PROFILE not in census_statistics()
-    assert choose(["profile"]) == [PROFILE]
-    assert choose(["census", "profile"]) == [*census_statistics(), PROFILE]

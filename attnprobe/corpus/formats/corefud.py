@@ -39,15 +39,7 @@ _HEAD = "head"
 
 @dataclass(slots=True)
 class Bracketed:
-    """A mention by its brackets.
-
-    Attributes:
-        entity: What it speaks of.
-        line: The line that its first bracket stands in.
-        parts: Of how many pieces it is made.
-        head: Its head word among its words, counted from 1; None where the file does not say.
-        ranges: The first and the last node of each piece.
-    """
+    """A mention by its brackets."""
 
     entity: str
     line: int
@@ -212,14 +204,7 @@ def _read_texts(lines: Iterable[str], name: str) -> Iterator["_Text"]:
 
 @dataclass(slots=True)
 class _Node:
-    """A word or an empty node of a document.
-
-    Attributes:
-        span: Its characters; None for an empty node.
-        form: As it is written.
-        part: Its part of speech.
-        head: The place of its syntactic head among the nodes, -1 where it is the root, None where unknown.
-    """
+    """A word or an empty node of a document."""
 
     span: Span | None
     form: str

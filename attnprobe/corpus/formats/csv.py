@@ -93,7 +93,7 @@ def _split_header(
         )
     columns = name_columns(header, [cells for _, cells in first], source)
     data = [] if source.header or not header else [(number, header)]
-    return Table(columns, _name_cells(chain(data, first, rows), columns, source.spec))
+    return Table(columns, _name_cells(chain(data, first, rows), columns, source.spec), header=True)
 
 
 def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:

@@ -156,14 +156,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of CoNLL-U, checked.
-
-    Attributes:
-        tokens: Its words, multi-word tokens and empty nodes.
-        numbers: Of each, the line of the file that it stands in, counted from 1.
-        comments: The lines before them, and those of comments that stand alone before the sentence.
-        said: What ``# text`` says, or None.
-    """
+    """A sentence of CoNLL-U, checked."""
 
     tokens: Sequence[Token]
     numbers: Sequence[int]
@@ -272,13 +265,8 @@ def read_conllu(
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
     ``# newpar``, if one has begun.
 
-    Args:
-        lines: Of the file.
-        name: Of the file, for errors.
-        annotated: Whether words and dependencies are read too.
-        tags: The column that labels the words, such as ``upos``.
-        group: The comment that says in which group a sentence counts: its own, or that of the sentence that
-            opens its document.
+    ``group``: the comment that says in which group a sentence counts: its own, or that of the sentence that
+    opens its document.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with

@@ -53,7 +53,8 @@ def read(stream: BinaryIO, source: "Source") -> Table:
     spelled = [["" if cell is None else str(cell) for cell in cells] for _, cells in first]
     columns = name_columns(spelled[0] if spelled else [], spelled[1:], source)
     data = chain(first[source.header :], filled)
-    return Table(columns, (Row(f"row {n}", dict(zip(columns, cells, strict=False))) for n, cells in data))
+    named = (Row(f"row {number}", dict(zip(columns, cells, strict=False))) for number, cells in data)
+    return Table(columns, named, header=True)
 
 
 def _iterate_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:

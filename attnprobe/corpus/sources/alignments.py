@@ -19,6 +19,8 @@ BETWEEN = "|||"
 #: A link: the number of a word of the source, whether it is possible only, the number of one of the target.
 _LINK = re.compile(r"(\d{1,9})(-|p|\?)(\d{1,9})")
 _WORD = re.compile(r"\S+")
+#: More links for each word than any alignment has. Every question about a link is held in memory.
+_MOST = 16
 
 
 @contextmanager
@@ -82,13 +84,6 @@ def align_documents(
     possible, others sure. An empty line is a pair without a link. Pairs of which a text is blank are left
     out, with their line.
 
-    Args:
-        documents: The pairs, the second text as label or as pair.
-        lines: One for each of them.
-        name: What errors call the lines.
-        texts: What they call the pairs.
-        one_based: Whether words are counted from 1, and not from 0.
-
     Raises:
         AttnprobeError: When there are fewer pairs than lines or more, a pair has one text alone, or a link is
             not what it has to be.
@@ -119,12 +114,8 @@ def align_document(
 ) -> Document | None:
     """Give a pair of texts its words and alignment; None where a text is blank.
 
-    Args:
-        document: The pair, the second text as label or as pair.
-        line: Its links, as ``align_documents`` reads them.
-        where: What errors call the line.
-        one_based: Whether words are counted from 1; None where they are counted from 0, and nobody can say
-            otherwise.
+    ``one_based``: whether words are counted from 1; None where they are counted from 0, and nobody can say
+    otherwise.
 
     Raises:
         AttnprobeError: When a link is not what it has to be.
@@ -153,28 +144,22 @@ def _read_links(
         first, second = (int(number) - bool(one_based) for number in (match[1], match[3]))
         for place, side, text in zip((first, second), words, ("first", "second"), strict=True):
             if not 0 <= place < len(side):
+                counted = f"from {int(bool(one_based))} to {len(side) - (not one_based)}"
+                advice = "" if one_based is None else "; see --one-based"
                 raise AttnprobeError(
-                    _explain_outside(part, place, len(side), text, where, one_based=one_based)
+                    f"{where}: {part} names a word of the {text} text that is not there: it has "
+                    f"{len(side)} words, which count {counted}{advice}."
                 )
         if match[2] == "-":
             labels[first, second] = SURE
         else:
             labels.setdefault((first, second), POSSIBLE)
+    if len(labels) > _MOST * sum(map(len, words)):
+        raise AttnprobeError(
+            f"{where} has {len(labels):,} links between {len(words[0]):,} and {len(words[1]):,} words, more "
+            f"than {_MOST} for each word; give the links of an alignment, not all pairs of words."
+        )
     return (Link(words[0][first], words[1][second], label) for (first, second), label in labels.items())
-
-
-def _explain_outside(
-    part: str, place: int, number: int, text: str, where: str, *, one_based: bool | None
-) -> str:
-    counted = f"from 1 to {number}" if one_based else f"from 0 to {number - 1}"
-    said = f"{where}: {part} is a link to a word of the {text} text that is not there: it has no words"
-    if number:
-        said = f"{where}: {part} names a word of the {text} text that is not there: its words count {counted}"
-    if place == number and number and one_based is False:
-        return f"{said}; if yours count from 1, say --one-based."
-    if place < 0:
-        return f"{said}; if yours count from 0, leave out --one-based."
-    return f"{said}."
 
 
 def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:

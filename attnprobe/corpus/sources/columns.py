@@ -35,21 +35,13 @@ USUAL_TEXT_COLUMNS = ("text", "sentence", "sentence1", "content", "document", "p
 USUAL_LABEL_COLUMNS = ("label", "labels", "class", "target")
 
 LISTED_COLUMNS = 20
+#: How pandas calls the columns of an index without a name in parquet.
+_INDEX = "__index_level_"
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which columns are read, and as what.
-
-    Attributes:
-        text: The text, or a list of its words.
-        pair: The second text of a pair.
-        label: The label.
-        words: Whether the text is a list of words.
-        tags: Whether the label is a list of one label for each of them.
-        context: The text that answers a question; then the text is the question, and the label its answers.
-        lists: Whether a label may be a list of labels of the whole text.
-    """
+    """Which columns are read, and as what."""
 
     text: str
     pair: str | None = None
@@ -119,7 +111,9 @@ def read_table(
     free = [column for column in table.columns if column not in taken]
     image = None if images is None else images.find(table.columns, first, name)
     free = [column for column in free if column != image]
-    columns = _choose_columns(free, first, name, text, pair, label, find_labels=find_labels)
+    columns = _choose_columns(
+        free, first, name, text, pair, label, find_labels=find_labels, header=table.header
+    )
     known: dict[str, str] = {}
     blind = 0
     for row in chain(first, table.rows):
@@ -189,6 +183,7 @@ def _choose_columns(
     label: str | None,
     *,
     find_labels: bool,
+    header: bool,
 ) -> _Columns:
     """Choose which columns are read: those that are named, else those of the usual names."""
     if find_labels and (question := _find_question(columns, first, name, text, pair, label)) is not None:
@@ -209,7 +204,7 @@ def _choose_columns(
     if label is not None and label in (text, pair):
         raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
-        text = _choose_text(columns, first, name, taken=(pair, label))
+        text = _choose_text(columns, first, name, taken=(pair, label), header=header)
     return _Columns(text, pair, label, words=_most_are(read_words, text, first), lists=find_labels)
 
 
@@ -318,7 +313,7 @@ def require(column: str, columns: Sequence[str], name: str) -> None:
 
 
 def _choose_text(
-    columns: Sequence[str], first: Sequence[Row], name: str, taken: tuple[str | None, ...]
+    columns: Sequence[str], first: Sequence[Row], name: str, taken: tuple[str | None, ...], *, header: bool
 ) -> str:
     """Choose by the usual names, else a list of words, else the only column of strings."""
     free = [column for column in columns if column not in taken]
@@ -334,12 +329,13 @@ def _choose_text(
     if (found := find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
         require(found, columns, name)
         return found
-    strings = [column for column in free if _holds_text(column, first)]
-    # A number among the names means that the first line is data: words and frequencies, say.
-    if len(strings) != 1 or any(map(is_number, columns)):
+    strings = [c for c in free if _holds_text(c, first) and not c.startswith(_INDEX)]
+    # A number in a line of names means that it is data: words and frequencies, say.
+    if len(strings) != 1 or (header and any(map(is_number, columns))):
+        advice = " (--no-header where the first line is data)" if header else ""
         raise AttnprobeError(
             f"which column of {name} holds the text is not clear; pass --text-column with one of "
-            f"{_list_columns(columns)}, or with its number, from 1 (--no-header where the first line is data)"
+            f"{_list_columns(columns)}, or with its number, from 1{advice}"
         )
     return strings[0]
 

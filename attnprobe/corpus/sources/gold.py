@@ -81,11 +81,8 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     """Read the answers to a question, as SQuAD has them.
 
-    Args:
-        context: The text that answers.
-        cell: An object with ``text`` and ``answer_start``, each a list or one of them; or a list of such
-            objects. Empty lists say that the context does not answer.
-        where: Where this stands, for errors.
+    ``cell``: an object with ``text`` and ``answer_start``, each a list or one of them; or a list of such
+    objects. Empty lists say that the context does not answer.
 
     Returns:
         The answers, or None where nobody said whether there is one.

@@ -88,11 +88,8 @@ def _pattern() -> Any:
 def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
     r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
 
-    Args:
-        text: The text.
-        borders: Characters before which a word ends, so that the ends of links lie between words: atoms of
-            "CCl", or words of a language that puts no blanks between them.
-        where: Which text of its document it is.
+    ``borders``: characters before which a word ends, so that the ends of links lie between words: atoms of
+    "CCl", or words of a language that puts no blanks between them.
 
     Returns:
         The words in their order. None overlaps another.
@@ -161,11 +158,6 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
     A text whose words are not named has those that ``find_words`` finds.
 
-    Args:
-        cells: The row.
-        where: Where it stands, for errors.
-        texts: The texts of the row.
-
     Returns:
         Its annotation, or None where it has neither words nor links.
 
@@ -189,10 +181,8 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
 def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[Document]:
     """Read rows that a program holds: mappings as a line of JSON has them, or documents.
 
-    Args:
-        rows: Mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or documents
-            with an annotation, whose words are found where it names none.
-        group: The key of the group that a mapping counts in.
+    ``rows``: mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or
+    documents with an annotation, whose words are found where it names none.
 
     Raises:
         AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
@@ -345,16 +335,7 @@ REACH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Something that is spoken of.
-
-    Attributes:
-        head: Its head word, which stands for it.
-        last: Its last word.
-        entity: What it speaks of; mentions of one entity corefer.
-        kind: What its head word is: a pronoun, a proper noun, a noun.
-        head_word: Its head word, as it is spelled; the last by default.
-        text: All its words, parted by blanks; the head word by default.
-    """
+    """Something that is spoken of."""
 
     head: Span
     last: str
@@ -380,10 +361,7 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     If a guess does not lie in the window of text that a model reads, the first one that does is the guess of
     the rule: they are given one after the other.
 
-    Args:
-        source: The mention that asks.
-        others: Those it can choose from, in the order of their head words.
-        label: Of the link.
+    ``others``: those it can choose from, in the order of their head words.
 
     Returns:
         The link, or None where nothing is asked: none of the candidates is right, or there is only one.

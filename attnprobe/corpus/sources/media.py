@@ -35,12 +35,7 @@ USUAL = ("label", "text", "transcription", "transcript", "sentence")
 
 @dataclass(frozen=True)
 class Item:
-    """A file.
-
-    Attributes:
-        path: Where it is.
-        label: Its class, or what is said in it; None where nobody says.
-    """
+    """A file."""
 
     path: Path
     label: Label | None = None
@@ -48,13 +43,7 @@ class Item:
 
 @dataclass(frozen=True)
 class MediaFolder:
-    """Files of one kind, in the order of their names.
-
-    Attributes:
-        path: The folder, or a single file.
-        kind: "image" or "sound".
-        items: The files.
-    """
+    """Files of one kind, in the order of their names."""
 
     path: Path
     kind: str
@@ -67,9 +56,7 @@ class MediaFolder:
         A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
         else the name of the folder it lies in, if all files lie in folders of their own.
 
-        Args:
-            path: A folder, or one file.
-            column: Of the table; by default label, text, transcription, transcript or sentence.
+        ``column``: of the table; by default label, text, transcription, transcript or sentence.
 
         Raises:
             AttnprobeError: When there is none of them, or images and sound.

@@ -201,12 +201,9 @@ def draw_documents(
     of a document stand. It depends on nothing but the seed and the names, and a larger number adds documents
     to those of a smaller one.
 
-    Args:
-        items: Read once, and held only as long as they are in the draw.
-        number: How many documents.
-        seed: From what.
-        document: Names the document that an item is a part of; None of one that is whole, which is named by
-            its place.
+    ``items``: read once, and held only as long as they are in the draw.
+    ``document``: names the document that an item is a part of; None of one that is whole, which is named by
+    its place.
 
     Returns:
         The items in their order.

@@ -37,14 +37,7 @@ def name_group(group: str) -> str:
 
 @dataclass
 class Order:
-    """A random order of documents, and what is known of it.
-
-    Attributes:
-        seed: What it is drawn from.
-        whole: Whether it is of all documents of a source, which may give them in it; not of the first ones.
-        total: How many documents there are, once somebody has counted them.
-        arranged: Whether the source gives its documents in this order already.
-    """
+    """A random order of documents, and what is known of it."""
 
     seed: int
     whole: bool = True

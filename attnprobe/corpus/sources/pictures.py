@@ -37,14 +37,7 @@ _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image that is read together with a text.
-
-    Attributes:
-        where: The row that names it, for errors.
-        path: Its file.
-        held: Its bytes, where it has no file.
-        spool: Where its bytes are kept instead: what reads them, from where, and how many.
-    """
+    """An image that is read together with a text."""
 
     where: str
     path: Path | None = None
@@ -85,11 +78,6 @@ class Picture:
     def of_cell(cls, cell: Any, folder: Path, where: str) -> "Picture | None":
         """Read a cell of a table: the path of a file, bytes, base64, or what the hub's images are.
 
-        Args:
-            cell: Of the column of images.
-            folder: That of the table, where paths begin.
-            where: Names the row.
-
         Returns:
             The image; None where the cell is empty.
 
@@ -129,13 +117,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Images:
-    """Which column of a table holds images that are read together with the text.
-
-    Attributes:
-        column: Its name or number; None takes one of a usual name, if the model sees.
-        sees: Tells whether the model reads an image and a text together; asked only where there may be one.
-        folder: Where paths begin.
-    """
+    """Which column of a table holds images that are read together with the text."""
 
     column: str | None = None
     sees: Callable[[], bool] = lambda: False

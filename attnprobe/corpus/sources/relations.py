@@ -45,10 +45,8 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
 
     Rows that lack one of them are left as they are; so are documents whose labels are such already.
 
-    Args:
-        documents: The rows. Of triplets, the label is the negative; of queries and passages, another passage
-            that does not answer, where there is a label.
-        gold: One of ``RELATIONS``.
+    ``documents``: the rows. Of triplets, the label is the negative; of queries and passages, another
+    passage that does not answer, where there is a label.
 
     Yields:
         For pairs and triplets, a document a row; for passages each query once, with all of its passages, and
@@ -114,9 +112,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     its title and its text, with a blank between them. Each may be a folder of files, and of JSON lines or
     parquet, as on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
 
-    Args:
-        path: The folder.
-        split: Which judgements; None takes ``test``, or the only ones.
+    ``split``: which judgements; None takes ``test``, or the only ones.
 
     Raises:
         AttnprobeError: When a part is missing, or made otherwise.

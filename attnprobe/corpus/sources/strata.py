@@ -40,10 +40,7 @@ def check_strata(documents: Iterable[Document], column: str, name: str) -> Itera
 
     How many are left out is said at the end.
 
-    Args:
-        documents: Those of a source.
-        column: The column or the comment that names the groups, for errors.
-        name: The source, for errors.
+    ``column``: the column or the comment that names the groups, for errors.
 
     Raises:
         AttnprobeError: When there are more than ``MOST`` groups, one has the name of the rows over all, or,
