@@ -144,15 +144,9 @@ def prune(
 
       attnprobe prune demo -L 100 --by gradient,gradient-normed,ablation -o orders.csv
 
-      attnprobe prune demo -L 100 --by lrp --rerank
-
       attnprobe prune my-bert -d dev.tsv --margin 0.01
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
-
-      attnprobe prune my-embedding-model -d passages.txt --save pruned --share 0.4
-
-      attnprobe prune my-embedder -d scifact/ --objective retrieval
 
     Returns:
         One row for each step of each order.
