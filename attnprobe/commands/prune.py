@@ -130,7 +130,8 @@ def prune(
     (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
     than the whole model the score is, at most (one-sided 95 %, paired). With [bold]--margin 0.01[/bold],
     heads go in tenths until the bound is more than that, then one by one inside that tenth (where it has
-    more than ten heads, in ten parts): 20 passes at most. [bold]majority[/bold] stands beside accuracy: the
+    more than ten heads, in ten parts): 20 passes at most. The tenths hold at 95 %; the heads inside the
+    failing one are a refinement, with which it is 90 %. [bold]majority[/bold] stands beside accuracy: the
     share of the most frequent label, which a model has that always names it.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
