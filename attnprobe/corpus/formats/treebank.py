@@ -208,11 +208,7 @@ class _StratumReader:
 
 
 def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
-    """Say of each sentence of a file which document it is a part of.
-
-    A document begins with ``# newdoc``; as long as none has begun, a paragraph, ``# newpar``, is one; before
-    either, a sentence is.
-    """
+    """Say of each sentence of a file which document it is a part of."""
 
     def openings() -> Iterator[tuple[str | None, str, Document]]:
         documents = False
@@ -267,10 +263,6 @@ def read_conllu(
 
     ``group``: the comment that says in which group a sentence counts: its own, or that of the sentence that
     opens its document.
-
-    Raises:
-        AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
-            ``annotated`` their heads too.
     """
     strata = _StratumReader(group)
 
@@ -289,11 +281,7 @@ def read_conllu(
 
 
 def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
-    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence.
-
-    Raises:
-        AttnprobeError: Where a sentence is not CoNLL-U.
-    """
+    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence."""
     import conllu
     from conllu.exceptions import ParseException
 
@@ -334,10 +322,7 @@ def _find_declared(block: Sequence[str]) -> list[str]:
 
 
 def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
-    """Give the numbers of the lines that are no comments.
-
-    Refuse lines with other columns; conllu itself fills up what is missing and drops the rest.
-    """
+    """Give the numbers of the lines that are no comments."""
     numbers = []
     for number, line in enumerate(block, start=start):
         if line.startswith("#"):

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import (
+    REACH,
     SAME_WORD,
     Mention,
     filter_links,
