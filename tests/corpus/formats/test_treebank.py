@@ -76,15 +76,6 @@ def test_ranges_and_empty_nodes_in_their_places():
     assert [one.text for one in read([row("0.1", "x", "_"), *GOOD])] == ["The dog"]
 
 
-def test_columns_are_declared_once_for_the_whole_file():
-    declared = ["# global.columns = ID LEMMA FORM", "1\tgo\tGone", "", "1\tbe\tIs"]
-    assert [one.text for one in read(declared, annotated=False)] == ["Gone", "Is"]
-
-
-def test_lines_that_end_as_on_windows():
-    assert [one.text for one in read(GOOD, end="\r\n")] == ["The dog"]
-
-
 def sentence(form, *comments):
     return [*comments, row(1, form, 0), ""]
 
