@@ -1,6 +1,5 @@
 """Folders of images and of sound, from the command line."""
 
-import json
 import shutil
 from io import StringIO
 
@@ -100,12 +99,6 @@ class TestTables:
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
         assert (frame(out)["n"] == 5).all()
 
-    def test_sound_without_transcripts(self, invoke, media_model, clips):
-        code, out, error = invoke("census", media_model("whisper"), "-d", clips)
-        assert code == 0
-        assert "only the encoder is measured" in error
-        assert len(frame(out)) == LAYERS * HEADS
-
     def test_resume(self, invoke, media_model, photos, tmp_path):
         words = (
             "census",
@@ -121,16 +114,6 @@ class TestTables:
         again = invoke(*words)
         assert first[0] == again[0] == 0
         assert first[1] == again[1]
-
-    def test_files_are_read_until_numbers_are_precise(self, invoke, media_model, photos):
-        """In a random order; here there are fewer than the first look takes."""
-        words = ("entropy", media_model("vit"), "-d", photos, "--format", "json")
-        found = [json.loads(invoke(*words, *more)[1]) for more in ((), ("--until", "entropy=9"))]
-        until = found[1]["provenance"]["until"]
-        assert until["reached"]
-        assert until["documents"] == until["of"] == found[0]["provenance"]["corpus"]["documents"]
-        means = [[row["entropy"] for row in one["rows"]] for one in found]
-        np.testing.assert_allclose(*means, rtol=1e-6)
 
     def test_a_long_file_is_cut_and_a_short_rest_stays(self, invoke, media_model, tmp_path, monkeypatch):
         soundfile = pytest.importorskip("soundfile")
@@ -170,30 +153,6 @@ class TestTables:
         assert tables[0]["entropy_se"].isna().all()  # a single file says nothing of others
         assert tables[1]["entropy_se"].notna().all()
 
-    def test_of_long_speech_only_the_first_window_has_the_transcript(
-        self, invoke, media_model, speech, tmp_path
-    ):
-        soundfile = pytest.importorskip("soundfile")
-        shutil.copytree(speech, tmp_path / "speech")
-        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
-        soundfile.write(tmp_path / "speech" / "c0.wav", noise, 16_000)
-        code, out, error = invoke("entropy", media_model("whisper"), "-d", tmp_path / "speech")
-        assert code == 0, error
-        assert "1 file was truncated to what the checkpoint takes" in error
-        assert (frame(out)["n"] == 5).all()
-
-    def test_images_of_one_row_have_no_places(self, invoke, media_model, tmp_path):
-        image = pytest.importorskip("PIL.Image")
-        draw = np.random.default_rng(0)
-        folder = tmp_path / "rows"
-        folder.mkdir()
-        for number in range(2):
-            pixels = draw.integers(0, 256, (8, 48, 3), np.uint8)
-            image.fromarray(pixels).save(folder / f"{number}.png")
-        code, out, error = invoke("entropy", media_model("dinov2"), "-d", folder)
-        assert (code, out) == (2, "")
-        assert "0.png gives no rows and columns of patches" in error
-
 
 class TestInterventions:
     @pytest.mark.parametrize("kind", ["image", "sound"])
@@ -230,12 +189,6 @@ class TestInterventions:
         assert code == 0, error
         assert "the objective is seq2seq, by the checkpoint's speech to text head" in error
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
-
-    def test_importance_of_a_classifier(self, invoke, seeing_classifier, sorted_photos):
-        code, out, error = invoke("importance", seeing_classifier, "-d", sorted_photos)
-        assert code == 0
-        assert "objective is classification" in error
-        assert (frame(out)["importance"] > 0).all()
 
     def by_transformers(self, folder, data, kind):
         """Ask each file alone, as the documentation of transformers shows."""
@@ -306,9 +259,3 @@ class TestRefusals:
         (tmp_path / "clips" / "c3.wav").write_text("words")
         said = refused("entropy", media_model("wav2vec2"), "-d", tmp_path / "clips")
         assert "c3.wav is damaged" in said
-
-    def test_an_unknown_class(self, refused, seeing_classifier, photos, tmp_path):
-        shutil.copytree(photos, tmp_path / "root" / "neither")
-        assert "'neither' is not one that" in refused(
-            "importance", seeing_classifier, "-d", tmp_path / "root"
-        )

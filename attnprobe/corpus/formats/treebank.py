@@ -328,10 +328,8 @@ def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> l
         if line.startswith("#"):
             continue
         found = line.rstrip("\r\n").count("\t") + 1
-        if found == 1:
-            raise ValueError(f"line {number} has no tabs between its columns")
         if found != len(columns):
-            raise ValueError(f"line {number} has {found} columns, not {len(columns)}")
+            raise ValueError(f"line {number} has {found} columns with tabs between, not {len(columns)}")
         numbers.append(number)
     return numbers
 
@@ -340,22 +338,18 @@ def _check_words(sentence: Iterable[Token]) -> None:
     """Refuse words that are not numbered 1, 2, 3 ..., ranges that hold no words, and words without a form."""
     words, last = 0, 0
     for token in sentence:
-        if not token["form"]:
-            raise ValueError(f"word {_format_id(token['id'])} has no form")
         match token["id"]:
             case int(number):
-                if number != words + 1:
-                    raise ValueError(f"word {number} stands where word {words + 1} should")
-                words = number
+                words, fits = words + 1, number == words + 1
             case (int(begin), "-", int(end)):
-                if begin != words + 1 or end < begin or begin <= last:
-                    raise ValueError(f"the range {begin}-{end} stands before word {words + 1}")
+                fits = begin == words + 1 and end >= begin > last
                 last = end
             case (int(number), ".", _):
-                if number != words:
-                    raise ValueError(f"the empty node {_format_id(token['id'])} stands after word {words}")
-            case other:
-                raise ValueError(f"{other!r} numbers no word")
+                fits = number == words
+            case _:
+                fits = False
+        if not (fits and token["form"]):
+            raise ValueError(f"a line behind word {words} has no form, or a number out of order")
     if last > words:
         raise ValueError(f"a range ends at word {last} of {words}")
 
@@ -379,10 +373,6 @@ def _check_heads(sentence: Iterable[Token]) -> None:
             path.append(word)
             word = heads[word] or 0
         safe.update(path)
-
-
-def _format_id(number: Any) -> str:
-    return str(number) if isinstance(number, int) else "".join(map(str, number))
 
 
 FORMATS = [DocumentFormat((".conllu",), read, links=True)]
