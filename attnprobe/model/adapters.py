@@ -77,7 +77,7 @@ def read_with_adapter(
             f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
         ) from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    for head in dict.fromkeys((_find_stated_head(adapter), *wanted, None, *TASK_HEADS)):
+    for head in dict.fromkeys((_find_stated_head(adapter), *wanted, None)):
         skeleton = _build_skeleton(config, head)
         if skeleton is not None and _has_place(skeleton, saved):
             break

@@ -52,14 +52,12 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         unpack_model(model)  # as its own first pass would
     if (quantisation := Quantisation.of(model)) is not None:
         loaded |= {"quantisation": quantisation.name}
-    remarks = () if quantisation is None else quantisation.remarks
     found = Checkpoint(
         " + ".join([base, *adapters]),
         cast(Any, model),
         tokenizer,
         loaded,
         quantisation=quantisation,
-        remarks=remarks,
     )
     if parts is None:
         return found
@@ -74,7 +72,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         origin=loaded | {"embedding": embedding.record},
         encoder_only=embedding.reads_encoder(config),
         embedding=embedding,
-        remarks=(*embedding.remarks, *remarks),
+        remarks=embedding.remarks,
     )
 
 

@@ -98,11 +98,6 @@ _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 #: How layers call what belongs to the prediction of several tokens ahead, which nobody loads.
 _AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
 _AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
-#: Sizes in a configuration that weights may contradict, by the names that most have for them.
-_SIZES = re.compile(r"(size|dim|heads|d_model|d_ff|d_kv|width|n_embd|n_inner|_dim|labels|positions?\w*)$")
-
-#: A weight that does not fit: its name, its shape as stored, and that of the model.
-Mismatch = tuple[str, Sequence[int], Sequence[int]]
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
@@ -162,42 +157,6 @@ def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
     else:
         named = f"layer {numbers[0]} is"
     return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
-
-
-def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
-    """Say in a sentence which weight is of another size than the configuration says."""
-    found = list(mismatches)
-    key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
-    entries = _list_contradicted_entries(config, stored, asked)
-    where = f" ({', '.join(entries)})" if entries else ""
-    more = f"; {len(found) - 1} more disagree" if len(found) > 1 else ""
-    return (
-        f"The weights of {name} contradict its config.json: {key} is {_format_shape(stored)}, and the "
-        f"config asks for {_format_shape(asked)}{where}{more}. Take the config.json that was saved with "
-        "these weights."
-    )
-
-
-def _list_contradicted_entries(
-    config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]
-) -> list[str]:
-    """List what a configuration says of the sizes that differ."""
-    entries = vars(config.get_text_config())
-    known = {key: value for key, value in entries.items() if type(value) is int and _SIZES.search(key)}
-    width = known.get("head_dim", 0)
-    found = []
-    for size in dict.fromkeys(size for size, own in zip(asked, stored, strict=False) if size != own):
-        heads = [
-            f"{key} {value} x head_dim {width}"
-            for key, value in known.items()
-            if key.endswith("heads") and width and value * width == size
-        ]
-        found += heads or [f"{key} {value}" for key, value in known.items() if value == size]
-    return found
-
-
-def _format_shape(sizes: Sequence[int]) -> str:
-    return " x ".join(map(str, sizes))
 
 
 #: How configurations name the token in whose place the image is put.

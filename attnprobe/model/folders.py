@@ -362,7 +362,11 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     # Without these, texts would be read without their prompt, to another length, or pooled in another way.
     check_object(root / WHOLE, name)
     for module in modules[1:]:
-        check_object(root / module.path / DESCRIPTION, name)
+        path = root / module.path / DESCRIPTION
+        check_object(path, name)
+        for key, value in read_object(path).items():
+            if key.startswith("pooling_mode_") and type(value) is not bool:
+                raise damage_error(path, name, f"{key} is {value!r}, and must be true or false")
     for path in _list_settings_files(root / modules[0].path):
         check_object(path, name)
         longest = read_object(path).get("max_seq_length")

@@ -134,9 +134,8 @@ def _load(
     tower = find_tower(name, model, TEXT if modality == BOTH else modality)
     quantisation = Quantisation.of(model)
     hashes |= {} if quantisation is None else {"quantisation": quantisation.name}
-    remarks = describe_unread_layers(model, read.unused) + sum(
-        (part.remarks for part in (embedding, quantisation) if part is not None), ()
-    )
+    remarks = describe_unread_layers(model, read.unused)
+    remarks += () if embedding is None else embedding.remarks
     if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
     lean.settle()

@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_error
+from attnprobe.model.configuration import weights_error
 from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
@@ -22,8 +22,6 @@ _SEED = 0
 _OPTIONAL_WEIGHTS = ("pooler",)
 #: Encoders that are saved without the decoder that they were trained with.
 _ENCODERS_ALONE = {"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"}
-#: What transformers says, and no more, where weights and model differ in shape.
-_MISMATCHED = "ignore_mismatched_sizes"
 
 
 @dataclass(frozen=True)
@@ -205,9 +203,6 @@ def read_model(
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
             return None
-        mismatches = _find_mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
-        if mismatches:
-            raise BadCheckpointError(describe_mismatch(name, config, mismatches)) from error
         raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
@@ -225,18 +220,6 @@ def _find_class(config: Any) -> Any:
     found = getattr(transformers, str(stated[0]), None)
     fits = isinstance(found, type) and issubclass(found, PreTrainedModel)
     return found if fits and isinstance(config, getattr(found, "config_class", None) or ()) else None
-
-
-def _find_mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
-    """Find the weights of another shape than the model's, which an error of transformers does not name."""
-    try:
-        with torch.random.fork_rng():
-            _, info = transformers.AutoModel.from_pretrained(
-                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
-            )
-    except Exception:  # then it can only be said that they don't fit
-        return ()
-    return tuple(info["mismatched_keys"])
 
 
 def find_trained_heads(folder: Path | None) -> list[str]:

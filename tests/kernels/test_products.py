@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.kernels.products import NOTHING, STRETCH, logit_products, weigh_rows
+from attnprobe.kernels.products import STRETCH, logit_products, weigh_rows
 
 
 def centred(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -67,16 +67,6 @@ def test_the_mean_of_shuffled_keys():
     assert (np.abs(found[off]) > 20 * error[off]).any()  # or there would be nothing to find
 
 
-def test_a_number_for_each_row_changes_nothing():
-    scores, _, asks, sinks = drawn()
-    moved = scores + np.random.default_rng(1).normal(0, 5, (*scores.shape[:3], 1)).astype(np.float32)
-    one, two = (
-        logit_products(torch.from_numpy(some), torch.from_numpy(asks), torch.from_numpy(sinks))
-        for some in (scores, moved)
-    )
-    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-4)
-
-
 def test_threads_change_nothing():
     scores, _, asks, sinks = drawn(batch=8, queries=STRETCH * 20 + 3)
     given = [torch.from_numpy(part) for part in (scores, asks, sinks)]
@@ -124,30 +114,3 @@ def test_rows_that_carry_nothing(dtype):
     assert (carried[:, 1] == 0).all()
     assert carried[1, 2, 3].isnan()
     assert (carried[:, 0] > 0).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_denormal_lengths_are_nothing(dtype):
-    rows, lengths = (one.to(dtype) for one in rows_and_lengths(1, 2, 3, 4))
-    lengths[:, 0] = NOTHING / 100
-    found, carried = weigh_rows(rows, lengths)
-    assert found[:, 0].isnan().all()
-    assert (carried[:, 0] == 0).all()
-    assert found[:, 1].isfinite().all()
-
-
-def test_masked_keys_stay_unseen():
-    rows, lengths = rows_and_lengths(1, 2, 4, 4)
-    rows = rows.tril()
-    found, _ = weigh_rows(rows, lengths)
-    assert (found.triu(1) == 0).all()
-    torch.testing.assert_close(found[:, :, 0, 0], torch.ones(1, 2))
-
-
-@pytest.mark.parametrize("length", [0, 10, 1000])
-def test_room_is_used_if_it_is_enough(length):
-    rows, lengths = rows_and_lengths(2, 2, 5, 7)
-    room = torch.full((length,), -1.0)
-    found, _ = weigh_rows(rows, lengths, room)
-    assert (found.data_ptr() == room.data_ptr()) == (length >= rows.numel())
-    assert torch.equal(found, weigh_rows(rows, lengths)[0])

@@ -17,8 +17,6 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.model import folders
 from attnprobe.model.folders import hash_file
-from attnprobe.model.load import load_checkpoint
-from attnprobe.survey.diagnosis import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -26,11 +24,9 @@ TEXTS = ["the river bank was slow", "a bird ran over the red house", "the dog an
 LABELS = [0, 1, 2]
 TARGETS = {
     "bert": ["query", "value", "attention.output.dense"],
-    "roberta": ["query", "key", "intermediate.dense"],
     "gpt2": ["c_attn", "c_proj"],
     "llama": ["q_proj", "v_proj", "o_proj"],
     "t5": ["q", "v", "o"],
-    "modernbert": ["Wqkv", "Wo"],
 }
 KINDS = {
     "dora": lambda: peft.LoraConfig(target_modules=["query"], use_dora=True, init_lora_weights=False),
@@ -121,39 +117,6 @@ class TestClassifier:
         whole = merged.bert.encoder.layer[0].intermediate.dense.weight
         assert torch.allclose(model.bert.encoder.layer[0].intermediate.dense.weight, whole)
 
-    def test_a_head_that_it_has_not(self, both):
-        with pytest.raises(AttnprobeError, match=r"trained without that head.*--force-head|force_head"):
-            attnprobe.importance(str(both[0]), TEXTS, objective="masked-lm", force_head=True)
-
-
-class TestSeveral:
-    """Commands that read several checkpoints."""
-
-    def test_beside_its_base(self, adapt, saved):
-        folder, _ = adapt("bert", lora("bert"))
-        table = attnprobe.compare([saved("bert"), str(folder)], TEXTS, measure="entropy")
-        own = [attnprobe.entropy(one, TEXTS)["entropy"] for one in (saved("bert"), str(folder))]
-        np.testing.assert_allclose(table["entropy_a"], own[0], atol=1e-6)
-        np.testing.assert_allclose(table["entropy_b"], own[1], atol=1e-6)
-
-    @pytest.mark.slow
-    def test_over_training(self, adapt, tmp_path):
-        steps = {step: adapt("bert", lora("bert", r=step), target=f"checkpoint-{step}")[0] for step in (2, 4)}
-        table = attnprobe.dynamics(str(tmp_path / "checkpoint-*"), TEXTS, measure="entropy")
-        for step, folder in steps.items():
-            rows = table["step"] == step
-            assert (table["entropy"][rows] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
-
-    def test_one_of_several(self, adapt, tmp_path):
-        adapt("bert", lora("bert"), target="all/first")
-        second, _ = adapt("bert", lora("bert", r=3), target="all/second")
-        found = attnprobe.entropy(str(tmp_path / "all"), TEXTS, adapter="second")
-        assert (found["entropy"] == attnprobe.entropy(str(second), TEXTS)["entropy"]).all()
-        with pytest.raises(AttnprobeError, match="holds the adapters first and second; choose one with"):
-            attnprobe.entropy(str(tmp_path / "all"), TEXTS)
-        with pytest.raises(AttnprobeError, match=r"no such adapter; it holds first and second"):
-            attnprobe.entropy(str(tmp_path / "all"), TEXTS, adapter="../first")
-
 
 class TestBase:
     """Where an adapter finds its base."""
@@ -164,11 +127,6 @@ class TestBase:
         assert set(record["weights"]) == {"adapter_model.safetensors"}
         digest = hash_file(Path(saved("bert")) / "model.safetensors")
         assert record["base"]["weights"] == {"model.safetensors": digest}
-
-    def test_doctor_names_its_method_and_its_base(self, adapt):
-        folder, _ = adapt("bert", lora("bert"))
-        found = {one.check: one.detail for one in diagnose(load_checkpoint(str(folder)))[0]}
-        assert found["adapter"] == "LORA, merged into its base bert"
 
     def test_named_by_the_user(self, adapt, saved, tmp_path):
         folder, _ = adapt("bert", lora("bert"))

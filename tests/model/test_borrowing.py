@@ -7,8 +7,6 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from transformers import BertForSequenceClassification
 
 import attnprobe
@@ -16,10 +14,6 @@ from attnprobe.model.borrowing import borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
-]
 
 
 @pytest.fixture
@@ -84,37 +78,6 @@ class TestTraining:
             assert torch.is_autocast_enabled("cpu")
         np.testing.assert_array_equal(found, expected)
 
-    def test_mixed_precision_of_accelerate_is_left(self, classifier, command):
-        """A Trainer with bf16 puts it around ``forward``, for good."""
-        model, tokenizer = classifier
-        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
-        try:
-            model = Accelerator(cpu=True, mixed_precision="bf16").prepare(model)
-        finally:
-            AcceleratorState._reset_state(reset_partial_state=True)
-        wrapped = model.forward
-        found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
-        np.testing.assert_array_equal(found, expected)
-        assert model.forward is wrapped
-
-    def test_inference_mode_of_the_caller_is_left(self, classifier, command):
-        model, tokenizer = classifier
-        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
-        with torch.inference_mode():
-            found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
-            assert torch.is_inference_mode_enabled()
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_only_what_was_in_train_mode_is_so_again(classifier):
-    model, tokenizer = classifier
-    model.eval()
-    model.classifier.train()
-    model.bert.encoder.layer[1].train()
-    before = {name for name, part in model.named_modules() if part.training}
-    attnprobe.census(model, TEXTS, tokenizer=tokenizer)
-    assert {name for name, part in model.named_modules() if part.training} == before
-
 
 def test_random_numbers_of_a_named_model():
     torch.manual_seed(3)
@@ -155,11 +118,6 @@ class TestThreads:
         with ThreadPoolExecutor(2) as pool:
             found = list(pool.map(work, [[one, other], [other, one]]))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7)
-
-    def test_one_thread_takes_a_model_twice(self, tiny):
-        model = tiny("bert")[0]
-        with borrow([model]), borrow([model.encoder]), borrow([model, tiny("ernie")[0]]):
-            pass
 
     def test_an_error_gives_the_model_back(self, tiny):
         model = tiny("bert")[0]

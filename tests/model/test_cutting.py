@@ -30,10 +30,7 @@ NOT_SMALLER = {
     "umt5": "its relative_attention_bias has a column for each of 4 heads",
 }
 WITH_DECODER = ("bart", "marian", "t5", "umt5")
-SMALLER = (
-    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
-    "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "xlm-roberta",
-)  # fmt: skip
+SMALLER = ("albert", "bart", "bert", "distilbert", "modernbert")
 
 
 def kept(name: str) -> Keep:
@@ -87,13 +84,6 @@ def test_baked(tiny: Tiny, name: str):
     assert {key: weight.shape for key, weight in baked.model.state_dict().items()} == shapes
 
 
-@pytest.mark.parametrize("name", [*SMALLER, *NOT_SMALLER])
-def test_baked_in_single_precision(tiny: Tiny, name: str):
-    checkpoint, keep = single(tiny, name), kept(name)
-    found = bake(checkpoint, keep).forward(inputs_of(checkpoint))
-    assert relative_difference(found, gated(checkpoint, keep)) < 1e-5
-
-
 @pytest.mark.parametrize("name", SMALLER)
 def test_shrunk(tiny: Tiny, name: str):
     checkpoint, keep = single(tiny, name), kept(name)
@@ -125,14 +115,6 @@ def test_shrunk(tiny: Tiny, name: str):
     assert numbers(checkpoint) - numbers(small) == gone > 0
 
 
-@pytest.mark.parametrize("name", SMALLER)
-def test_shrunk_in_double_precision(tiny: Tiny, name: str):
-    checkpoint, keep = double(tiny, name), kept(name)
-    found = shrink(checkpoint, keep).forward(inputs_of(checkpoint))
-    assert found.dtype == torch.float64
-    assert relative_difference(found, gated(checkpoint, keep)) < 1e-12
-
-
 @pytest.mark.parametrize("name", NOT_SMALLER)
 def test_not_smaller(tiny: Tiny, name: str):
     with pytest.raises(UnsupportedModelError, match=NOT_SMALLER[name]) as caught:
@@ -157,33 +139,8 @@ class TestCopies:
         assert not {id(p) for p in pruned.model.parameters()} & {id(p) for p in checkpoint.model.parameters()}
         assert pruned.tokenizer is checkpoint.tokenizer
 
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-    def test_like_the_original(
-        self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint], dtype: torch.dtype
-    ):
-        model, tokenizer = tiny("bert")
-        model = copy.deepcopy(model).to(dtype).train()
-        model.encoder.layer[0].requires_grad_(True)
-        pruned = prune(Checkpoint("bert", model, tokenizer), kept("bert")).model
-        assert {p.dtype for p in pruned.parameters()} == {dtype}
-        assert pruned.training
-        assert {n for n, p in pruned.named_parameters() if p.requires_grad} == {
-            n for n, p in model.named_parameters() if p.requires_grad
-        }
-
-    def test_nothing_removed(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
-        checkpoint = single(tiny, "bert")
-        pruned = prune(checkpoint, np.ones((3, 4), bool))
-        assert torch.equal(pruned.forward(inputs_of(checkpoint)), checkpoint.forward(inputs_of(checkpoint)))
-
     def test_everything_removed(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
         checkpoint, keep = single(tiny, "bert"), np.zeros((3, 4), bool)
-        found = prune(checkpoint, keep).forward(inputs_of(checkpoint))
-        assert relative_difference(found, gated(checkpoint, keep)) < 1e-5
-
-    @pytest.mark.parametrize("seed", range(3))
-    def test_heads_at_random(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint], seed: int):
-        checkpoint, keep = single(tiny, "bart"), np.random.default_rng(seed).random((7, 4)) < 0.5
         found = prune(checkpoint, keep).forward(inputs_of(checkpoint))
         assert relative_difference(found, gated(checkpoint, keep)) < 1e-5
 

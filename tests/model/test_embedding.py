@@ -1,7 +1,6 @@
 """Embeddings of tiny models, against plain torch and against ``SentenceTransformer.encode``."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
@@ -110,16 +109,3 @@ def test_queries_and_passages_have_their_own_prompts(saved, tmp_path):
     np.testing.assert_allclose(both, alone["document"][[TEXTS.index(text) for text in texts]], atol=1e-6)
     bare = embed_texts(folder, TEXTS, "none")
     np.testing.assert_allclose(embed_texts(folder, texts, "none", roles=roles)[::2], bare, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_queries_and_passages_are_what_encode_makes_of_them(saved, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    layout = LAYOUTS["a prompt that is not pooled"]
-    prompts = {"query": "the red house by ", "document": "on "}
-    folder = replace(layout, described={"prompts": prompts}).write(tmp_path / "model", saved)
-    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    texts, roles = zip(*ROLES, strict=True)
-    found = embed_texts(folder, texts, roles=roles)
-    np.testing.assert_allclose(found[::2], model.encode_query(TEXTS), atol=1e-5, rtol=1e-5)
-    np.testing.assert_allclose(found[1::2], model.encode_document(TEXTS), atol=1e-5, rtol=1e-5)

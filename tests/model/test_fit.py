@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
-from transformers import AutoModel, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe.commands.doctor import doctor
@@ -42,11 +39,7 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
     ("name", "changes", "said"),
     [
         ("bert", {"num_hidden_layers": 2}, ["hold 3 layers, the config reads 2: layer 2 is not measured"]),
-        ("roberta", {"num_hidden_layers": 1}, ["the config reads 1: layers 1 and 2 are not measured"]),
-        ("distilbert", {"n_layers": 2}, ["hold 3 layers, the config reads 2: layer 2 is not measured"]),
         ("gpt2", {"n_layer": 1}, ["hold 3 layers, the config reads 1: layers 1 and 2 are not measured"]),
-        ("llama", {"num_hidden_layers": 2}, ["hold 3 layers, the config reads 2"]),
-        ("xlm", {"n_layers": 2}, ["hold 3 layers, the config reads 2"]),
         (
             "t5", {"num_layers": 1, "num_decoder_layers": 1},
             ["hold 3 encoder layers, the config reads 1: layers 1 and 2 are",
@@ -61,9 +54,7 @@ def test_layers_left_out(edited: Callable[..., Path], name: str, changes: Any, s
     assert all(part in remark for part, remark in zip(said, found, strict=True))
 
 
-@pytest.mark.parametrize(
-    "name", ["bert", "albert", "electra", "modernbert", "deberta-v2", "t5", "marian", "gpt2", "xlm"]
-)
+@pytest.mark.parametrize("name", ["bert", "albert", "deberta-v2", "t5", "gpt2"])
 def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved: Saved, name: str):
     assert load_checkpoint(str(saved(name))).remarks == ()
 
@@ -109,11 +100,6 @@ class TestOrdinary:
         model.config.num_nextn_predict_layers = 1
         assert describe_unread_layers(model, keys) == ()
 
-    def test_many(self, tiny: Callable[[str], Any]):
-        keys = [f"layers.{layer}.self_attn.q_proj.weight" for layer in range(3, 12)]
-        (said,) = describe_unread_layers(tiny("llama")[0], keys)
-        assert said == "the weights hold 12 layers, the config reads 3: layers 3 to 11 are not measured"
-
 
 class TestSaid:
     """Wherever such a checkpoint is asked, its user is told."""
@@ -125,10 +111,6 @@ class TestSaid:
         whole = attnprobe.census(str(saved("bert")), texts)
         np.testing.assert_allclose(table["entropy"], whole["entropy"][: 2 * 4], atol=1e-6)
 
-    def test_importance(self, edited: Callable[..., Path]):
-        with pytest.warns(AttnprobeWarning, match="layer 2 is not measured"):
-            attnprobe.importance(str(edited("bert", num_hidden_layers=2)), ["the river bank was slow"] * 2)
-
     def test_doctor(self, edited: Callable[..., Path]):
         table = doctor(str(edited("bert", num_hidden_layers=2)))
         (said,) = [
@@ -137,36 +119,6 @@ class TestSaid:
             if check == "checkpoint" and status == "warning"
         ]
         assert "the weights hold 3 layers, the config reads 2" in said
-
-
-class TestContradictions:
-    """Sizes that differ are named, with what the configuration says of them."""
-
-    def test_width(self, edited: Callable[..., Path]):
-        folder = edited("bert", intermediate_size=24)
-        with pytest.raises(AttnprobeError) as refused:
-            load_checkpoint(str(folder))
-        assert str(refused.value) == (
-            "The weights of bert contradict its config.json: encoder.layer.0.intermediate.dense.weight is "
-            "48 x 32, and the config asks for 24 x 32 (intermediate_size 24); 8 more disagree. Take the "
-            "config.json that was saved with these weights."
-        )
-
-    def test_heads(self, edited: Callable[..., Path]):
-        folder = edited("llama", num_attention_heads=2)
-        with pytest.raises(AttnprobeError, match=r"q_proj.weight|o_proj.weight") as refused:
-            load_checkpoint(str(folder))
-        assert "num_attention_heads 2 x head_dim 8" in str(refused.value)
-        assert "5 more disagree" in str(refused.value)
-
-    def test_one_weight(self, saved: Saved, tmp_path: Path):
-        shutil.copytree(saved("bert"), tmp_path / "bert")
-        path = tmp_path / "bert" / "model.safetensors"
-        weights = load_file(path)
-        weights["encoder.layer.1.output.dense.bias"] = torch.zeros(7)
-        save_file(weights, path, {"format": "pt"})
-        with pytest.raises(AttnprobeError, match=r"1.output.dense.bias is 7, and the config asks for 32"):
-            load_checkpoint(str(tmp_path / "bert"))
 
 
 class TestNoTokenizer:
@@ -180,15 +132,3 @@ class TestNoTokenizer:
             (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
         with pytest.raises(AttnprobeError, match=r"holds no tokenizer \(such as .* copy the files"):
             load_checkpoint(str(tmp_path))
-
-
-def test_the_weights_that_are_named_are_those_of_transformers(tmp_path: Path):
-    """What is left out is what transformers itself does not load."""
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "vocab_size": 20, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=5, num_key_value_heads=2, **sizes))
-    model.save_pretrained(tmp_path)
-    config = LlamaConfig(num_hidden_layers=3, num_key_value_heads=2, **sizes)
-    transformers.logging.set_verbosity_error()
-    found, info = AutoModel.from_pretrained(tmp_path, config=config, output_loading_info=True)
-    (said,) = describe_unread_layers(found, info["unexpected_keys"])
-    assert said == "the weights hold 5 layers, the config reads 3: layers 3 and 4 are not measured"

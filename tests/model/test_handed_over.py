@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import distributed
 from torch.nn.parallel import DataParallel, DistributedDataParallel
-from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe import AttnprobeError
@@ -108,24 +107,6 @@ class TestAdapters:
         assert "norm_total" not in found.data
         assert "norm_total" in expected.data
 
-    def test_projections_that_no_adapter_touches_are_read(self, tiny):
-        model, tokenizer = tiny("bert")
-        loaded = peft.get_peft_model(copy.deepcopy(model), peft.LoraConfig(init_lora_weights=False))
-        found = attnprobe.census(loaded, TEXTS, tokenizer=tokenizer, weights="norm")
-        merged = loaded.merge_and_unload()
-        compare(found, attnprobe.census(merged, TEXTS, tokenizer=tokenizer, weights="norm"))
-
-    def test_the_head_of_a_task_is_found(self, tiny):
-        model, tokenizer = tiny("bert")
-        torch.manual_seed(5)
-        headed = BertForSequenceClassification(model.config)
-        config = peft.LoraConfig(init_lora_weights=False, task_type="SEQ_CLS")
-        loaded = peft.get_peft_model(headed, config).train()
-        found = attnprobe.importance(loaded, TEXTS, [0, 1], tokenizer=tokenizer)
-        merged = copy.deepcopy(loaded).merge_and_unload()
-        compare(found, attnprobe.importance(merged, TEXTS, [0, 1], tokenizer=tokenizer))
-        assert found["objective"][0] == "classification"
-
     def test_names_tell_base_and_adapter_apart(self, tiny):
         model, tokenizer = tiny("bert")
         loaded = adapted(model, "lora")
@@ -134,14 +115,6 @@ class TestAdapters:
         assert wrap_model(loaded, tokenizer).origin == {"loaded": "BertModel", "adapters": ["lora default"]}
         with loaded.disable_adapter():
             assert wrap_model(loaded, tokenizer).name == "bert-base-uncased"
-
-    def test_an_adapter_that_transformers_put_on(self, copied, monkeypatch):
-        """Its base has been in use before, so that its name stays the base's."""
-        # transformers 5.24 asks for a peft that is not out yet, and would refuse this one.
-        monkeypatch.setattr("transformers.integrations.peft.check_peft_version", lambda **_: None)
-        model, tokenizer = copied("bert")
-        model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")
-        assert wrap_model(model, tokenizer).name == "BertModel + lora mine"
 
     @pytest.mark.parametrize("kind", BESIDE)
     def test_virtual_tokens_are_refused(self, tiny, kind):

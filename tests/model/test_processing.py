@@ -1,13 +1,10 @@
 """The checkpoint's own processor, and what is asked of it."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 import transformers
 
-from attnprobe.corpus.media_batches import stack_inputs
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.processing import Processor
 from attnprobe.model.refusals import UnsupportedModelError
@@ -40,21 +37,6 @@ def test_sound(media_model, name: str, rate: int, window: int, fixed: bool):
     assert (found.rate, found.window, found.fixed) == (rate, window, fixed)
 
 
-@pytest.mark.parametrize(("name", "fixed"), [("vit", True), ("dinov2", False)])
-def test_shapes(media_model, name: str, fixed: bool):
-    assert Processor.load("image", media_model(name)).fixed == fixed
-
-
-def test_noise_is_the_same_for_the_same_number(eye: Processor):
-    assert torch.equal(eye.noise(1)["pixel_values"], eye.noise(1)["pixel_values"])
-    assert not torch.equal(eye.noise(1)["pixel_values"], eye.noise(2)["pixel_values"])
-
-
-def test_stacked(eye: Processor):
-    parts = [eye.noise(number) for number in range(3)]
-    assert torch.equal(stack_inputs(parts)["pixel_values"][2:], parts[2]["pixel_values"])
-
-
 @pytest.mark.parametrize("kind", ["image", "sound"])
 def test_none(tmp_path, kind: str):
     with pytest.raises(UnsupportedModelError, match=f"no processor of {kind}.* that loads"):
@@ -81,24 +63,9 @@ def test_one_that_pads():
         Processor("sound", own, 16_000)(np.zeros(3, np.float32))
 
 
-def test_a_mask_of_ones_is_left_out():
-    def own(*_, **__):
-        return {"input_values": torch.ones(1, 4), "attention_mask": torch.ones(1, 4), "lengths": [4]}
-
-    assert set(Processor("sound", own, 16_000)(np.zeros(4, np.float32))) == {"input_values"}
-
-
 def test_one_that_fails():
     def own(*_, **__):
         raise ValueError("too loud\nby far")
 
     with pytest.raises(AttnprobeError, match=r"^The checkpoint's processor fails: too loud\.$"):
         Processor("sound", own, 16_000)(np.zeros(4, np.float32))
-
-
-def test_windows_of_those_that_do_not_say():
-    from attnprobe.model.processing import SECONDS, _find_window
-
-    assert _find_window(SimpleNamespace(sampling_rate=8_000)) == SECONDS * 8_000
-    assert _find_window(SimpleNamespace(sampling_rate=8_000, n_samples=99)) == 99
-    assert _find_window(SimpleNamespace(sampling_rate=8_000, max_length=10, num_mel_bins=4)) == 800

@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import (
     AutoModel,
-    BartForConditionalGeneration,
     BertForMaskedLM,
     BertForSequenceClassification,
     PreTrainedModel,
@@ -41,10 +40,7 @@ Keep = NDArray[np.bool_]
 
 KEEP = np.array([[False, True, False, True], [False] * 4, [True] * 4])
 IDS = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
-SMALLER = (
-    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
-    "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "xlm-roberta",
-)  # fmt: skip
+SMALLER = ("albert", "bart", "bert", "distilbert", "modernbert")
 QUERY = "bert.encoder.layer.0.attention.self.query"
 
 
@@ -165,12 +161,6 @@ class TestWritten:
         assert found.cls.predictions.decoder.weight is found.bert.embeddings.word_embeddings.weight
         assert relative_difference(output(found), gated(checkpoint)) < 1e-5
 
-    def test_encoder_decoder(self, tiny: Tiny, tmp_path: Path, physical: bool):
-        checkpoint = with_head(tiny, BartForConditionalGeneration, "bart")
-        found = load_pruned(save(checkpoint, tmp_path / "pruned", physical=physical))
-        targets = {"decoder_input_ids": IDS[:, :7]}
-        assert relative_difference(output(found, **targets), gated(checkpoint, **targets)) < 1e-5
-
     @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float64])
     def test_type_of_the_stored_weights(
         self, classifier: Checkpoint, tmp_path: Path, physical: bool, stored: torch.dtype
@@ -187,22 +177,6 @@ class TestWritten:
         assert load_pruned(folder).dtype == stored
         assert relative_difference(output(load_pruned(folder, torch.float32)), gated(original)) < 1e-5
         assert original.model.dtype == torch.float32
-
-    def test_weights_that_were_changed_are_not_rounded(
-        self, classifier: Checkpoint, tmp_path: Path, physical: bool
-    ):
-        model: Any = copy.deepcopy(classifier.model)
-        model.half().save_pretrained(tmp_path / "original")
-        changed = Checkpoint("bert", classifier.model, classifier.tokenizer, folder=tmp_path / "original")
-        folder = save(changed, tmp_path / "pruned", physical=physical)
-        assert json.loads((folder / "config.json").read_text())["dtype"] == "float32"
-
-    def test_target_tokenizer(self, tiny: Tiny, tmp_path: Path, physical: bool):
-        model, tokenizer = tiny("bart")
-        checkpoint = Checkpoint("bart", model, tokenizer, target_tokenizer=tiny("t5")[1])
-        folder = save(checkpoint, tmp_path / "pruned", physical=physical)
-        assert (folder / "target_tokenizer" / "tokenizer.json").is_file()
-        assert (folder / "tokenizer.json").is_file()
 
     @pytest.mark.parametrize("moment", ["tokenizer", "read back", "rename"])
     def test_nothing_half_written(
@@ -289,13 +263,6 @@ def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
             assert relative_difference(plain.forward(inputs), expected) < 1e-5
 
 
-def test_half_the_heads_half_the_weights(classifier: Checkpoint, tmp_path: Path):
-    baked = save(classifier, tmp_path / "baked", physical=False)
-    small = save(classifier, tmp_path / "small", physical=True)
-    sizes = [(folder / "model.safetensors").stat().st_size for folder in (small, baked)]
-    assert sizes[0] < sizes[1] - 5 * (4 * 8 * 32 * 4)  # five heads, in float32
-
-
 class TestDestination:
     """Where a pruned checkpoint may go."""
 
@@ -310,18 +277,6 @@ class TestDestination:
     def test_not_over_anything_else(self, tmp_path: Path):
         (tmp_path / "thesis.tex").touch()
         refuses(lambda: check_free(tmp_path, overwrite=True), "is no pruned checkpoint and is not replaced")
-
-    def test_an_empty_folder(self, classifier: Checkpoint, tmp_path: Path):
-        (tmp_path / "empty").mkdir()
-        assert load_pruned(save(classifier, tmp_path / "empty", physical=True)) is not None
-
-    def test_a_file(self, tmp_path: Path):
-        (tmp_path / "file").touch()
-        refuses(lambda: check_free(tmp_path / "file", overwrite=True), "is a file")
-
-    def test_below_a_file(self, classifier: Checkpoint, tmp_path: Path):
-        (tmp_path / "file").touch()
-        refuses(lambda: save(classifier, tmp_path / "file" / "x", physical=False), "is a file")
 
     def test_a_parent_that_can_not_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is refused early, in the nearest folder that is there, and nothing is left."""
@@ -438,7 +393,7 @@ class TestHostile:
     @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
     def test_broken(self, folder: Path, file: str):
         (folder / file).write_bytes(b"x" * 99)
-        refuses(lambda: load_pruned(folder), "can't be")
+        refuses(lambda: load_pruned(folder), "is damaged")
 
     def test_huge(self, folder: Path):
         """Shapes are compared before memory is taken for them."""

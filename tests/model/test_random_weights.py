@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import BertForMaskedLM, BertModel, T5ForConditionalGeneration
+from transformers import BertForMaskedLM, T5ForConditionalGeneration
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
@@ -19,10 +19,9 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.refusals import UnsupportedModelError
 
 Tiny = Callable[[str], Any]
-NAMES = ["bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama", "bart", "albert", "xlm", "mpnet"]
+NAMES = ["bert", "deberta-v2", "t5", "llama", "albert"]
 
 
 def wrap(tiny: Tiny, name: str) -> Checkpoint:
@@ -97,27 +96,9 @@ def test_types_are_those_of_the_model_weight_by_weight(copied: Tiny):
     assert found.rotary_emb.inv_freq.dtype == torch.float32  # or positions would be rounded
 
 
-def test_a_part_that_the_model_was_built_without_does_no_harm(tiny: Tiny):
-    body, tokenizer = tiny("bert")
-    model = BertModel(copy.deepcopy(body.config), add_pooling_layer=False).eval()
-    found = randomise_weights(Checkpoint("no pooler", model, tokenizer))
-    assert found.model.encoder.layer[0].attention.self.query.weight.shape == (32, 32)
-
-
-@pytest.mark.parametrize("name", ["bert", "modernbert", "t5", "gpt2"])
-def test_maps_of_random_weights_are_read_and_nearly_uniform(tiny: Tiny, name: str):
-    """T5 begins with logits as wide as trained ones are, the others near 0; ModernBERT has local layers."""
-    found = randomise_weights(wrap(tiny, name))
-    table = attnprobe.entropy(
-        found.model, ["the dog and the cat ran home late"] * 2, tokenizer=found.tokenizer
-    )
-    spread = table.to_pandas()["entropy_normalized"]
-    assert (spread > {"t5": 0.5, "modernbert": 0.85}.get(name, 0.99)).all()
-
-
 def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Tiny):
     checkpoint = wrap(tiny, "bert")
-    packed = replace(checkpoint, quantisation=Quantisation("torchao", "Int8Tensor", False, "", True))
+    packed = replace(checkpoint, quantisation=Quantisation("torchao", "Int8Tensor"))
     with pytest.raises(AttnprobeError, match=r"quantised \(torchao, Int8Tensor\)"):
         randomise_weights(packed)
     smaller = replace(checkpoint, pruning=PruningRecord(True, ((0, 1),), (3, 4, 4)))
@@ -137,25 +118,6 @@ def test_adapters_in_place_are_refused(copied: Tiny):
         randomise_weights(wrap_model(adapted, tokenizer))
 
 
-def test_a_class_that_wants_more_than_its_configuration_is_refused(tiny: Tiny):
-    class Demanding(BertModel):
-        """A model whose code needs something else, too."""
-
-        def __init__(self, config: Any, other: int) -> None:
-            super().__init__(config)
-
-    body, tokenizer = tiny("bert")
-    model = Demanding(copy.deepcopy(body.config), 1)
-    with pytest.raises(UnsupportedModelError, match="can't be built with random weights"):
-        randomise_weights(Checkpoint("demanding", model, tokenizer))
-
-
-def test_a_baked_model_keeps_its_record(tiny: Tiny):
-    """Its removed heads stay removed in tables."""
-    baked = replace(wrap(tiny, "bert"), pruning=PruningRecord(False, ((0, 1),), (3, 4, 4)))
-    assert randomise_weights(baked).pruning is baked.pruning
-
-
 class TestOption:
     """``--random-weights SEED``, which every command that loads a model has."""
 
@@ -170,15 +132,6 @@ class TestOption:
             assert not np.allclose(table[command], first[command])
         assert set(first["model"]) == {"demo (random weights 3)"}
         assert first.provenance["model"]["random_weights"] == 3
-
-    def test_a_loaded_model_stays_as_it_was(self, tiny: Tiny):
-        model, tokenizer = tiny("bert")
-        texts = ["the dog ran", "a cat"]
-        before = attnprobe.entropy(model, texts, tokenizer=tokenizer)
-        drawn = attnprobe.entropy(model, texts, tokenizer=tokenizer, random_weights=1)
-        assert not np.allclose(drawn["entropy"], before["entropy"])
-        again = attnprobe.entropy(model, texts, tokenizer=tokenizer)
-        assert again.data == before.data
 
     def test_another_seed_is_another_run(self, tmp_path: Path):
         asked = {"limit": 4, "resume": tmp_path / "state"}

@@ -80,13 +80,6 @@ class TestRules:
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(gradient, ALONG * expected / ROWS)
 
-    @pytest.mark.parametrize("name", ["functional.gelu", "torch.tanh", "silu", "relu"])
-    def test_at_0(self, name: str):
-        value, gradient = pulled(HOMOGENEOUS[name], torch.zeros_like(ROWS))
-        assert not value.any()
-        slope = {"functional.gelu": 0.5, "silu": 0.5, "torch.tanh": 1.0, "relu": 0.0}[name]
-        torch.testing.assert_close(gradient, ALONG * slope, rtol=1e-3, atol=1e-6)
-
     @pytest.mark.parametrize(
         "function",
         [
@@ -108,24 +101,6 @@ class TestRules:
         expected = (ALONG * (ROWS @ weight) + (ALONG * ROWS) @ weight.T) / 2
         torch.testing.assert_close(gradient, expected)
         torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * function(ROWS)).sum())
-
-    def test_products_of_three(self):
-        _, gradient = pulled(lambda x: torch.einsum("ni,ni,ni->ni", x, x, x))
-        torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * ROWS**3).sum())
-
-    def test_products_in_place(self):
-        def function(rows: Tensor) -> Tensor:
-            other = rows * 2
-            other *= rows
-            return other
-
-        value, gradient = pulled(function)
-        torch.testing.assert_close(value, 2 * ROWS**2)
-        torch.testing.assert_close(gradient, 2 * ALONG * ROWS)
-
-    def test_products_with_numbers_and_weights(self):
-        _, gradient = pulled(lambda x: 3 * x * TABLE[:3])
-        torch.testing.assert_close(gradient, 3 * ALONG * TABLE[:3])
 
     def test_quotients(self):
         _, gradient = pulled(lambda x: (x * 2) / x.abs().sum(-1, keepdim=True))
@@ -187,13 +162,6 @@ class TestRules:
         torch.testing.assert_close(value, probabilities @ ROWS)
         torch.testing.assert_close(gradient, probabilities.T @ ALONG)
 
-    def test_only_inside(self):
-        rows = ROWS.clone().requires_grad_()
-        with Relevance():
-            pass
-        (gradient,) = torch.autograd.grad(torch.tanh(rows).sum(), rows)
-        torch.testing.assert_close(gradient, 1 - torch.tanh(ROWS) ** 2)
-
 
 def linear_toy(xi: Tensor, ids: Tensor) -> Tensor:
     """Mix tokens by constant weights, gate two heads of three numbers, and end with linear maps."""
@@ -236,14 +204,10 @@ def explained(states: Tensor) -> Tensor:
 #: The linear map that reads the heads of a layer.
 READERS = {
     "bert": "encoder.layer.{}.attention.output.dense",
-    "distilbert": "transformer.layer.{}.attention.out_lin",
     "modernbert": "layers.{}.attn.Wo",
-    "eurobert": "layers.{}.self_attn.o_proj",
     "gpt2": "h.{}.attn.c_proj",
     "llama": "layers.{}.self_attn.o_proj",
     "deberta-v2": "encoder.layer.{}.attention.output.dense",
-    "mpnet": "encoder.layer.{}.attention.attn.o",
-    "xlm": "attentions.{}.out_lin",
 }
 
 
@@ -270,20 +234,9 @@ def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
         ],
         1,
     )
-    way = Way.TAP if name in {"deberta-v2", "mpnet", "xlm"} else Way.REGISTRY
+    way = Way.TAP if name == "deberta-v2" else Way.REGISTRY
     found = relevance(model, ids, way)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
-
-
-@pytest.mark.parametrize("name", ["bert", "mpnet", "t5", "modernbert", "llama"])
-def test_forward_passes_are_the_same(tiny: Tiny, name: str):
-    model, tokenizer = tiny(name)
-    ids = {"input_ids": some_ids(tokenizer)}
-    if model.config.is_encoder_decoder:
-        ids["decoder_input_ids"] = ids["input_ids"].flip(1)
-    with Relevance():
-        found = model(**ids)[0].detach()
-    torch.testing.assert_close(found, model(**ids)[0], rtol=1e-6, atol=1e-6)
 
 
 def test_a_head_that_gives_nothing(tiny: Tiny):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,8 @@ READERS = re.compile(
     r"|attention\.o_proj)$"
 )
 #: By the way to their attention.
-ROUTED = ("bert", "gpt2", "t5", "bart", "llama", "modernbert", "distilbert", "one head", "vit")
-TAPPED = ("deberta-v2", "mpnet", "xlm")
+ROUTED = ("bert", "gpt2", "t5", "llama", "one head", "vit")
+TAPPED = ("deberta-v2",)
 
 
 def build(name: str, tiny: Tiny) -> tuple[Any, dict[str, Tensor], int]:
@@ -162,28 +161,6 @@ class TestAgainstHooks:
             gates.open()
             assert close(model(**given)[0], untouched)
 
-    def test_outputs_of_another_pass(self, tiny: Tiny, name: str):
-        """For these layers take these outputs: as if they had been computed, before the gates."""
-        model, given, heads = build(name, tiny)
-        outputs = outputs_by_hand(model, given, heads)
-        rows, _ = drawn(outputs, heads, 7)
-        taken = {1: torch.randn(outputs[1].shape, generator=torch.Generator().manual_seed(2))}
-
-        def replace(layer: int, read: Tensor) -> Tensor:
-            read = taken.get(layer, read)
-            return read * rows[layer][:, None, :, None] if layer == 1 else read
-
-        with hooked(model, heads, replace):
-            expected = model(**given)[0]
-        with gate_attention(model, way_of(name)) as gates:
-            untouched = model(**given)[0]
-            gates.rows = {1: rows[1]}
-            with gates.take_outputs(taken):
-                assert close(model(**given)[0], expected)
-            assert not close(expected, untouched)
-            gates.open()
-            assert close(model(**given)[0], untouched)
-
     def test_gradients(self, tiny: Tiny, name: str):
         """By gates and by outputs, as torch gives them through the hooks."""
         model, given, heads = build(name, tiny)
@@ -272,37 +249,6 @@ def test_heads_that_are_gone(tiny: Tiny):
         gates.set(rows[None, :, :4])
         gates.replacements = places
         assert not close(model(**given)[0], expected)
-
-
-@pytest.mark.parametrize("name", ["bert", "mpnet"])
-def test_each_thread_has_its_own(tiny: Tiny, name: str):
-    model, given, heads = build(name, tiny)
-    outputs = outputs_by_hand(model, given, heads)
-    sets = [drawn(outputs, heads, seed) for seed in range(20, 26)]
-
-    def by_hand(number: int) -> Tensor:
-        rows, places = sets[number]
-
-        def replace(layer: int, read: Tensor) -> Tensor:
-            gate = rows[layer][:, None, :, None]
-            return gate * read + (1 - gate) * places[layer]
-
-        with hooked(model, heads, replace):
-            return model(**given)[0]
-
-    expected = [by_hand(number) for number in range(len(sets))]
-    with gate_attention(model, way_of(name)) as gates:
-
-        def run(number: int) -> Tensor:
-            with gates.thread_context(), torch.no_grad():
-                gates.rows, gates.replacements = sets[number]
-                found = [model(**given)[0] for _ in range(5)]
-                assert all(torch.equal(one, found[0]) for one in found)
-                return found[0]
-
-        with ThreadPoolExecutor(3) as pool:
-            found = list(pool.map(run, range(len(sets))))
-    assert all(close(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_what_heads_give_can_not_be_told():

@@ -9,15 +9,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import BatchReplay, Gates, gate_attention
-from attnprobe.model.reading.routing import Sites
+from attnprobe.model.gates import BatchReplay, gate_attention
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 
-ARCHITECTURES = (
-    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
-    "eurobert", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5", "xlm-roberta",
-)  # fmt: skip
+ARCHITECTURES = ("albert", "bart", "bert", "llama", "modernbert", "t5")
 LAYERS, HEADS = 3, 4
 
 
@@ -76,7 +72,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
 
 
 @pytest.mark.parametrize("skips", [True, False])
-@pytest.mark.parametrize("name", ["bert", "albert", "bart", "t5", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "albert", "t5"])
 def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
     """Nothing before the layer is run, nor, where they are skipped, the projections that feed it."""
     model, tokenizer = tiny(name)
@@ -122,7 +118,7 @@ def left(encoder: nn.Module) -> list[Any]:
 
 
 @pytest.mark.parametrize("skips", [True, False])
-@pytest.mark.parametrize("name", ["bert", "albert", "t5", "mobilebert"])
+@pytest.mark.parametrize("name", ["bert", "albert", "t5"])
 def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     model, tokenizer = tiny(name)
     encoder = encoder_of(copy.deepcopy(model))
@@ -143,17 +139,6 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
                 encoder(input_ids=ids)
         assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
     assert left(encoder) == before
-
-
-def test_attention_that_is_a_block_itself():
-    """As in XLM, whose attention modules are the elements of a list."""
-    model = nn.Module()
-    model.attentions = nn.ModuleList(nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
-    before = left(model)
-    sites = "attentions.0", "attentions.1"
-    with BatchReplay(model, Gates(Sites(model))).watch(sites):
-        assert left(model) != before
-    assert left(model) == before
 
 
 def test_recording_forgets_the_batch_before(tiny: Tiny):

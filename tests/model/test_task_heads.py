@@ -77,9 +77,7 @@ def same(model: PreTrainedModel, folder: Path) -> bool:
     return bool(stored) and all(key in found and torch.equal(found[key], w) for key, w in stored.items())
 
 
-@pytest.mark.parametrize(
-    "name", ["bert", "roberta", "distilbert", "albert", "electra", "modernbert", "xlm-roberta"]
-)
+@pytest.mark.parametrize("name", ["bert", "distilbert", "modernbert"])
 @pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION])
 def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
     folder = kept(name, head)
@@ -92,7 +90,7 @@ def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
     assert ({MASKED_LM.name, CLASSIFICATION.name} - {head.name}).isdisjoint(find_trained_heads(folder))
 
 
-@pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+@pytest.mark.parametrize("name", ["t5"])
 def test_sequence_to_sequence(kept: Saved, name: str):
     found = read(kept(name, SEQ2SEQ), CLASSIFICATION, SEQ2SEQ, MASKED_LM)
     assert found.head is SEQ2SEQ
@@ -100,7 +98,7 @@ def test_sequence_to_sequence(kept: Saved, name: str):
     assert SEQ2SEQ.name in find_trained_heads(kept(name, SEQ2SEQ))
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert"])
+@pytest.mark.parametrize("name", ["bert", "distilbert"])
 @pytest.mark.parametrize("head", [None, ANSWERS])
 def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None):
     """The encoder alone is loaded, and its weights are those of the file."""
@@ -114,12 +112,7 @@ def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None)
             assert any(k.endswith(key) and torch.equal(weight, w) for k, w in stored.items())
 
 
-def test_an_encoder_has_no_trained_head(kept: Saved):
-    assert find_trained_heads(kept("bert", None)) == []
-    assert find_trained_heads(None) == []
-
-
-@pytest.mark.parametrize("name", ["bert", "distilbert", "modernbert", "electra"])
+@pytest.mark.parametrize("name", ["bert", "modernbert"])
 @pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS])
 def test_a_checkpoint_has_the_head_it_was_trained_with(kept: Saved, name: str, head: TaskHead):
     """And no other, though heads of other tasks have weights of the same names and shapes."""
@@ -141,10 +134,6 @@ def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
     assert read(tmp_path, CLASSIFICATION).head is None
 
 
-def test_no_folder(tmp_path: Path):
-    assert find_trained_heads(tmp_path) == []
-
-
 @pytest.mark.parametrize("key", ["classifier.bias", "bert.pooler.dense.weight", "classifier.weight"])
 def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
@@ -154,14 +143,6 @@ def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
     forced = read(folder, CLASSIFICATION, force=True)
     assert forced.head is CLASSIFICATION
     assert forced.missing == (key,)
-
-
-def test_a_head_of_another_shape_is_none(kept: Saved, tmp_path: Path):
-    def wider(weights: dict[str, Any]):
-        weights["classifier.weight"] = torch.zeros(5, 32)
-        weights["classifier.bias"] = torch.zeros(5)
-
-    assert read(change(kept("bert", CLASSIFICATION), wider, tmp_path), CLASSIFICATION).head is None
 
 
 class TestForced:
@@ -177,22 +158,11 @@ class TestForced:
         assert torch.equal(weight, other.model.classifier.weight)
         assert weight.std() > 0
 
-    def test_random_numbers_of_the_user_are_left_alone(self, kept: Saved):
-        torch.manual_seed(1)
-        expected = torch.rand(3)
-        torch.manual_seed(1)
-        read(kept("bert", None), CLASSIFICATION, force=True)
-        assert torch.equal(torch.rand(3), expected)
-
     def test_a_trained_head_is_kept(self, kept: Saved):
         folder = kept("bert", CLASSIFICATION)
         found = read(folder, CLASSIFICATION, force=True)
         assert found.missing == ()
         assert same(found.model, folder)
-
-    def test_no_such_head_for_the_architecture(self, kept: Saved):
-        found = read(kept("bert", None), SEQ2SEQ, force=True)
-        assert found.head is None
 
 
 def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
@@ -221,19 +191,6 @@ def test_what_is_computed_may_be_left_out(kept: Saved, tmp_path: Path, monkeypat
         return
     with pytest.raises(BadCheckpointError, match=r"lacks 2 weights of its encoder .*embed_positions"):
         read(folder)
-
-
-def test_an_incomplete_encoder_is_not_forced(kept: Saved, tmp_path: Path):
-    key = "bert.encoder.layer.1.attention.self.query.weight"
-    folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
-    with pytest.raises(BadCheckpointError, match="lacks 1 weight of its encoder"):
-        read(folder, CLASSIFICATION, force=True)
-
-
-def test_weights_of_other_heads_are_told(kept: Saved):
-    found = read(kept("distilbert", CLASSIFICATION))
-    assert found.head is None
-    assert {key.split(".")[0] for key in found.unused} == {"classifier", "pre_classifier"}
 
 
 def test_load_checkpoint(kept: Saved):
@@ -279,10 +236,3 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
 )
 def test_head_of(name: str, expected: TaskHead | None):
     assert infer_head(type(name, (), {})()) is expected  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", [transformers.XLMWithLMHeadModel, transformers.FlaubertWithLMHeadModel])
-def test_one_class_for_both_kinds_of_language_model(tiny: Tiny, kind: Any):
-    """XLM and FlauBERT were trained on masks, though their class is called as GPT-2's is."""
-    options = {key: value for key, value in tiny("xlm")[0].config.to_dict().items() if key != "model_type"}
-    assert infer_head(kind(kind.config_class(**options))) is MASKED_LM

@@ -29,7 +29,8 @@ def embed(checkpoint: Checkpoint, batch: Batch, roles: Sequence[str] = ()) -> Te
     """
     states = upcast(checkpoint.body(**checkpoint.inputs(batch.inputs))[0])
     if checkpoint.embedding is None:
-        return states.mean(1)
+        # A pyramid gives (batch, width, row, column).
+        return states.mean((2, 3)) if states.ndim == 4 else states.mean(1)
     if len(set(roles)) < 2 or checkpoint.embedding.pooling.include_prompt:
         return checkpoint.embedding(states, *roles[:1])
     alone = [checkpoint.embedding(one[None], role) for one, role in zip(states, roles, strict=True)]

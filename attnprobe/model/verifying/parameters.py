@@ -117,7 +117,7 @@ def find_head_parameters(
 
 
 def _watch_inputs(checkpoint: Checkpoint, architecture: Architecture) -> "_InputWatch":
-    coarse = checkpoint.quantisation is not None and checkpoint.quantisation.coarse
+    coarse = checkpoint.quantisation is not None
     body, watch = checkpoint.body, _InputWatch(find_tolerance(checkpoint) if coarse else None)
     with (
         capture_attention(body, watch, architecture.way, {"queries", "keys"}),

@@ -1,16 +1,12 @@
 """BigBird is read with full attention, and left block-sparse."""
 
-import copy
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import force_full_attention
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.verifying.dry_run import inspect
 
 LONG = 40
 
@@ -63,22 +59,3 @@ def test_left_as_found(training: bool):
     with pytest.raises(KeyboardInterrupt), force_full_attention(model):
         raise KeyboardInterrupt
     assert state(model) == before
-
-
-def test_short_texts_do_not_switch_it_for_good(tiny: Any):
-    """The dry run is short enough for BigBird to switch over by itself."""
-    model, tokenizer = big_bird("block_sparse"), tiny("bert")[1]
-    before = state(model)
-    architecture = inspect(Checkpoint("bird", model, tokenizer))
-    assert any("block-sparse" in sentence for sentence in architecture.warnings)
-    with torch.inference_mode(), capture_attention(model, lambda _: None, architecture.way):
-        model(input_ids=some_ids(8))
-    assert state(model) == before
-
-
-def test_others_are_not_touched(tiny: Any):
-    model = copy.deepcopy(tiny("bert")[0])
-    modules = [id(module) for module in model.modules()]
-    with force_full_attention(model) as warnings:
-        assert warnings == ()
-        assert [id(module) for module in model.modules()] == modules

@@ -3,13 +3,12 @@
 import every_type
 import pytest
 import torch
-from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
 
 from attnprobe.corpus.tokenization import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import Processor
-from attnprobe.model.reading.blocks import force_full_attention, multi_head_attention
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import inspect
 
@@ -67,24 +66,6 @@ def test_heads_are_those_of_torch(wavlm: Checkpoint):
         assert float((rows - rows.mean(1, keepdim=True)).abs().max()) > 0.01
 
 
-@pytest.mark.parametrize("spread", [False, True], ids=["of all heads", "of each head"])
-def test_what_a_mask_of_truths_hides_is_what_torch_hides(spread: bool):
-    """True is a key that is not seen, contrary to the masks of torch's attention without projections."""
-    draw = torch.Generator().manual_seed(5)
-    tokens, batch, width = 6, 2, 16
-    states = torch.randn(tokens, batch, width, generator=draw)
-    weight, bias = torch.randn(3 * width, width, generator=draw), torch.randn(3 * width, generator=draw)
-    out, shift = torch.randn(width, width, generator=draw), torch.randn(width, generator=draw)
-    hidden = torch.rand((batch * HEADS, tokens, tokens) if spread else (tokens, tokens), generator=draw) < 0.4
-    hidden[..., 0] = False  # or a row would be empty
-    given = (states, states, states, width, HEADS, weight, bias, None, None, False, 0.0, out, shift)
-    found, _ = multi_head_attention(
-        lambda q, k, v, mask: scaled_dot_product_attention(q, k, v, attn_mask=mask), *given, attn_mask=hidden
-    )
-    expected, _ = multi_head_attention_forward(*given, attn_mask=hidden, need_weights=False)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-
-
 class TestVitMae:
     @pytest.fixture
     def found(self):
@@ -109,8 +90,3 @@ class TestVitMae:
         with force_full_attention(found.body):
             first, second = (found.forward({"pixel_values": pixels}) for _ in range(2))
         assert torch.equal(first, second)
-
-    def test_put_back_after_an_error(self, found: Checkpoint):
-        with pytest.raises(KeyboardInterrupt), force_full_attention(found.body):
-            raise KeyboardInterrupt
-        assert found.model.config.mask_ratio == 0.75

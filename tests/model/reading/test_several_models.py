@@ -6,7 +6,6 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
@@ -34,7 +33,7 @@ def passes(found, architecture, batches):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("bert", "albert"), ("bert", "deberta-v2"), ("mpnet", "deberta-v2"), ("gpt2", "modernbert")],
+    [("bert", "albert"), ("bert", "deberta-v2")],
 )
 def test_two_generators_over_one_plan(copied, first, second):
     sides = [examine(Checkpoint(name, *copied(name))) for name in (first, second)]
@@ -54,7 +53,7 @@ def test_two_generators_over_one_plan(copied, first, second):
                 np.testing.assert_array_equal(ours[name], theirs[name])
 
 
-@pytest.mark.parametrize("name", ["bert", "albert", "t5", "gpt2", "deberta-v2", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2"])
 def test_one_model_in_several_threads(copied, name):
     found, architecture = examine(Checkpoint(name, *copied(name)))
     assert architecture.threaded
@@ -90,18 +89,6 @@ def test_a_model_is_read_once_at_a_time(copied):
         pass
 
 
-def test_gates_of_two_models(copied):
-    (one, _), (two, tokenizer) = copied("bert"), copied("albert")
-    ids = torch.tensor([tokenizer("the dog ran")["input_ids"]])
-    with torch.no_grad():
-        untouched = two(input_ids=ids)[0]
-        with gate_attention(one) as gates, gate_attention(two):
-            gates.rows = {0: torch.zeros(1, 4)}
-            closed, open_ = one(input_ids=ids)[0], two(input_ids=ids)[0]
-        torch.testing.assert_close(open_, untouched, atol=1e-5, rtol=1e-5)
-        assert not torch.allclose(closed, one(input_ids=ids)[0])
-
-
 class TestModelsThatKeepSomething:
     def test_tables_of_rotary_embeddings(self, copied):
         """ESM keeps those of the last length it was given."""
@@ -126,13 +113,3 @@ class TestModelsThatKeepSomething:
             hook = layer.register_forward_hook(keep)
             assert not is_stateless(checkpoint, inputs)
             hook.remove()
-
-    def test_rotary_embeddings_that_stretch(self):
-        options = {
-            "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 16,
-            "vocab_size": 30, "max_position_embeddings": 64,
-            "rope_scaling": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0},
-        }  # fmt: skip
-        model = AutoModel.from_config(AutoConfig.for_model("llama", **options))
-        inputs = {"input_ids": torch.arange(12)[None]}
-        assert not is_stateless(Checkpoint("llama", model, None), inputs)  # type: ignore[arg-type]

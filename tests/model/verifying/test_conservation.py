@@ -1,6 +1,6 @@
 """No layer loses relevance, or the model is refused by name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,12 +8,11 @@ import every_type
 import pytest
 import torch
 from test_every_type import checkpoints
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model import relevance
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.relevance import Relevance
 from attnprobe.model.verifying import switching
 from attnprobe.model.verifying.dry_run import examine, inspect
 from attnprobe.model.verifying.switching import (
@@ -25,17 +24,12 @@ from attnprobe.model.verifying.switching import (
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS = 3
-NAMES = (
-    "albert", "bart", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie",
-    "esm", "eurobert", "gpt2", "llama", "marian", "mobilebert", "modernbert", "mpnet", "nomic_bert",
-    "roberta", "t5", "umt5", "xlm", "xlm-roberta",
-)  # fmt: skip
+NAMES = ("albert", "bart", "bert", "deberta-v2", "gpt2", "llama", "modernbert", "t5")
 #: Others: that see, hear, are tapped, gate their layers or choose experts.
 TYPES = (
-    "vit", "wav2vec2", "hubert", "wavlm", "whisper", "clip", "siglip2", "xlnet", "deberta", "longformer",
-    "led", "gemma2", "qwen3", "mixtral", "gpt_oss", "embedding_gemma2", "mgp-str", "beit",
+    "vit", "wav2vec2", "wavlm", "whisper", "clip", "xlnet", "longformer", "gemma2", "mixtral", "gpt_oss",
     # Solve for what linear attention gives; add learned positions between layers.
-    "qwen3_next", "qwen3_5_text", "olmo_hybrid", "yolos",
+    "qwen3_next", "yolos",
 )  # fmt: skip
 
 
@@ -67,46 +61,6 @@ def test_conserved_elsewhere(name: str):
         assert max(entry.apart for entry in entries) < 1e-5
 
 
-def outputs_with_biases(model: nn.Module) -> tuple[list[tuple[Tensor, Tensor]], Iterator[Any]]:
-    """Note what modules with a bias give."""
-    given: list[tuple[Tensor, Tensor]] = []
-
-    def keep(module: nn.Module, _: Any, output: Tensor):
-        if output.requires_grad:
-            given.append((module.bias, output))  # type: ignore[arg-type]
-
-    some = [m for m in model.modules() if isinstance(m, nn.Linear | nn.LayerNorm) and m.bias is not None]
-    return given, iter([module.register_forward_hook(keep) for module in some])
-
-
-@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta"])
-def test_biases_have_the_rest(tiny: Tiny, name: str):
-    """With biases: z = sum x g + sum b g, for all that enters the first layer and all biases behind it."""
-    model, tokenizer = tiny(name)
-    given, hooks = outputs_with_biases(model)
-    ids = torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
-    first = next(module for module in model.modules() if isinstance(module, nn.ModuleList))[0]
-    entering: list[Tensor] = []
-    watch = first.register_forward_pre_hook(lambda _, arguments: entering.append(arguments[0]))
-    with Relevance():
-        states = model(input_ids=ids)[0]
-        explained = states.square().detach().mul(states.sign().detach()).mul(states).sum()
-        behind = [(bias, output) for bias, output in given if output is not entering[0]]
-        gradients = torch.autograd.grad(
-            explained, [entering[0], *(output for _, output in behind)], allow_unused=True
-        )
-    for hook in (*hooks, watch):
-        hook.remove()
-    of_stream = float((entering[0].detach() * gradients[0]).sum())
-    of_biases = sum(
-        float((bias * gradient).sum())
-        for (bias, _), gradient in zip(behind, gradients[1:], strict=True)
-        if gradient is not None
-    )
-    assert of_stream + of_biases == pytest.approx(float(explained.detach()), rel=1e-4)
-    assert abs(of_biases) > 1e-2 * float(explained.detach())  # so that it is about something
-
-
 class TestSaysNo:
     def test_lost(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         """Where a rule is missing, the layer is named at which it shows."""
@@ -134,14 +88,6 @@ class TestSaysNo:
         with pytest.raises(LostRelevanceError, match="under its rules the model says something else, by "):
             check_relevance(found, architecture, headed=False)
 
-    @pytest.mark.filterwarnings("ignore")
-    def test_bloom(self):
-        """Its activation has a backward pass of its own, which no rule reaches."""
-        (whole,) = checkpoints("bloom")
-        found, architecture = examine(whole)
-        with pytest.raises(LostRelevanceError, match=r"'bloom' .* of what is explained enters layer 2 of h,"):
-            check_relevance(found, architecture, headed=False)
-
 
 def state(model: PreTrainedModel) -> dict[str, Any]:
     modules = dict(model.named_modules())
@@ -155,7 +101,7 @@ def state(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["bert", "bart", "gpt2", "mpnet"])
+@pytest.mark.parametrize("name", ["bert", "bart"])
 class TestLeftAsFound:
     def test_afterwards(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)

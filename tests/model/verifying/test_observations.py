@@ -28,10 +28,7 @@ from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.statistics.statistic import statistic
 
 ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}
-ROUTED = [
-    "bert", "roberta", "distilbert", "albert", "modernbert", "eurobert", "t5", "bart", "gpt2", "llama",
-    "nomic_bert",
-]  # fmt: skip
+ROUTED = ["bert", "albert", "modernbert", "t5", "bart", "gpt2", "llama"]
 
 
 @pytest.fixture(params=ROUTED)
@@ -51,20 +48,6 @@ def test_everything_can_be_had_and_is_checked(routed):
         "the contributions of the heads add up to what their layer gives",
     ]
     assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
-
-
-@pytest.mark.parametrize("block", [1, 4 * 5 * 16, 4 * 40 * 16])
-@pytest.mark.parametrize("name", ["bert", "t5"])
-def test_blocks_of_the_dry_run_are_put_together(copied, name, block, monkeypatch):
-    """Of an image, a sequence is too long for one block even there."""
-    checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
-    whole = check_observations(checkpoint, architecture, ALL)
-    monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", block)
-    monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", 1)
-    cut = check_observations(checkpoint, architecture, ALL)
-    said, expected = ([sentence.split(" (largest")[0] for sentence in some] for some in (cut, whole))
-    assert said == expected
-    assert len(said) >= 4
 
 
 def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
@@ -171,20 +154,6 @@ def test_a_switched_off_head_contributes_nothing(copied):
     np.testing.assert_allclose(after["contribution"][first], before["contribution"][first])
 
 
-def test_content_only_scores_are_minus_infinity(copied):
-    model, tokenizer = copied("bert")
-
-    @statistic(unit="share", needs={"scores"})
-    def agree(block):
-        """Largest difference of the scores' softmax from the probabilities."""
-        return (block.scores.softmax(-1) - block.probabilities).abs().amax(-1)
-
-    table = attnprobe.census(
-        model, ["the dog ran to the river"], tokenizer=tokenizer, statistics=[agree], content_only=True
-    )
-    assert (table["agree"] < 1e-6).all()
-
-
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
     real = observations.find_projections
@@ -264,18 +233,3 @@ class TestLogits:
         monkeypatch.setattr(Logits, "add", turned)
         with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})
-
-
-def test_queries_and_keys_of_a_gemma_2_are_under_a_cap(tiny):
-    from transformers import Gemma2Config, Gemma2Model
-
-    torch.manual_seed(0)
-    _, tokenizer = tiny("llama")
-    config = Gemma2Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
-        num_hidden_layers=2, intermediate_size=48, attn_logit_softcapping=2.0, query_pre_attn_scalar=1,
-        initializer_range=0.5,
-    )  # fmt: skip
-    checkpoint, architecture = examine(Checkpoint("gemma2", Gemma2Model(config).eval(), tokenizer))
-    found = check_observations(checkpoint, architecture, {"queries", "keys"})
-    assert [sentence.split(" (")[0] for sentence in found][1:] == [CAPPED]

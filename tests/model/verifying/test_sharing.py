@@ -41,9 +41,3 @@ def test_modules_of_their_own(device: str):
             body[1].weight.copy_(body[0].weight)
             body[1].bias.copy_(body[0].bias)
     assert shared(body, ["0", "1", "2", "3"]) == [0, 1, 2, 3]
-
-
-def test_sites_that_are_not_known():
-    body = nn.ModuleList([nn.Linear(2, 2)])
-    assert find_shared_weights(body, [], 3).tolist() == [0, 1, 2]
-    assert find_shared_weights(body, ["0", "gone"], 2).tolist() == [0, 1]
