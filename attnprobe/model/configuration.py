@@ -73,7 +73,6 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
 
 
 def _find_impossible(folder: Path) -> Iterator[str]:
-    """List entries of a configuration that can't be meant."""
     for key, value in read_object(folder / "config.json").items():
         if key in _TYPES and value is not None and not _is_type(value):
             yield f"{key} is {value!r}, which is no floating-point type of torch"
@@ -125,7 +124,6 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
 
 
 def _iterate_stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
-    """List the outermost lists of modules that attend."""
     outer: list[str] = []
     for path, module in model.named_modules():
         if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
