@@ -26,6 +26,7 @@ from attnprobe.model.refusals import (
     BadCheckpointError,
     UnsupportedModelError,
 )
+from attnprobe.table.naming import join_names
 
 #: Numbers of a configuration that count something there must be at least one of.
 _COUNTS = re.compile(
@@ -147,13 +148,8 @@ def _find_layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str
 
 def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
     kind = f"{kind} " if kind in {"encoder", "decoder"} else ""
-    numbers = [str(number) for number in beyond]
-    if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
-        named = f"layers {numbers[0]} to {numbers[-1]} are"
-    elif len(numbers) > 1:
-        named = f"layers {', '.join(numbers[:-1])} and {numbers[-1]} are"
-    else:
-        named = f"layer {numbers[0]} is"
+    numbers = join_names([str(number) for number in beyond])
+    named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
     return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
 
 

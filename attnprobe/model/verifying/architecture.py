@@ -12,6 +12,7 @@ from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid
 from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import Way
+from attnprobe.table.naming import join_names
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,7 @@ def describe_skipped_layers(config: Any) -> str:
 
 
 def _format_layers(numbers: Sequence[str]) -> str:
-    if len(numbers) == 1:
-        return f"layer {numbers[0]}"
-    return f"layers {', '.join(numbers[:-1])} and {numbers[-1]}"
+    return f"layer{'s' * (len(numbers) > 1)} {join_names(numbers, len(numbers))}"
 
 
 def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:
