@@ -48,15 +48,13 @@ def test_shell_examples_run(line):
 
 
 def test_it_is_a_front_page():
-    assert len(README.splitlines()) <= 170
-    shown = [example for example in outputs.examples(README) if example.shown]
-    assert "demo" in shown[0].code
-    assert sum(example.code.count("attnprobe importance") for example in shown) == 1
+    assert len(README.splitlines()) <= 130
+    assert "demo" in next(example.code for example in outputs.examples(README) if example.shown)
 
 
-def test_every_command_has_a_row():
+def test_every_command_is_named():
     for command in COMMANDS:
-        assert f"| `{command.__name__}` |" in README
+        assert f"`{command.__name__}`: " in README
 
 
 def test_the_two_commands_are_there():

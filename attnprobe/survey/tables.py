@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.rare import FREQUENT_TYPES, RAREST_TWO
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Rows, Statistic, peak
 from attnprobe.sums.base import Measurement
@@ -74,9 +73,6 @@ def write_notes(
     found: list[str] = []
     if rarity is not None and any(statistic.by_corpus for statistic in statistics):
         found += _describe_ties(rarity)
-        found += _explain_rarest_two(
-            [one.name for one in statistics if RAREST_TWO in {one, one.of}], rarity, measurement
-        )
     # Weights by norm tie less than probabilities do.
     as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
     by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
@@ -104,30 +100,10 @@ def _name_empty(statistics: Sequence[Statistic], measurement: Measurement) -> It
 
 
 def _describe_ties(rarity: Rarity) -> Iterator[str]:
-    """Say how many types the text can't tell apart where the rare ones end."""
     ties = rarity.ties
-    if ties is None:
-        return
-    each = "once" if ties.occurrences == 1 else f"{ties.occurrences:,} times"
-    yield (
-        f"{ties.types:,} of {rarity.types:,} types occur {each} and tie for the last place among the rare: "
-        f"each counts as {ties.share:.2g} of a rare type."
-    )
-    if ties.occurrences == 1 and rarity.given:
-        yield "The file of frequencies does not tell these types apart; give one that lists more of them."
-    elif ties.occurrences == 1:
+    if ties is not None and ties.occurrences == 1 and not rarity.given:
         yield (
             f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
             f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
             "read more text, or give a file of frequencies."
-        )
-
-
-def _explain_rarest_two(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
-    """Say why there is no share of the two rarest, where no sequence has one."""
-    if names and not any(np.any(measurement.sums[name].count) for name in names):
-        verb = "is" if len(names) == 1 else "are"
-        yield (
-            f"{' and '.join(names)} {verb} empty: no sequence has a token that is rarer than "
-            f"{FREQUENT_TYPES} types, and {rarity.types:,} types occur in this text."
         )

@@ -60,7 +60,6 @@ INSIDE = {
     "rank": {
         "head_width, longer": "attnprobe.statistics.rank:longer",
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
-        "notes": "attnprobe.statistics.rank:rank_notes",
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous, settled": (
@@ -128,12 +127,7 @@ FOUND = {
         "role, also": "attnprobe.statistics.role_evidence:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
         "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
-        "stability": "attnprobe.statistics.role_table:stability",
         "pattern": "attnprobe.statistics.role_evidence:name_patterns",
-        "nearest, nearest_measure, nearest_value, nearest_threshold": (
-            "attnprobe.statistics.role_evidence:find_nearest"
-        ),
-        "The nearest relation": "attnprobe.statistics.role_table:find_nearest_relation",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",

@@ -53,15 +53,6 @@ def features_of(maps: Any, i: int, some: list[int]) -> np.ndarray:
     return np.concatenate([maps[:, i, some], maps[:, some, i]]).T
 
 
-def test_codes_are_fine_where_attention_is_small():
-    attention = np.linspace(0, 1, 4001)
-    apart = np.abs(decode(encode(attention)) - attention)
-    assert (apart <= np.sqrt(attention) / 255 + 4e-6).all()
-    assert apart[attention <= 0.01].max() < 4e-4
-    assert decode(np.arange(256, dtype=np.uint8))[[0, 255]].tolist() == [0, 1]
-    assert (encode(decode(np.arange(256, dtype=np.uint8))) == np.arange(256)).all()
-
-
 def test_answers_by_definition():
     questions, by_hand = make_questions()
     weights = np.random.default_rng(1).normal(size=2 * HEADS) * 5

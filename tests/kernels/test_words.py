@@ -1,7 +1,6 @@
 """The most attended word, compiled and in torch, against loops."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,19 +77,3 @@ def test_nothing_is_asked():
     none = np.zeros((0, 2), np.int64)
     rows = Rows(none[:, 0], none, none, none, none)
     assert find_most_attended(drawn(0), rows).shape == (0, HEADS)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_threads_change_nothing(threads: int):
-    before = torch.get_num_threads()
-    number = 200
-    table = np.tile(np.array([[0, 1, 3, 0, 5, 0, 1]]), (number, 1))
-    table[:, 0] = np.arange(number) % BATCH
-    rows = Rows(
-        table[:, 0], table[:, 1:3], table[:, 3:5], table[:, 5:7], np.array([[k, k + 2] for k in range(5)])
-    )
-    try:
-        torch.set_num_threads(threads)
-        assert (find_most_attended(drawn(1), rows) == by_loops(drawn(1).numpy(), rows)).all()
-    finally:
-        torch.set_num_threads(before)

@@ -5,13 +5,8 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics import all_statistics, select_statistics
-from attnprobe.statistics.induction import REPEATED
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Clustered
-from attnprobe.table.builder import Labels
+from attnprobe.statistics import all_statistics
 
 #: [CLS], five tokens, the same five again, [SEP].
 ORDER = [-1, 10, 11, 12, 13, 14, 10, 11, 12, 13, 14, -1]
@@ -83,11 +78,6 @@ def test_queries_of_the_second_copy_count_and_no_others(scores):
     assert one["previous_again"] == pytest.approx([np.mean([shares[i, i - 1] for i in SECOND])])
 
 
-def test_without_a_copy_there_is_no_score(scores):
-    order = [-1, *range(10), -1]
-    assert all(np.isnan(found).all() for found in scores(torch.ones(12, 12), order=order).values())
-
-
 def test_the_nearest_copy_counts(scores):
     """Of a token that comes three times, each copy looks back to the last."""
     order = [-1, 7, 7, 3, 7, -1]
@@ -96,33 +86,3 @@ def test_the_nearest_copy_counts(scores):
     found = scores(rows, order=order)
     assert found["duplicate"] == pytest.approx([(shares[2, 1] + shares[4, 2]) / 2])
     assert found["induction"] == pytest.approx([(shares[2, 2] + shares[4, 3]) / 2])
-
-
-def table(induction, duplicate, kinds=("encoder",)):
-    """Tabulate scores (sequence, layer, head)."""
-    sums = {
-        "induction": Clustered.of(np.array(induction, float)),
-        "duplicate": Clustered.of(np.array(duplicate, float)),
-        "previous_again": Clustered.of(np.zeros_like(induction, float)),
-    }
-    labels = Labels("tiny", "random", {}, number_layers(kinds))
-    return REPEATED.build(
-        REPEATED.title, Measurement(sums, len(induction)), select_statistics("induction"), labels
-    )
-
-
-def test_columns():
-    scores = np.full((4, 1, 3), 0.1)
-    found = table(scores, scores)
-    assert list(found.data) == [
-        "model", "dataset", "layer", "head", "n", "induction", "induction_se", "duplicate", "duplicate_se",
-        "previous", "previous_se", "copying", "copying_se",
-    ]  # fmt: skip
-
-
-def test_cross_attention_has_no_scores():
-    scores = np.full((4, 3, 2), 0.1)
-    scores[:, 2] = np.nan
-    found = table(scores, scores, ("encoder", "decoder", "cross"))
-    assert np.isnan(found["induction"][-2:]).all()
-    assert found.notes[-1].startswith("From decoder to encoder, no token comes before another")

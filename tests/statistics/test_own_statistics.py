@@ -7,12 +7,10 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.block import NotObservedError, build_uniform_block
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.registry import choose, find_statistic
 from attnprobe.statistics.statistic import Statistic, statistic
-from attnprobe.statistics.trees import TREES
 
 TEXTS = ["The parcel came late.", "Who rang?", "She signed for it, grumbling, and shut the door."]
 
@@ -167,11 +165,6 @@ def test_what_is_wrong_is_said(function, options, says):
         attnprobe.census("demo", TEXTS, statistics=[bad(function, **options)])
 
 
-def test_yes_and_no_become_a_share():
-    yes = statistic(lambda block: block.probabilities.amax(-1) > 0, unit="share", name="yes")
-    assert (attnprobe.census("demo", TEXTS, statistics=[yes])["yes"] == 1).all()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -197,26 +190,3 @@ def test_names_are_not_taken_twice():
     with pytest.raises(AttnprobeError, match="must be names, or functions"):
         choose([len])
     assert choose([second, second, "entropy"])[1] is second
-
-
-@pytest.mark.parametrize(
-    ("one", "by"),
-    [
-        ("links", "attnprobe syntax, attnprobe coreference and attnprobe links"),
-        ("syntax", "attnprobe syntax, attnprobe coreference and attnprobe links"),
-        ("uuas", "attnprobe syntax, attnprobe coreference and attnprobe links"),
-        (TREES, "attnprobe syntax, attnprobe coreference and attnprobe links"),
-        ("roles", "attnprobe roles"),
-        ("induction", "attnprobe induction"),
-    ],
-)
-def test_what_the_census_has_not_names_its_command(one, by):
-    with pytest.raises(AttnprobeError, match=f"^The census has no '.*'; it is measured by {by}\\.$"):
-        attnprobe.census("demo", TEXTS, statistics=[one])
-
-
-def test_a_decorated_function_can_still_be_called():
-    assert second(build_uniform_block(4)).shape == (1, 1, 4)
-    assert "second most attended" in second.definition
-    with pytest.raises(NotObservedError, match="needs"):
-        _ = build_uniform_block(4).values

@@ -119,18 +119,3 @@ def test_planted_alignment(queries, keys):
     assert found[0] == 1
     assert abs(found[2]) < 0.1
     assert found[1] < 0.2
-
-
-def test_the_border_is_exact():
-    """Of m = n keys, neighbours are at distance 1 whatever rounding makes of (i + 1/2) n / m."""
-    for length in range(4, 40):
-        layout = Layout(tokens("w" * length), tokens("w" * length))
-        rows = torch.eye(length).roll(1, 1)[None, None]
-        rows[..., -1, :] = torch.eye(length)[-1]
-        assert find(ALIGNED, AttentionBlock(rows, layout)) == 1
-
-
-def test_a_first_token_that_is_special_is_no_sink():
-    block = draw(lay_out("[wwww|", "encoder"))
-    assert np.isnan(find(FIRST_EXCESS, block)).all()
-    assert np.isnan(find(FIRST_PREFERENCE, block)).all()

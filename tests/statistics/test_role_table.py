@@ -1,7 +1,6 @@
 """When a head has a role, and not without a reason; in how many folds of documents a name holds."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from attnprobe.statistics.role_evidence import (
 )
 from attnprobe.statistics.role_table import (
     ROLES,
-    _note_roles,
     find_known_relations,
 )
 from attnprobe.statistics.roles import THRESHOLDS
@@ -92,13 +90,6 @@ def test_few_documents_need_more():
         assert names(few) == [expected] * NUMBER
 
 
-def test_few_documents_are_said():
-    """On a handful of documents, the table says that little is sure."""
-    for documents, said in ((6, True), (40, False)):
-        found = tabulated({"clusters": documents, "sequences": documents}, slice(documents))
-        assert any(note.startswith("Only 6 documents") for note in found.notes) is said
-
-
 def test_places_and_their_names():
     share = {"offset_share": (0.97, 0.001), "offset_share_shuffled": (0.95, 0.001)}
     found = heads(**share, offset=[-1, 0, 1, -3])
@@ -125,13 +116,6 @@ def test_most_attended_by_a_hair_is_no_role():
     assert names(found) == [["broad"], ["previous", "rare words"]] * 2
 
 
-def test_rare_words_need_more_than_their_share():
-    found = heads(rarest_excess=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
-    assert names(found) == [[], [], ["rare words"], ["rare words"]]
-    undecided = decide_roles(found, THRESHOLDS, [[]] * NUMBER, rare=False)
-    assert undecided == [[]] * NUMBER
-
-
 def test_a_mass_alone_makes_no_delimiter():
     """A little more than uniform attention to 2 special tokens of 4, or a preference for 2 of 500 keys."""
     found = heads(
@@ -147,23 +131,6 @@ def test_the_first_names_the_head_and_thresholds_move():
     assert names(found, higher) == [["duplicate"]] * NUMBER
     assert list(LETTERS).index("delimiter") < list(LETTERS).index("duplicate") < list(LETTERS).index(MIXED)
     assert len(set(LETTERS.values())) == len(LETTERS)
-
-
-def test_a_mass_alone_makes_no_sink_and_a_hair_no_alignment():
-    found = heads(
-        first_token_excess=(0.4, 0.0), first_token_preference=([0.7, 0.95, 0.9, np.nan], 0.0),
-        aligned_excess=(0.7, 0.0), effective_share=([0.5, 0.5, 0.9, 0.3], 0.0),
-    )  # fmt: skip
-    assert names(found) == [["aligns"], ["aligns", "sink"], ["broad", "sink"], ["aligns"]]
-
-
-def test_new_roles_name_no_head_that_has_another():
-    """They come behind those that were there before; gold links of one's own behind antecedents."""
-    found = heads(special_excess=(0.7, 0.01), first_token_excess=(0.7, 0.01), segment_excess=(0.9, 0.01))
-    assert names(found) == [["delimiter", "block", "sink"]] * NUMBER
-    kinds = list(LETTERS)
-    assert kinds.index("block") < kinds.index("aligns") < kinds.index("sink")
-    assert kinds.index("coreference") < kinds.index("links") < kinds.index("induction")
 
 
 # Patterns
@@ -283,7 +250,6 @@ def tabulated(corpus=None, documents=slice(None), **given):
 def test_what_the_text_cannot_decide_is_no_role(decided):
     found = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift=2.0)
     assert set(found["role"]) == {"rare words" if decided else "mixed"}
-    assert any("no head is called rare words" in note for note in found.notes) == (not decided)
 
 
 def test_a_text_of_types_that_occur_once_names_no_rare_words():
@@ -292,21 +258,3 @@ def test_a_text_of_types_that_occur_once_names_no_rare_words():
     for corpus, decided in ((texts, False), (texts * 20, True)):
         found = attnprobe.roles("demo", corpus)
         assert found.provenance["corpus"]["rare_decided"] is decided
-
-
-@pytest.mark.parametrize(
-    ("held", "note"),
-    [
-        ([["previous"], ["next"], []], "previous: 0-0; next: 0-1 (layer-head, counted from 0)."),
-        (
-            [["previous", "next"], [], []],
-            "previous: 0-0; next: 0-0 (layer-head, counted from 0; a head may have several roles).",
-        ),
-        ([["broad"]] * 9, "broad: 9 heads."),
-    ],
-)
-def test_a_note_explains_the_signs_that_occur(held, note):
-    there = np.ones(len(held), bool)
-    roles = [[SimpleNamespace(name=name) for name in some] for some in held]
-    found = _note_roles(roles, [f"0-{head}" for head in range(len(held))], there)
-    assert next(iter(found)) == note

@@ -1,16 +1,12 @@
 """From sums to tables: which offset wins, and what a layer of one or two heads can say."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
-    Statistic,
     alignment_table,
     all_statistics,
-    census_statistics,
     links,
     mixing,
     select_statistics,
@@ -18,7 +14,7 @@ from attnprobe.statistics import (
 )
 from attnprobe.statistics.distance import BY_HEAD, BY_LAYER, BY_PAIR
 from attnprobe.statistics.induction import REPEATED
-from attnprobe.statistics.positional import CONTROLLED, FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.positional import CONTROLLED, FURTHEST
 from attnprobe.statistics.rank import RANK
 from attnprobe.statistics.registry import EVERYTHING, all_tabulations
 from attnprobe.statistics.role_table import ROLES
@@ -69,16 +65,6 @@ class TestOffset:
         assert best(*half)["offset"].tolist() == [7]
         assert best(*half)["offset_share"][0] == pytest.approx(0.95)
 
-    def test_never_anything(self):
-        table = best({0: 0.0, 1: 0.0})
-        assert table["offset"].tolist() == [0]
-        assert table["offset_share"].tolist() == [0]
-
-    def test_undefined(self):
-        table = best({}, {})
-        assert table["offset"].tolist() == [None]
-        assert np.isnan(table["offset_share"]).all()
-
 
 def measured(pairs: list[list[float]], heads: int) -> Measurement:
     """Make the measurement of one layer from the divergence of its pairs in each sequence."""
@@ -110,25 +96,6 @@ class TestDistance:
         np.testing.assert_allclose(layer["odd_jsd"], [0.45])
         np.testing.assert_allclose(layer["jsd_std"], [np.std([0.1, 0.4, 0.5], ddof=1)])
 
-    def test_two_have_a_distance_but_no_odd_one(self):
-        found = measured([[0.1], [0.3]], 2)
-        assert tabulated(BY_HEAD, found)["nearest_head"].tolist() == [1, 0]
-        layer = tabulated(BY_LAYER, found)
-        np.testing.assert_allclose(layer["jsd_mean"], [0.2])
-        assert layer["odd_head"].tolist() == [None]
-        assert np.isnan(layer["jsd_std"]).all()
-        assert np.isnan(layer["odd_jsd"]).all()
-
-    def test_one_has_neither(self):
-        found = measured([[], []], 1)
-        assert len(tabulated(BY_PAIR, found)) == 0
-        heads = tabulated(BY_HEAD, found)
-        assert heads["nearest_head"].tolist() == [None]
-        assert np.isnan(heads["jsd_nearest"]).all()
-        layer = tabulated(BY_LAYER, found)
-        assert np.isnan(layer["jsd_mean"]).all()
-        assert layer["odd_head"].tolist() == [None]
-
     def test_pairs(self):
         table = tabulated(BY_PAIR, measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3))
         assert list(zip(table["head_a"], table["head_b"], strict=True)) == [(0, 1), (0, 2), (1, 2)]
@@ -137,10 +104,6 @@ class TestDistance:
         np.testing.assert_allclose(table["jsd_se"], [0, 0.1, 0])
         np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
 
-    def test_no_pairs_are_said(self):
-        table = tabulated(BY_PAIR, measured([[]], 1))
-        assert table.notes == ["No layer has two heads, so that there are no pairs."]
-
     def test_two_of_three_heads_are_there(self):
         """Of which none is the odd one out."""
         found = measured([[0.2, NAN, NAN], [0.3, NAN, NAN]], 3)
@@ -148,61 +111,6 @@ class TestDistance:
         layer = tabulated(BY_LAYER, Measurement(sums, 2))
         assert layer["odd_head"].tolist() == [None]
         assert np.isnan(layer["odd_jsd"]).all()
-
-
-def of_heads(statistics: list[Statistic], offsets: int = 2 * FURTHEST + 1) -> Measurement:
-    """Make the measurement of one layer of two heads, of which nothing but zeros was found."""
-    shape = {one.name: (2, 1, 2, offsets) if one.name == "offset_share" else (2, 1, 2) for one in statistics}
-    return Measurement({one.name: one.sums.of(np.zeros(shape[one.name])) for one in statistics}, 2)
-
-
-def test_columns_units_and_record():
-    """Every measure has its error beside it, in the same unit; keys come first."""
-    statistics = census_statistics()
-    table = head_table("census", of_heads(statistics), statistics, labels())
-    assert [column.name for column in table.columns][:5] == ["model", "dataset", "layer", "head", "n"]
-    names = list(table.data)
-    for statistic in statistics:
-        assert names[names.index(statistic.name) + 1] == f"{statistic.name}_se"
-        found = table.column(statistic.name), table.column(f"{statistic.name}_se")
-        assert [column.unit for column in found] == [statistic.unit] * 2
-        assert [column.role for column in found] == ["measure", "error"]
-        assert (f"{statistic.name}_n" in names) == statistic.own_count
-    assert table.provenance == {"seed": 1}
-    assert set(table["model"]) == {"tiny"}
-    assert {s.name for s in statistics if s.own_count} == {"rare_mass", "rare_lift", "rarest_two_share"}
-    assert all(isinstance(statistic, Statistic) for statistic in statistics)
-
-
-def test_columns_say_what_they_show():
-    """Titles for the axes of pictures, and what a terminal shows."""
-    statistics = census_statistics()
-    table = head_table("census", of_heads(statistics), statistics, labels())
-    for statistic in statistics:
-        column = table.column(statistic.name)
-        assert (column.title, column.headline) == (statistic.title, statistic.headline)
-
-
-def test_units_of_images():
-    """Distances between patches are counted in patches, offsets in rows and columns."""
-    statistics = census_statistics("positional")
-    found = of_heads(statistics, (2 * FURTHEST_STEP + 1) ** 2)
-    table = head_table("positional", found, statistics, replace(labels(), patches=True))
-    units = {column.name: column.unit for column in table.columns}
-    assert "offset" not in units
-    assert {name for name, unit in units.items() if unit == "patches"} == {
-        "offset_rows", "offset_columns", "attention_distance", "attention_distance_se",
-    }  # fmt: skip
-    assert "tokens" not in units.values()
-
-
-def test_statistics_that_were_not_measured_have_no_columns():
-    """Such as those of patches, of a text."""
-    asked = census_statistics("positional")
-    statistics = [statistic for statistic in asked if statistic.about != "patches"]
-    table = head_table("positional", of_heads(statistics), asked, labels())
-    assert "above" not in table.data
-    assert {statistic.name for statistic in statistics} <= set(table.data)
 
 
 def test_tabulations_are_found_by_name():

@@ -25,21 +25,6 @@ SINGLE = [
     "he walks slowly over the road between river and bank with unlikely kindness",
 ]
 PAIRS = [("is it late ?", "it was always late ; the parcel came by day"), ("the dog", ".")]
-NAMES = [
-    "bert",
-    "bert-unframed",
-    "distilbert",
-    "albert",
-    "electra",
-    "esm",
-    "eurobert",
-    "t5",
-    "marian",
-    "llama",
-    "deberta-v2",
-    "mpnet",
-    "mobilebert",
-]
 
 
 def documents(texts=SINGLE):
@@ -89,7 +74,7 @@ def apart(one, other):
     return float(np.mean(jensenshannon(one, other, axis=-1) ** 2))
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "llama", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "llama"])
 def test_every_pair_is_what_scipy_gives(tiny, name):
     model, tokenizer = tiny(name)
     other = changed(model)
@@ -112,26 +97,6 @@ def test_every_pair_is_what_scipy_gives(tiny, name):
     assert found.measurement.sums[OF_LAYERS].average == pytest.approx(layers.mean(0), abs=2e-6)
 
 
-@pytest.mark.parametrize("name", ["bert", "bart"])
-def test_heads_of_one_number_alone_are_those_among_all_pairs(tiny, name):
-    model, tokenizer = tiny(name)
-    other = changed(model)
-    every = against((model, tokenizer), (other, tokenizer)).measurement.sums
-    own = against((model, tokenizer), (other, tokenizer), pairs=False).measurement.sums
-    assert sorted(own) == sorted([NUMBERED, OF_LAYERS, "a/entropy", "b/entropy"])
-    assert own[NUMBERED].average == pytest.approx(every[NUMBERED].average, abs=1e-7)
-    assert np.isfinite(own[NUMBERED].average).all()
-    assert own[NUMBERED].average.max() > 0.01
-
-
-def test_a_model_is_no_distance_from_itself(tiny):
-    model, tokenizer = tiny("bert")
-    for other in (model, copy.deepcopy(model)):
-        sums = against((model, tokenizer), (other, tokenizer)).measurement.sums
-        assert not sums[NUMBERED].average.any()
-        assert (sums["a/entropy"].totals == sums["b/entropy"].totals).all()
-
-
 def test_without_special_tokens_rows_are_renormalised(tiny):
     model, tokenizer = tiny("bert")
     other = changed(model)
@@ -142,16 +107,6 @@ def test_without_special_tokens_rows_are_renormalised(tiny):
         ours, theirs = (one / one.sum(-1, keepdims=True) for one in (ours, theirs))
         expected.append([[apart(ours[i, h], theirs[i, h]) for h in range(4)] for i in range(3)])
     assert found.measurement.sums[NUMBERED].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
-
-
-def test_kinds_of_attention_are_compared_each_with_its_own(tiny):
-    model, tokenizer = tiny("bart")
-    other = changed(model)
-    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:2])
-    assert [str(kind) for kind in found.shared.kinds] == ["encoder", "decoder", "cross"]
-    shapes = [found.measurement.sums[name_pairs(kind)].average.shape for kind in found.shared.kinds]
-    assert shapes == [(12, 12), (8, 8), (8, 8)]
-    assert not found.labels.notes or "left out" not in " ".join(found.labels.notes)
 
 
 def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
@@ -184,16 +139,6 @@ def test_attention_of_other_kinds_is_refused(tiny):
 
     with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
         against(tiny("bert"), tiny("gpt2"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_architecture_is_compared_with_itself(tiny, name):
-    model, tokenizer = tiny(name)
-    found = against((model, tokenizer), (model, tokenizer), texts=SINGLE[:2])
-    for kind in found.shared.kinds:
-        pairs = found.measurement.sums[name_pairs(kind)].average
-        assert np.abs(pairs.diagonal()).max() < 1e-7
-        assert (pairs.argmin(1) == np.arange(len(pairs))).mean() > 0.9  # heads may be alike in a short text
 
 
 # Word by word
@@ -259,10 +204,3 @@ def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
         expected.append([[apart(a, b) for b in maps[1]] for a in maps[0]])
     (kind,) = found.shared.kinds
     assert found.measurement.sums[name_pairs(kind)].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
-
-
-def test_texts_without_a_word_in_common_do_not_count(tiny):
-    (model, tokenizer), (other, other_tokenizer) = tiny("bert"), tiny("roberta")
-    whole = against((model, tokenizer), (other, other_tokenizer), texts=["the dog ran", "\u200b\u200b"])
-    alone = against((model, tokenizer), (other, other_tokenizer), texts=["the dog ran"])
-    assert whole.measurement.sums[NUMBERED].average == pytest.approx(alone.measurement.sums[NUMBERED].average)

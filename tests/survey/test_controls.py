@@ -11,11 +11,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.options import CorpusOptions as Options
 from attnprobe.run.preparation import tokenise
-from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import census_statistics, select_controls
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 TEXTS = [
     "the dog ran over the road by the river , and the train was slow",
@@ -92,25 +88,6 @@ def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
     assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)
 
 
-def test_a_decoder_reads_what_was_shuffled(saved):
-    """It changes as the encoder does; cross-attention has no places to compare."""
-    found = attnprobe.positional(saved("bart"), TEXTS, control=True)
-    kinds = np.array(found["attention"])
-    for kind in ("encoder", "decoder"):
-        assert np.abs(found["previous"] - found["previous_shuffled"])[kinds == kind].max() > 1e-3
-    assert np.isnan(found["previous_shuffled"][kinds == "cross"]).all()
-
-
-def test_another_seed_is_another_order(saved):
-    one, two, three = (
-        attnprobe.positional(saved("bert"), TEXTS, control=True, seed=seed) for seed in (1, 1, 2)
-    )
-    assert one.to_csv() == two.to_csv()
-    assert one["previous_shuffled"].tolist() != three["previous_shuffled"].tolist()
-    assert one.provenance["options"]["seed"] == 1
-    assert "seed" not in attnprobe.positional(saved("bert"), TEXTS).provenance["options"]
-
-
 def test_parts_add_up_to_the_whole(saved):
     """The order of a text's tokens depends on the text, so that jobs over parts shuffle as one job does."""
     options = {"control": True, "batch_tokens": 1}
@@ -128,32 +105,3 @@ def test_parts_add_up_to_the_whole(saved):
         attnprobe.merge([parts[0], other])
     with pytest.raises(AttnprobeError, match="not tables of the same command"):
         attnprobe.merge([parts[0], attnprobe.positional(saved("bert"), TEXTS[2:])])
-
-
-def test_the_census_with_controls_is_one_run(saved, tmp_path):
-    """What names roles asks for both at once: two passes over one tokenised corpus, one state."""
-    statistics = [*census_statistics(), *select_controls("positional")]
-    stages = []
-
-    class Told(SilentProgress):
-        def stage(self, name, total):
-            stages.append((name, total))
-
-    corpus = CorpusRequest([Document(text) for text in TEXTS], statistics, Options())
-    (found,) = survey_corpora(
-        load_checkpoint(str(saved("bert"))),
-        [TableRequest([corpus], "texts", {}, seed=3)],
-        resume=tmp_path / "state",
-        progress=Told(),
-    )
-    size = sum(map(len, tokens(saved("bert"))[1]))
-    assert [stage for stage in stages if stage[1] is not None] == [
-        ("measuring", size), ("measuring, tokens shuffled", size),
-    ]  # fmt: skip
-    assert [name for name, _ in stages].count("tokenising") == 1
-    assert found.measurement.sequences == len(TEXTS)
-    expected = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=3)
-    np.testing.assert_allclose(
-        found.measurement.sums["previous_shuffled"].average.ravel(), expected["previous_shuffled"]
-    )
-    assert set(found.measurement.sums) == {one.name for one in statistics if one.about != "patches"}

@@ -1,27 +1,16 @@
 """Random tokens, repeated: a planted head, values from a model's own maps, and what is drawn."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.corpus.tokenization import Frame
-from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import tokenise
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
-from attnprobe.statistics.induction import INDUCTION
-from attnprobe.statistics.statistic import Statistic
-from attnprobe.survey.measure import open_meter
 
 LENGTH, SEQUENCES = 12, 6
 
@@ -180,20 +169,6 @@ def test_planted_heads_are_found(tiny):
     np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
 
 
-def test_random_weights_have_no_such_heads(tiny):
-    """Nearly uniform rows know nothing of a repetition, and go to the token before as to any other."""
-    _, tokenizer = tiny("bert")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=4, num_hidden_layers=2,
-        intermediate_size=32, max_position_embeddings=128,
-    )  # fmt: skip
-    found = attnprobe.induction(BertModel(config).eval(), tokenizer=tokenizer)
-    for name in ("induction", "duplicate"):
-        np.testing.assert_allclose(found[name], 0, atol=1e-3)
-    np.testing.assert_allclose(found["previous"], 1 / 102, rtol=0.1)
-
-
 @pytest.mark.parametrize("name", ["bert", "t5"])
 def test_what_is_drawn(saved, name):
     """Different ordinary tokens, the last of them twice, in the frame of the tokenizer; all of one length."""
@@ -218,79 +193,7 @@ def test_what_is_drawn(saved, name):
         assert copies.isdisjoint(tuple(ids[first : first + 40]) for ids in other)
 
 
-def test_every_ordinary_token_is_as_likely(saved):
-    checkpoint = load_checkpoint(str(saved("gpt2")))
-    ordinary = list_ordinary_ids(checkpoint.tokenizer, 10_000)
-    rows, _ = drawn(checkpoint, 20, 1000)
-    drawn_once = np.concatenate([np.unique(row) for row in rows])
-    counts = np.bincount(drawn_once, minlength=max(ordinary) + 1)[ordinary]
-    assert 20_000 < counts.sum() < 30_000
-    expected = counts.mean()
-    assert np.abs(counts - expected).max() < 5 * expected**0.5
-
-
-@pytest.mark.parametrize(("name", "most"), [("bert", 91), ("gpt2", 92)])
-def test_as_long_as_the_model_takes(saved, name, most):
-    with pytest.raises(AttnprobeError, match=f"at most --length {most}"):
-        attnprobe.induction(saved(name), length=most + 1)
-    table = attnprobe.induction(saved(name), length=most, sequences=2)
-    assert np.isfinite(table["induction"][0])
-
-
 @pytest.mark.parametrize("options", [{"length": 1}, {"sequences": 0}, {"seed": -1}, {"texts": ["a"]}])
 def test_refusals(options):
     with pytest.raises(AttnprobeError):
         attnprobe.induction("demo", **options)
-
-
-def test_a_vocabulary_of_few_tokens(saved):
-    with pytest.raises(AttnprobeError, match="needs 800 different tokens"):
-        attnprobe.induction(saved("t5"), length=400)
-
-
-def test_jobs_with_other_seeds_add_up(saved):
-    one, two = (attnprobe.induction(saved("bert"), length=9, sequences=5, seed=seed) for seed in (1, 2))
-    merged = attnprobe.merge([one, two])
-    assert {*merged["n"]} == {10}
-    assert {*merged["dataset"]} == {"random tokens, repeated"}
-    np.testing.assert_allclose(merged["induction"], (one["induction"] + two["induction"]) / 2)
-    with pytest.raises(AttnprobeError, match="count twice"):
-        attnprobe.merge([one, one])
-    with pytest.raises(AttnprobeError, match="another setting"):
-        attnprobe.merge([one, attnprobe.induction(saved("bert"), length=8, sequences=5)])
-
-
-def test_the_pass_without_repetition_comes_first_and_asks_only_what_is_subtracted(copied):
-    """Maps that are kept are those of the batch, and a statistic without a baseline sees only the batch."""
-    checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-    seen = []
-
-    def ask(block):
-        seen.append(block.probabilities.clone())
-        return block.probabilities.sum(-1)
-
-    other = Statistic("other", "one", ask, headline=True)
-    text = Document("the river bank the river bank the river bank")
-    with tokenise(checkpoint, [text], CorpusOptions(batch_tokens=16)) as corpus:
-        (batch,) = corpus.batches
-    ids = batch.ids.clone()
-    ids[0, 4:-1] = ids[0, 1]
-    doubled = replace(batch, baseline=replace(batch, inputs={**batch.inputs, "input_ids": ids}))
-    with open_meter(checkpoint, architecture, [INDUCTION, other], keep=True) as measure:
-        plain = measure.part(batch)
-        (maps, _) = next(iter(measure.maps().values()))
-        expected = maps.clone()
-        once = len(seen)
-        values = measure.part(doubled)
-        (maps, _) = next(iter(measure.maps().values()))
-    assert torch.equal(maps, expected)
-    assert len(seen) == 2 * once
-    assert np.array_equal(values["other"], plain["other"])
-    assert not np.allclose(values["induction"], plain["induction"], equal_nan=True)
-
-
-def test_the_census_does_not_hold_it():
-    """It is about random tokens; in a census there would be no sequence to have it of."""
-    assert "induction" not in attnprobe.census("demo", ["The parcel came late."]).data
-    with pytest.raises(AttnprobeError, match="no 'induction'; it is measured by attnprobe induction"):
-        attnprobe.census("demo", ["The parcel came late."], statistics=["induction"])

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from itertools import combinations
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,10 +10,6 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 import attnprobe
-from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.mixing import FAMILY
-from attnprobe.statistics.registry import all_statistics
-from attnprobe.sums.resampling import NamedJackknife
 
 TEXTS = [
     "the dog ran to the river",
@@ -30,14 +25,7 @@ OUTPUT = re.compile(
     r"(attention\.output\.dense|attn\.c_proj|self_attn\.o_proj|attn\.Wo|self_attn\.out_proj|encoder_attn\.out_proj"
     r"|SelfAttention\.o|EncDecAttention\.o|attention\.out_lin|attention\.dense)$"
 )
-ARCHITECTURES = ("bert", "modernbert", "llama", "t5")
-
-
-def test_the_errors_of_a_row_are_over_the_same_units():
-    """Over blocks of documents; some over documents and some over blocks can't be set side by side."""
-    mixing = [one for one in all_statistics().values() if one.family is FAMILY]
-    assert {one.name for one in mixing} >= {"logit_correlation", "contribution_cosine", "cancellation"}
-    assert {one.sums for one in mixing} == {NamedJackknife}
+ARCHITECTURES = ("bert", "llama", "t5")
 
 
 def maps_of(given, model):
@@ -190,16 +178,6 @@ def test_content_only(saved):
     np.testing.assert_allclose(found["explained_by_others_null"], 0, atol=1e-12)
 
 
-def test_blocks_of_queries(saved):
-    """Cut as finely as memory may ask for."""
-    whole = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
-    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
-        cut = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
-    for column in whole.columns:
-        if column.role in {"measure", "error"}:
-            np.testing.assert_allclose(cut[column.name], whole[column.name], atol=1e-6, rtol=1e-5)
-
-
 def test_a_planted_copy(saved, tmp_path):
     """Two heads with the same queries and keys follow from each other."""
     model = AutoModel.from_pretrained(saved("bert"))
@@ -231,35 +209,3 @@ def test_what_a_tap_does_not_give(saved):
             samples[layer].append(centred_logits(maps[0].double().numpy(), None))
     expected = [share for some in samples.values() for share in least_squares(some)]
     np.testing.assert_allclose(table["explained_by_others"], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("by", ["head"])
-def test_half_precision(saved, by):
-    half, single = (
-        attnprobe.mixing(saved("bert"), TEXTS, by=by, dtype=dtype) for dtype in ("bfloat16", "float32")
-    )
-    for column in single.columns:
-        if column.role == "measure":
-            np.testing.assert_allclose(half[column.name], single[column.name], atol=0.02, rtol=0.02)
-
-
-def test_texts_of_one_token(saved):
-    """Heads can't prefer anything, and contribute all the same; that there is one head is not the reason."""
-    table, pairs = (
-        attnprobe.mixing(saved("bert-unframed"), ["the", "dog"], by=by) for by in ("head", "pair")
-    )
-    assert np.isnan(table["explained_by_others"]).all()
-    assert pairs["n"].tolist() == [2] * len(pairs)
-    assert np.isnan(pairs["logit_correlation"]).all()
-    assert np.isfinite(pairs["contribution_cosine"]).all()
-
-
-def test_images(media_model, photos):
-    table = attnprobe.mixing(media_model("vit"), photos)
-    assert np.isfinite(table["explained_by_others"]).all()
-    assert np.isfinite(table["contribution_norm"]).all()
-
-
-def test_by(saved):
-    with pytest.raises(AttnprobeError, match="one of head, layer, pair, not 'model'"):
-        attnprobe.mixing(saved("bert"), TEXTS, by="model")

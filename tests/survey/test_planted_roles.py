@@ -129,13 +129,6 @@ def test_links_of_ones_own(bert, gold):
     assert without[columns].iloc[1:].equals(found[columns].iloc[1:])
 
 
-def test_thresholds_of_ones_own_links(bert, gold):
-    model, tokenizer = bert
-    given = {"links": gold / "links.jsonl", "tokenizer": tokenizer, "thresholds": {"links": 0.99}}
-    found = by_head(attnprobe.roles(model, gold / "links.jsonl", **given))
-    assert found["role"].iloc[0] == "mixed"
-
-
 def test_a_decoder_that_sinks(tiny):
     """Of GPT-2, where no special token comes first: one head at the first, one at itself, one at none."""
     tokenizer = tiny("gpt2")[1]

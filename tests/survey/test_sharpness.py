@@ -81,20 +81,3 @@ def test_a_head_that_was_removed_is_not_the_sharpest():
     maps = maps_of(rows, standing=standing)
     assert np.isnan(measure_sharpness(maps)[0, 0])
     assert find_sharpest(maps) == (0, 1)
-
-
-def test_queries_and_keys_of_two_texts():
-    rows = softmax(DRAW.normal(size=(1, 3, 5, 4)) * 3)
-    maps = maps_of(rows, (3,), kind=Kind.CROSS, queries=side_of(5, (0,)))
-    expected = []
-    for head in rows[0]:
-        shares = head[1:, :3].astype(float)
-        shares += (1 - shares.sum(1, keepdims=True)) / 3
-        expected.append(-(shares * np.log(shares)).sum(1).mean())
-    np.testing.assert_allclose(measure_sharpness(maps)[0], expected, rtol=1e-5)
-
-
-def test_where_every_token_is_special_all_count():
-    rows = softmax(DRAW.normal(size=(1, 2, 3, 3)))
-    expected = -(rows * np.log(rows)).sum(-1).mean(-1)
-    np.testing.assert_allclose(measure_sharpness(maps_of(rows, range(3))), expected, rtol=1e-5)

@@ -6,10 +6,7 @@ import pytest
 from attnprobe.survey.tokens import (
     Side,
     find_characters,
-    find_squares,
-    find_stretches,
     group_tokens,
-    number_groups,
     roll_out,
 )
 
@@ -80,10 +77,6 @@ def test_the_beginning_of_a_text_has_its_characters(tiny, name):
     assert len(same) >= 4
 
 
-def test_other_tokens_have_no_characters(tiny):
-    assert find_characters(tiny("bert")[1], [2, 99, 98, 97, 3], ["the dog ran"]) is None
-
-
 def softmax(*shape):
     found = np.exp(DRAW.normal(size=shape) * 2)
     return found / found.sum(-1, keepdims=True)
@@ -120,30 +113,3 @@ def test_rollout_multiplies_half_the_mean_and_half_the_identity(removed):
         expected = step if expected is None else step @ expected
         np.testing.assert_allclose(found, expected, atol=1e-12)
         np.testing.assert_allclose(found.sum(-1), 1)
-
-
-def test_rollout_shares_rows_out_that_sinks_take_from():
-    rows = softmax(2, 3, 5, 5)
-    np.testing.assert_allclose(roll_out(rows * 0.5), roll_out(rows))
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "most"), [(28, 28, 256), (14, 14, 255), (37, 37, 251), (16, 40, 100)]
-)
-def test_squares_are_square_and_no_larger_than_need_be(rows, columns, most):
-    found, down, right = find_squares(rows, columns, most)
-    assert len(found) == rows * columns
-    assert down * right <= most
-    assert sorted(set(found)) == list(range(down * right))
-    side = -(-rows // down)
-    for row in range(rows):
-        for column in range(columns):
-            assert found[row * columns + column] == row // side * right + column // side
-    if side > 1:
-        assert -(-rows // (side - 1)) * -(-columns // (side - 1)) > most
-
-
-def test_stretches_and_numbers():
-    assert find_stretches(10, 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
-    assert len(set(find_stretches(1500, 256).tolist())) == 250
-    assert number_groups([5, 5, -1, 5, 2]).tolist() == [0, 0, 1, 0, 2]

@@ -3,29 +3,23 @@
 import copy
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 from gold import documents, gold_sentences
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from transformers import PreTrainedModel
 
 import attnprobe
 from attnprobe.attention.kinds import Kind
-from attnprobe.commands.call.texts import Gold, open_gold
 from attnprobe.kernels.probing import decode
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import ASKING_SYNTAX
-from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probing import ProbePlan, probe_checkpoint
 from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
 
@@ -126,88 +120,12 @@ def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
     np.testing.assert_allclose(hits[:, : len(known)].mean(0), known["accuracy"], atol=1e-12)
 
 
-def test_blocks_of_queries_make_no_difference(tiny: Tiny, texts: Any):
-    model, tokenizer = tiny("bert")
-    whole = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
-    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
-        pieces = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
-    for one, other in zip(whole.batches, pieces.batches, strict=True):
-        assert np.abs(one.asked.maps.astype(int) - other.asked.maps).max(initial=0) <= 1
-        assert np.array_equal(one.heads, other.heads)
-
-
-@pytest.mark.slow
-def test_a_byte_a_cell_loses_nothing_that_matters():
-    """The probe of demo, fitted by hand to attention as it is: the same accuracy."""
-    checkpoint = load_checkpoint("demo")
-    source = list(open_gold(None, Gold.TREEBANK, {}).documents)[:60]
-    exact: list[tuple[np.ndarray, np.ndarray]] = []
-    checkpoint, architecture = examine(checkpoint)
-    with tokenise(checkpoint, source, CorpusOptions()) as corpus:
-        recorder = WordRecorder(ASKING_SYNTAX, architecture.kinds[0], architecture.standing)
-        kept: list[Any] = []
-
-        def observe(piece: Any) -> None:
-            recorder(piece)
-            kept.append(recorder._maps.clone())
-
-        parts = []
-        with capture_attention(checkpoint.body, observe, architecture.way, set()):
-            for members in corpus.batches.plan:
-                batch = corpus.batches.read(members)
-                kept.clear()
-                recorder.begin(batch)
-                checkpoint.forward(batch.inputs)
-                parts.append(recorder.finish())
-                maps = torch.cat(kept, 1).numpy()
-                asked = parts[-1].asked
-                sequence = np.unique(asked.cell, return_inverse=True)[1]
-                for q in range(len(asked)):
-                    some = asked.candidates[asked.starts[q] : asked.starts[q + 1]]
-                    one, i = maps[sequence[q]], asked.asker[q]
-                    right = asked.right[asked.starts[q] : asked.starts[q + 1]]
-                    exact.append((np.concatenate([one[:, i, some], one[:, some, i]]).T, right))
-    data = ProbeData(AskedCorpus(tuple(parts)), 100.0)
-    spread = np.sqrt(np.mean([x.var(0) for x, _ in exact], 0))
-    np.testing.assert_allclose(data.spread, spread, rtol=2e-3)
-
-    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = 50 * w @ w, 100 * w
-        for x, right in exact:
-            logs = log_softmax(x / spread @ w)
-            value -= logs[right].mean()
-            slope = slope - (x / spread).T @ (right / right.sum() - np.exp(logs))
-        return value / len(exact), slope / len(exact)
-
-    best = minimize(loss, np.zeros(data.features), jac=True, method="BFGS", options={"gtol": 1e-7}).x
-    found = data.fit(data.every)
-    np.testing.assert_allclose(found, best, atol=0.01)
-    hit = data.answer(found, data.every)
-    logs = [log_softmax(x / spread @ best) for x, _ in exact]
-    exactly = [right[one.argmax()] for one, (_, right) in zip(logs, exact, strict=True)]
-    assert hit.mean() == pytest.approx(np.mean(exactly), abs=0.003)
-
-
 def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
     given = documents(texts)
     return probe_checkpoint(
         checkpoint, given, ProbePlan(ASKING_SYNTAX, **plan), CorpusOptions(), dataset="texts", facts={},
         progress=SilentProgress(),
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["t5", "llama"])
-def test_other_architectures(tiny: Tiny, texts: Any, name: str):
-    """Of an encoder-decoder, the encoder is probed, and a note says so."""
-    model, tokenizer = tiny(name)
-    table = run(Checkpoint(name, model, tokenizer), gold_sentences(texts))
-    total = sum(len(links) for *_, links in gold_sentences(texts))
-    assert total - 1 <= table["n"][0] <= total  # the ends of one are one unknown token
-    assert 0 <= table["accuracy"][0] <= 1
-    assert any("encoder" in note for note in table.notes) == (name == "t5")
-    by_head = run(Checkpoint(name, model, tokenizer), gold_sentences(texts), by="head")
-    assert len(by_head) == 2 * 12
-    assert sum(by_head["share"]) == pytest.approx(1)
 
 
 def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch: Any):
