@@ -164,8 +164,7 @@ def compare_checkpoints(
         wordless = measurement.sequences - max(counts, default=measurement.sequences)
         left = record["corpus"]["sequences"] - measurement.sequences
         notes = [_explain_words((first.name, second.name), left, wordless), *notes]
-    ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
-    notes += write_notes(statistics, ours, mine.corpus.rarity, first.model.dtype)
+    notes += write_notes(statistics, mine.corpus.rarity, first.model.dtype)
     record |= {
         **facts,
         "other": {name: part for name, part in beside_record.items() if name not in record_versions()},
