@@ -81,25 +81,11 @@ def census(
     Examples:
       attnprobe census demo
 
-      attnprobe census demo --by-group file -o genres.csv
-
-      attnprobe census demo --weights both -o both.csv
-
       attnprobe census demo --everything -o everything.csv
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
-      attnprobe census my-bert -d corpus.jsonl --until entropy=0.1
-
-      attnprobe census my-embedding-model -d questions.txt --prompt query
-
-      attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
-
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
-
-      attnprobe census demo --statistics entropy,previous,jsd_mean
-
-      attnprobe census demo --statistics census,profile -o profiles.csv
 
     Returns:
         One row a head, layers and heads counted from 0. ``NAME_se`` is a standard error over documents, and
@@ -145,8 +131,6 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
 
       attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
-
-      attnprobe entropy my-bert -d corpus.txt --until 0.05 > entropy.csv
 
     Returns:
         One row a head, as of ``census``.

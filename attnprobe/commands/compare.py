@@ -140,8 +140,6 @@ def compare(
     Examples:
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
 
-      attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
-
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 
       attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
@@ -254,15 +252,11 @@ def correlate(
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
 
-      attnprobe correlate bert --in-domain a.tsv --out-domain b.tsv --measure lrp
-
       attnprobe correlate --in-domain in.csv --out-domain out.csv
 
       attnprobe correlate my-classifier my-other-classifier -d reviews.tsv
 
       attnprobe correlate run/step-900 'run/step-*' -d dev.tsv --resume state
-
-      attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
 
     Notes:
         With several checkpoints, ``texts`` that can be read once only are kept, and ``resume`` keeps the

@@ -119,11 +119,7 @@ def dynamics(
 
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
 
-      attnprobe dynamics 'run/checkpoint-*' --measure entropy,previous --by step
-
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
-
-      attnprobe dynamics my-org/my-model --revisions step1000,step2000 --no-keep
 
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
 

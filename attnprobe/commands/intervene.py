@@ -73,13 +73,7 @@ def importance(
 
       attnprobe importance my-bert -d reviews.tsv --method lrp
 
-      attnprobe importance my-bert -d reviews.tsv --method ig --nodes 8
-
-      attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
-
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
-
-      attnprobe importance my-embedder -d stsb.csv --objective similarity
 
     Returns:
         One row a head.
@@ -171,13 +165,7 @@ def ablate(
 
       attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
 
-      attnprobe ablate demo -L 50 --with resample --draws 8
-
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
-
-      attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2
-
-      attnprobe ablate my-embedder -d scifact/ --objective retrieval
 
     Returns:
         One row a head.

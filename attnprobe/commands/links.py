@@ -110,11 +110,7 @@ def syntax(
 
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
 
-      attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
-
       attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
-
-      attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
 
     Returns:
         One row a relation and direction, with its best head; or see ``by`` and ``trees``.
@@ -284,8 +280,6 @@ def links(
       attnprobe links demo
 
       attnprobe links my-molecule-model -d reactions.jsonl --control links
-
-      attnprobe links my-molecule-model -d reactions.jsonl --by-group source
 
       attnprobe links en-de -d test.en --targets test.de --alignments gold
 

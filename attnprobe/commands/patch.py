@@ -105,8 +105,6 @@ def patch(
 
       attnprobe patch bert-base-uncased -d agreement.tsv --fast
 
-      attnprobe patch gpt2 -d nyu-mll/blimp --dataset-config principle_A_c_command
-
     Returns:
         One row a head; with ``positions``, one a head and position of a token.
 

@@ -132,7 +132,8 @@ def prune(
     for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
     than the whole model the score is, at most (one-sided 95 %, paired). With [bold]--margin 0.01[/bold],
     heads go in tenths until the bound is more than that, then one by one inside that tenth (where it has
-    more than ten heads, in ten parts): 20 passes at most. [bold]majority[/bold] stands beside accuracy: the
+    more than ten heads, in ten parts): 20 passes at most. The tenths hold at 95 %; the heads inside the
+    failing one are a refinement, with which it is 90 %. [bold]majority[/bold] stands beside accuracy: the
     share of the most frequent label, which a model has that always names it.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
@@ -143,15 +144,9 @@ def prune(
 
       attnprobe prune demo -L 100 --by gradient,gradient-normed,ablation -o orders.csv
 
-      attnprobe prune demo -L 100 --by lrp --rerank
-
       attnprobe prune my-bert -d dev.tsv --margin 0.01
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
-
-      attnprobe prune my-embedding-model -d passages.txt --save pruned --share 0.4
-
-      attnprobe prune my-embedder -d scifact/ --objective retrieval
 
     Returns:
         One row for each step of each order.

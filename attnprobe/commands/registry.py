@@ -37,14 +37,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: a function, and the options that it takes.
-
-    Attributes:
-        function: What Python calls, with every check.
-        options: All that the command line or Python has, in the order of ``--help``.
-        rules: Which of them exclude or need one another.
-        docstring: That of the function as it stands in the code, for the command line and for Python.
-    """
+    """A command: a function, and the options that it takes."""
 
     function: Callable[..., Any]
     options: Sequence[Option]

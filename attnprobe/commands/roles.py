@@ -122,8 +122,6 @@ def roles(
 
       attnprobe roles my-model -d a.txt --links reactions.jsonl --name atom-map
 
-      attnprobe roles my-t5 -d pairs.tsv --text-column en --label-column de
-
     Notes:
         Intervals hold for all heads together with 95 % (Student's t over documents). By default the texts are
         those of the treebank.

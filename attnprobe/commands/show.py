@@ -136,8 +136,6 @@ def plot(
 
       attnprobe plot entropy.csv -o entropy.pdf --columns 1
 
-      attnprobe plot heads.json roles.json --kind atlas -o atlas.pdf
-
       attnprobe plot pairs.csv -o heads.svg --clusters 6 --save-clusters a.csv
 
       attnprobe plot pairs.csv roles.csv --kind clustermap -o roles.svg

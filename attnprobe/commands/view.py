@@ -191,15 +191,9 @@ def view(
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
 
-      attnprobe view demo "The parcel came late." -o parcel.html --rollout
-
       attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
 
-      attnprobe view my-bert "It came late." --census roles.csv --role previous
-
       attnprobe view en-de "the house" --target "das Haus" --alignment "0-0 1-1"
-
-      attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
 
       attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
 

@@ -218,10 +218,7 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
 
 
 def is_one_quantity(table: HeadTable, column: Column) -> bool:
-    """Tell whether a column holds measurements of one quantity.
-
-    A threshold is none, and the value beside a column that names what was measured is of many.
-    """
+    """Tell whether a column holds measurements of one quantity."""
     if column.role != "measure" or not is_numeric(table, column) or column.name == "threshold":
         return False
     return column.name != "value" or "measure" not in table.data

@@ -128,10 +128,7 @@ def _shrink_block(maps: Maps, start: Start) -> Block:
 
 
 def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
-    """Draw lines from each token to those it attends to; more attention is a darker and thicker line.
-
-    With a width, the labels keep their size, and the lines give way.
-    """
+    """Draw lines from each token to those it attends to; more attention is a darker and thicker line."""
     pen, line = Pen(look), look.line
     left, right = (list(map(cut_label, labels)) for labels in (panel.queries, panel.keys))
     first, last = (max(map(pen.width, labels), default=0) for labels in (left, right))
@@ -166,10 +163,7 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
 
 
 def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
-    """Draw a map: a row for each token that attends, a column for each that it attends to.
-
-    With a width, the cells give way, and labels where cells are smaller.
-    """
+    """Draw a map: a row for each token that attends, a column for each that it attends to."""
     pen = Pen(look)
     left, above = (list(map(cut_label, labels)) for labels in (panel.queries, panel.keys))
     cell, label = float(look.line - 4), float(look.size)

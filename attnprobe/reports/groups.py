@@ -19,15 +19,7 @@ _AXES = ("layer", "head")
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of all groups, and that of each group.
-
-    Attributes:
-        label: What names it.
-        whole: Its place in the table.
-        rows: The place of each group's row; None where a group has none.
-        p: The adjusted p of the test that groups are alike; NaN where there is none.
-        q: Cochran's Q.
-    """
+    """A row of all groups, and that of each group."""
 
     label: str
     whole: int

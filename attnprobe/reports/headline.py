@@ -12,11 +12,7 @@ from attnprobe.table.table import Column
 
 
 def state_finding(table: HeadTable, column: Column) -> str:
-    """State what a measure shows; errors are standard errors.
-
-    Of effects, it is how many are significant, as ``scales.mark_column`` says, and the largest of these in
-    size: "3 of 24 significant; strongest L3 H2, 0.91 ± 0.02". Of any other measure, it is the highest.
-    """
+    """State what a measure shows; errors are standard errors."""
     values = read_numbers(table, column.name)
     known = [row for row, value in enumerate(values) if value is not None]
     if not known or is_probability(column):

@@ -80,8 +80,6 @@ class Distances:
 def compute_distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
     """Lay out the distances of some rows as a matrix: the root of the Jensen-Shannon divergence.
 
-    Of a measure that somebody names, the numbers are taken as they are.
-
     Raises:
         AttnprobeError: When fewer than three heads have distances to one another.
     """

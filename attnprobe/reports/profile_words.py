@@ -45,13 +45,7 @@ def write_caption(profile: Profile, *, entropy: bool) -> str:
 
 @dataclass(frozen=True)
 class CellRoles:
-    """The roles that an atlas shows.
-
-    Attributes:
-        names: The role of each row as the table has it; None where it is not known.
-        kinds: Its kind.
-        counts: How many heads have each kind that there is.
-    """
+    """The roles that an atlas shows."""
 
     names: Sequence[str | None]
     kinds: Sequence[str | None]

@@ -65,10 +65,7 @@ _TOKEN = 6
 
 
 def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
-    """Lay out layers by positions of tokens, each cell the head whose number in a column is largest in size.
-
-    Tables of other rows, and of too many positions to be read, have no panels.
-    """
+    """Lay out layers by positions of tokens; a cell is the head whose number is largest in size."""
     values = read_floats(table, name)
     if table.kind != "heads at positions" or values is None:
         return []

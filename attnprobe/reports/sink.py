@@ -85,9 +85,6 @@ def write_rescued(
 ) -> str:
     """Write a table that did not get to its file to standard output, or else to a folder with room.
 
-    - ``output``: The file that could not be written; None if it was standard output.
-    - ``format``: What was asked for; csv stands in for what is no text.
-
     Returns where it is, to stand behind "the table is". Raises AttnprobeError if there is room nowhere.
     """
     output = None if output is None or str(output) == "-" else output

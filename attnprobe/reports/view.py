@@ -347,11 +347,7 @@ def add_rollout(maps: "Maps") -> NDArray[np.float32]:
 def shrink_maps(
     maps: "Maps", *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
-    """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown.
-
-    A cell is the most that any of its tokens gives to any other. Of an image, a small map is the image: where
-    its first token that is no patch looks, or all tokens on average, as a share of the most.
-    """
+    """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown."""
     rows, grid = add_rollout(maps), maps.keys.grid
     if grid is not None:
         query = find_query(maps)

@@ -219,14 +219,10 @@ def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outp
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:
-    said = (
+    note = (
         f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
         f"by word, over the words that both see; columns are over the tokens of each."
     )
-    if left:
-        texts, are = ("text", "is") if left == 1 else ("texts", "are")
-        said += f" {left:,} {texts} that only {names[0]} has tokens for {are} left out."
-    if wordless:
-        texts, have = ("text", "has") if wordless == 1 else ("texts", "have")
-        said += f" {wordless:,} {texts} {have} no word that both see whole, and no divergence."
-    return said
+    if left or wordless:
+        note += f" Texts without tokens in {names[1]}: {left:,}; without a word that both see: {wordless:,}."
+    return note

@@ -132,10 +132,7 @@ class TableBuilder:
         self.add(Column(f"{name}_se", unit, role="error"), error.ravel())
 
     def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
-        """Finish: all of the encoder first, then of the decoder, then of cross-attention.
-
-        Removed heads have no rows, and a note says how many they are; nor do tied ones.
-        """
+        """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._gone]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))

@@ -115,8 +115,6 @@ def round_cell(value: Cell, precision: int | None) -> Cell:
 def format_cell(value: Cell, precision: int | None = None) -> str:
     """Write a plain cell for a text format, the same in every locale; None is an empty cell.
 
-    Without ``precision`` a float takes the fewest digits that read back as exactly the same float.
-
     >>> format_cell(0.1 + 0.2), format_cell(0.1 + 0.2, 3), format_cell(12), format_cell(None)
     ('0.30000000000000004', '0.3', '12', '')
     """

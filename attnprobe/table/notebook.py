@@ -15,11 +15,7 @@ _BESIDE = {"error": ("_se",), "half": tuple(f"_{half}" for half in HALVES)}
 
 
 def render_table(table: Table) -> str:
-    """Render a table as HTML; every word is escaped.
-
-    An error stands behind its measure, and both have the digits of ``table.rounding``. Halves are left out.
-    A model or a dataset that is the same in all rows stands above.
-    """
+    """Render a table as HTML; every word is escaped."""
     import pandas
 
     columns = [column for column in table.columns if not _stands_beside(table, column)]

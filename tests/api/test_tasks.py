@@ -222,19 +222,6 @@ def test_questions_from_every_source(trained, data, tmp_path):
     np.testing.assert_array_equal(importances(model, pairs, answers), expected)
 
 
-def test_several_labels_from_every_source(trained, data, tmp_path):
-    model, names = trained("several"), KINDS["several"][1]
-    expected = importances(model, data("several"))
-    lists = [[names[n] for n in range(3) if number >> n & 1] for number in range(len(WORDS))]
-    bits = [[number >> n & 1 for n in range(3)] for number in range(len(WORDS))]
-    np.testing.assert_array_equal(importances(model, WORDS, lists), expected)
-    np.testing.assert_array_equal(importances(model, WORDS, bits), expected)
-    path = tmp_path / "labels.tsv"
-    rows = [f"{text}\t{'|'.join(map(str, one))}" for text, one in zip(WORDS, bits, strict=True)]
-    path.write_text("text\tlabels\n" + "\n".join(rows))
-    np.testing.assert_array_equal(importances(model, path), expected)
-
-
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [

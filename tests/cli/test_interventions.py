@@ -150,27 +150,6 @@ def test_labels_that_the_model_lacks(invoke, refused, classifier, labelled):
     assert "labels" in refused("importance", classifier, "--objective", "classification", "-L", "3")
 
 
-def test_labels_however_they_are_spelled(invoke, classifier, labelled, tmp_path):
-    spelled = {
-        "names": labelled(["good", "bad", "so-so"], "names.csv"),
-        "capitals": labelled(["GOOD", "Bad", "So-So"], "capitals.csv"),
-        "numbers": labelled([2, 0, 1], "numbers.csv"),
-        "floats": labelled(["2.0", "0.0", "1.0"], "floats.csv"),
-    }
-    rows = [
-        {"text": f"the train was {word}", "label": label}
-        for word, label in zip("abc", [2, 0, 1], strict=True)
-    ]
-    spelled["lines"] = tmp_path / "lines.jsonl"
-    spelled["lines"].write_text("\n".join(map(json.dumps, rows)))
-    found = [frame(invoke("importance", classifier, "-d", path)[1]) for path in spelled.values()]
-    for other in found[1:]:
-        pandas.testing.assert_frame_equal(other.drop(columns="dataset"), found[0].drop(columns="dataset"))
-    column = labelled([2, 0, 1], "spaced.csv", column="my label")
-    named = frame(invoke("importance", classifier, "-d", column, "--label-column", "my label")[1])
-    pandas.testing.assert_frame_equal(named.drop(columns="dataset"), found[0].drop(columns="dataset"))
-
-
 def test_one_class_only(invoke, refused, classifier, labelled):
     path = labelled(["good"] * 4)
     for metric in ("mcc", "f1"):
@@ -178,13 +157,6 @@ def test_one_class_only(invoke, refused, classifier, labelled):
     code, _, error = invoke("ablate", classifier, "-d", path, "--metric", "accuracy")
     assert code == 0
     assert "Every example has the label 2 (good)" in error
-
-
-def test_metrics_of_other_objectives(refused, classifier, labelled):
-    path = labelled(["good", "bad"])
-    assert "no metric 'bleu'" in refused("ablate", classifier, "-d", path, "--metric", "bleu")
-    assert "no metric 'mcc'" in refused("ablate", "demo", "-L", "3", "--metric", "mcc")
-    assert "no metric 'similarity'" in refused("prune", "demo", "-L", "4", "--metric", "similarity")
 
 
 def test_a_head_that_is_not_there(invoke, refused, labelled):
@@ -237,12 +209,6 @@ def test_bad_pruning(refused, monkeypatch, tmp_path, words, says):
     assert not list(tmp_path.iterdir())
 
 
-def test_pruning_by_tables_that_do_not_fit(refused, tables):
-    given = tables / "importance-first.csv"
-    assert "'nope'" in refused("prune", "demo", "-L", "4", "--by", f"{given}:nope")
-    assert "12 heads" in refused("prune", "demo", "-L", "4", "--by", f"{given}:importance")
-
-
 def test_saving_into_a_folder_that_is_there(refused, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     words = ("prune", "demo", "-L", "4", "--save", tmp_path, "--share", "0.5")
@@ -257,23 +223,6 @@ def test_sides_that_are_data_lack_a_model(refused, tmp_path, name):
     (tmp_path / name).write_text(f"text{between}label\nThe parcel came.{between}good\n")
     data = tmp_path / name
     assert "a model is missing" in refused("correlate", "--in-domain", data, "--out-domain", data)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["-L", "3"], "give a MODEL"),
-        (["--metric", "loss"], "give a MODEL"),
-        (["--label-column", "label"], "give a MODEL"),
-        (["--objective", "classification"], "give a MODEL"),
-        (["--column", "nope"], "'nope'"),
-        (["--column", "method"], "no number"),
-        (["--column", "n"], "the same n"),
-    ],
-)
-def test_options_that_two_tables_have_no_use_for(refused, tables, words, says):
-    given = tables / "importance-first.csv"
-    assert says in refused("correlate", "--in-domain", given, "--out-domain", given, *words)
 
 
 def test_bad_tables(refused, tables, tmp_path):
@@ -339,15 +288,6 @@ def test_correlation_of_files(invoke, tables, kind, column):
     assert (found["in_domain"], found["out_domain"]) == ("first.tsv", "second.tsv")
 
 
-def test_formats_of_tables_agree(invoke, tables):
-    out_domain = tables / "importance-second.csv"
-    inside = [tables / "importance-first.csv", *tables.glob("*/importance-first.*")]
-    inside = [path for path in inside if not (path.parent.name == "parquet" and path.suffix == ".json")]
-    assert len(inside) == 3
-    found = {invoke("correlate", "--in-domain", path, "--out-domain", out_domain)[1] for path in inside}
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -365,14 +305,6 @@ def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
         tabled = frame(invoke("correlate", *files, *more)[1])
         measured = frame(invoke("correlate", classifier, *data, *words, *more)[1])
         pandas.testing.assert_frame_equal(measured, tabled, rtol=1e-5)
-
-
-def test_notes_say_where_the_sides_differ(invoke, tables):
-    words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "ablate-first.csv")
-    error = invoke("correlate", *words)[2]
-    assert "method differs: gradient in domain" in error
-    assert "metric differs" in error
-    assert "objective differs" not in error
 
 
 # Pruning
@@ -456,14 +388,6 @@ def test_curve_by_a_table(invoke, tables, classifier, reviews, loaded, highest_f
     assert set(found["criterion"]) == {f"importance-second.csv:importance{order_said}"}
     assert set(found["n"]) == {12}  # a table leaves all examples for scoring
     np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
-
-
-def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, reviews):
-    ablated = pandas.read_csv(tables / "ablate-second.csv")
-    words = ("--metric", "loss", "--step", "1", "--random-orders", "0")
-    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
-    assert found["score"][0] == pytest.approx(ablated["baseline"][0], rel=1e-6)
-    assert found["score_se"][0] == pytest.approx(ablated["baseline_se"][0], rel=1e-6)
 
 
 def test_a_margin_says_which_heads_to_save(invoke, tables, classifier, reviews, tmp_path):

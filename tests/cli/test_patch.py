@@ -15,10 +15,6 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.intervention.objectives.contrast import MaskContrast
 
-COLUMNS = [
-    "model", "dataset", "objective", "method", "layer", "head", "n", "effect", "effect_se", "recovered",
-    "recovered_se", "p", "p_adjusted", "attribution", "attribution_se",
-]  # fmt: skip
 SUBJECTS = [("boy", "boys"), ("man", "men"), ("girl", "girls"), ("woman", "women"), ("house", "houses")]
 PAIRS = [
     {"clean": f"The {one} {where} [MASK] late .", "corrupted": f"The {several} {where} [MASK] late .",
@@ -62,49 +58,6 @@ def causal(tmp_path_factory, tiny):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.mark.slow
-def test_whatever_holds_the_pairs(invoke, data):
-    """Files of any format, standard input, dicts, columns and a DataFrame give one table."""
-    code, expected, error = invoke("patch", "demo", "-d", data("jsonl"))
-    assert code == 0
-    found = rows(expected)
-    assert list(found[0]) == COLUMNS
-    assert len(found) == 24
-    assert {row["n"] for row in found} == {"10"}
-    assert "the objective is masked-lm" in error
-    assert "m is the logit of the answer less that of the other" in error
-    for kind in ("csv", "tsv", "json", "parquet", "jsonl.gz"):
-        code, out, _ = invoke("patch", "demo", "-d", data(kind))
-        assert (code, out) == (0, expected.replace("pairs.jsonl", f"pairs.{kind}"))
-    effects = [float(row["effect"]) for row in found]
-    columns = {name: [pair[name] for pair in PAIRS] for name in PAIRS[0]}
-    for pairs in (PAIRS, iter(PAIRS), columns, pandas.DataFrame(PAIRS)):
-        table = attnprobe.patch("demo", pairs)
-        assert set(table["dataset"]) == {"pairs"}
-        np.testing.assert_allclose(table["effect"], effects, rtol=1e-12)
-
-
-def test_standard_input(invoke, data, monkeypatch):
-    content = data("jsonl").read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    code, out, _ = invoke("patch", "demo", "-d", "-", "-q")
-    assert (code, len(rows(out))) == (0, 24)
-    assert rows(out)[0]["dataset"] == "stdin"
-
-
-def test_the_record_says_what_was_done(invoke, data, tmp_path):
-    path = tmp_path / "heads.json"
-    assert invoke("patch", "demo", "-d", data("csv"), "--noising", "-o", path, "-q")[0] == 0
-    said = json.loads(path.read_text())["provenance"]
-    patching = said["patching"]
-    assert (patching["method"], patching["pairs"]) == ("noising", 10)
-    assert patching["total_effect"] == pytest.approx(patching["corrupted"] - patching["clean"])
-    assert said["task"]["measure"] == "the logit of the answer less that of the other"
-    assert said["task"]["pairs"] == {"pairs": 10, "incomplete": 0, "unequal": 0, "long": 0, "same": 0}
-    assert said["dataset"]["name"] == "pairs.csv"
-    assert said["command"][:2] == ["attnprobe", "patch"]
 
 
 def test_what_the_sum_of_effects_is_shared_by(data):
@@ -153,14 +106,6 @@ def test_positions(invoke, data, tmp_path):
     assert "1 the" in out
 
 
-def test_first_ones_and_a_sample(data):
-    assert set(attnprobe.patch("demo", data("csv"), limit=3)["n"]) == {3}
-    some, again, others = (attnprobe.patch("demo", data("csv"), sample=4, seed=seed) for seed in (1, 1, 2))
-    assert set(some["n"]) == {4}
-    np.testing.assert_array_equal(some["effect"], again["effect"])
-    assert not np.array_equal(some["effect"], others["effect"])
-
-
 def test_columns_by_name(invoke, tmp_path):
     names = {"clean": "good", "corrupted": "bad", "answer": "gold", "other": "rival"}
     path = tmp_path / "named.csv"
@@ -179,13 +124,6 @@ def test_columns_by_name(invoke, tmp_path):
     assert code == 0
     expected = attnprobe.patch("demo", PAIRS)["effect"]
     np.testing.assert_allclose([float(row["effect"]) for row in rows(out)], expected)
-
-
-def test_one_pair_has_no_error(invoke):
-    table = attnprobe.patch("demo", PAIRS[:1])
-    assert np.isfinite(table["effect"]).all()
-    assert np.isnan(table["effect_se"]).all()
-    assert np.isnan(table["p"]).all()
 
 
 def test_what_ships_with_attnprobe(invoke, causal):
@@ -270,12 +208,6 @@ def test_files_without_pairs(invoke, tmp_path, content):
     assert error.startswith(f"attnprobe: {path} holds ") or error.startswith(f"attnprobe: {path.name} holds ")
     assert len(error.splitlines()) == 1
     assert not target.exists()
-
-
-def test_a_classifier_is_not_given_the_words_that_ship_with_attnprobe(invoke, classifier):
-    code, _, error = invoke("patch", classifier)
-    assert code == 2
-    assert error.splitlines()[-1].endswith("gives none; give pairs of your own with --dataset.")
 
 
 def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):

@@ -79,15 +79,6 @@ def test_columns(invoke, classifier, reviews):
     assert (found["relevance_share_se"] > 0).all()
 
 
-def test_on_a_terminal(invoke, classifier, reviews):
-    code, out, _ = invoke("importance", classifier, "-d", reviews / "all.tsv", *LRP, "--format", "table")
-    assert code == 0
-    assert "relevance of heads" in out
-    assert "What is explained is z, the logit of the predicted class less that of the runner-up." in " ".join(
-        out.split()
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "auto", "objective", "attentions"),
     [
@@ -116,31 +107,7 @@ def test_objectives(invoke, with_head, tmp_path, name, auto, objective, attentio
     np.testing.assert_allclose(groups["relevance_share"].sum(), 1, rtol=1e-5)
 
 
-def test_a_state_of_another_method(invoke, refused, classifier, reviews, tmp_path):
-    asked = ["importance", classifier, "-d", reviews / "all.tsv", "--resume"]
-    for first, second in (([], LRP), (LRP, [])):
-        path = tmp_path / f"state{len(first)}"
-        assert invoke(*asked, path, *first)[0] == 0
-        content = path.read_bytes()
-        assert "--method" in refused(*asked, path, *second)
-        assert path.read_bytes() == content
-
-
-def test_two_tables_by_a_column(invoke, refused, classifier, reviews, tmp_path):
-    """By size unless another column is named; against a table of gradients, which column each has."""
-    paths = [tmp_path / f"{part}.csv" for part in ("first", "second")]
-    for path in paths:
-        assert invoke("importance", classifier, "-d", reviews / f"{path.stem}.tsv", *LRP, "-o", path)[0] == 0
-    inside, outside = map(pandas.read_csv, paths)
-    asked = ["correlate", "--in-domain", paths[0], "--out-domain", paths[1]]
-    for more, column in (([], "relevance_abs"), (["--column", "relevance"], "relevance")):
-        found = frame(invoke(*asked, *more)[1]).iloc[0]
-        expected = np.corrcoef(inside[column], outside[column])[0, 1]
-        assert found["pearson"] == pytest.approx(expected, rel=1e-9)
-        assert "pearson_true" in found
-    assert "give a MODEL" in refused(*asked, "--method", "lrp")
-
-
+@pytest.mark.slow
 def test_other_name_of_measure(invoke, refused, classifier, reviews):
     sides = ["--in-domain", reviews / "first.tsv", "--out-domain", reviews / "second.tsv"]
     one, other = (

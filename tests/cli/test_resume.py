@@ -79,6 +79,7 @@ COMMANDS = [["census"], ["distance", "--all-pairs"], ["ablate", "--metric", "mcc
 #: Commands that pass over their examples more than once.
 SEVERAL = [
     ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
+    ["ablate", "--with", "resample", "--metric", "loss"],
     ["correlate"],
     ["compare", "demo", "--match", "model"],
 ]

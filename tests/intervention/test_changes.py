@@ -7,10 +7,8 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
-from attnprobe.attention.kinds import Place
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.changes import Changes, Moves
-from attnprobe.intervention.effects import Effects
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.task import build_metric
 
@@ -119,29 +117,3 @@ class TestDraws:
         single = [self.drawn(seed) for seed in range(300)]
         alone = [Changes.of(self.LOSS, [cut[:1] for cut in cuts], own) for own, cuts in single]
         assert np.std([one.compared[0].delta for one in alone]) > 1.5 * deltas.std()
-
-
-def say(deltas: Any, adjusted: Any) -> str:
-    shape = np.shape(deltas)
-    errors, places = np.full(shape, 0.01), [Place(layer) for layer in range(shape[0])]
-    effects = Effects(Mean("accuracy", "share", higher_is_better=True), 0.5, np.array(deltas), errors,
-                      np.array(adjusted), places, "paired t, Holm")  # fmt: skip
-    return effects.describe()
-
-
-def test_what_ablation_says():
-    """How many heads change the score significantly, either way, and which most; none where none does."""
-    assert say([[-0.1, 0.2], [-0.3, -0.4]], [[0.04, 0.01], [0.001, 0.2]]) == (
-        "With all heads, accuracy is 0.5. It is significantly worse without 2 of 4 heads (most without layer "
-        "1 head 0: -0.3 ± 0.01) and significantly better without 1 of 4 heads (most without layer 0 head 1: "
-        "+0.2 ± 0.01); paired t, Holm, p < 0.05."
-    )
-    said = say([[-0.1, 0.2], [-0.3, -0.4]], [[0.04, 0.1], [0.001, 0.2]])
-    assert "better" not in said
-    assert "none" not in said
-    said = say([[-0.1, 0.2], [0.0, -0.4]], [[1.0, 0.1], [1.0, 0.2]])
-    assert said.startswith(
-        "With all heads, accuracy is 0.5, and not significantly different without any of 4"
-    )
-    assert say([[0.0, 0.0]], [[1.0, 1.0]]) == "With all heads, accuracy is 0.5; no head changes it."
-    assert "p is not defined" in say([[-0.1, 0.2]], [[np.nan, np.nan]])

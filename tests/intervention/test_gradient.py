@@ -18,7 +18,6 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
-from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -60,18 +59,6 @@ def differences(
                 far, near, back, behind = sides  # five points: the error is of the fourth order
                 found[batch.members, layer, head] = (8 * (near - back) - (far - behind)) / (12 * step)
     return found
-
-
-def per_example(bench: Bench) -> NDArray[np.float64]:
-    """Run every example alone."""
-    values = np.zeros((bench.corpus.sequences, *bench.subject.shape))
-    batches = bench.corpus.batches
-    whole = batches.plan
-    for example in range(len(values)):
-        batches.plan = [np.array([example])]
-        values[example] = gradient_importance(bench).heads.average
-    batches.plan = whole
-    return values
 
 
 def norm(self: Any, hidden: Tensor) -> Tensor:
@@ -125,54 +112,6 @@ class TestDerivative:
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
         assert np.abs(found - elsewhere).max() > 1e-3
 
-    @pytest.mark.parametrize(
-        ("name", "kind"),
-        [
-            ("bert", "classification"), ("albert", "masked-lm"), ("ernie", "representation"),
-            ("marian", "seq2seq"), ("bert", "token-classification"), ("roberta", "question-answering"),
-        ],
-    )  # fmt: skip
-    @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
-    def test_batches_do_not_matter(
-        self, headed: Headed, documents: Any, benched: Any, counted: Any, name: str, kind: str,
-        batch_tokens: int,
-    ):  # fmt: skip
-        checkpoint = headed(name, kind, double=True)
-        with benched(checkpoint, documents(kind), kind) as bench:
-            alone = per_example(bench)
-        steps, progress = counted()
-        with benched(
-            checkpoint, documents(kind), kind, batch_tokens=batch_tokens, progress=progress
-        ) as bench:
-            sizes = [len(batch.members) for batch in bench.corpus.batches]
-            assert max(sizes) == 1 if batch_tokens == 1 else max(sizes) > 1
-            found = gradient_importance(bench)
-            assert steps["gradients"] == [batch.size for batch in bench.corpus.batches]
-        np.testing.assert_allclose(found.heads.average, alone.mean(0), rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(found.heads.alone.variance, alone.var(0, ddof=1), rtol=1e-9, atol=1e-12)
-        # Alone, an example's importance is the size of its derivative: the square is that of the size.
-        np.testing.assert_allclose(found.squares.average, (alone**2).mean(0), rtol=1e-9, atol=1e-14)
-        error = (alone**2).std(0, ddof=1) / np.sqrt(len(alone))
-        np.testing.assert_allclose(found.squares.standard_error, error, rtol=1e-8, atol=1e-14)
-
-    def test_signs_differ(self, headed: Headed, documents: Any, benched: Any):
-        """The absolute value is taken per example: examples that disagree do not cancel."""
-        with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-            signed = differences(bench, np.ones(SHAPE))
-            found = gradient_importance(bench)
-        assert (np.abs(signed.mean(0)) < 0.8 * np.abs(signed).mean(0)).any()
-        np.testing.assert_allclose(found.heads.average, np.abs(signed).mean(0), rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(found.signed.average, signed.mean(0), rtol=1e-6, atol=1e-8)
-        error = signed.std(0, ddof=1) / np.sqrt(len(signed))
-        np.testing.assert_allclose(found.signed.standard_error, error, rtol=1e-6, atol=1e-8)
-
-    def test_float32_comes_close(self, headed: Headed, documents: Any, benched: Any):
-        found = []
-        for double in (False, True):
-            with benched(headed("bert", "masked-lm", double=double), documents("masked-lm")) as bench:
-                found.append(gradient_importance(bench).heads.average)
-        np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6)
-
     def test_weights_are_left_alone(self, headed: Headed, documents: Any, benched: Any):
         checkpoint = headed("distilbert", "classification")
         weights = list(checkpoint.model.parameters())
@@ -222,17 +161,6 @@ class TestImportance:
         for one, other in zip(whole.normalized, merged.normalized, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-11)
 
-    def test_parts(self):
-        members = np.random.default_rng(1).permutation(41)
-        found = summed(self.VALUES, members)
-        np.testing.assert_allclose(found.heads.average, self.VALUES.mean(0))
-        pairs = np.einsum("xli,xlj->lij", self.VALUES, self.VALUES) / 41
-        np.testing.assert_allclose(found.products.average, pairs)
-        order = np.argsort(members)
-        second = in_second_half(np.arange(41))
-        for kept, half in zip((~second, second), found.blocks.halves, strict=True):
-            np.testing.assert_allclose(half, self.VALUES[order][kept].mean(0))
-
     def test_normalized(self):
         unit, error = summed(self.VALUES).normalized
         mean = self.VALUES.mean(0)
@@ -247,16 +175,6 @@ class TestImportance:
             values = self.VALUES[:, layer] @ slope
             assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
 
-    def test_normalized_error_against_the_jackknife(self):
-        draw = np.random.default_rng(4)
-        values = draw.gamma(2.0, size=(400, *SHAPE)) * np.arange(1, 5)
-        values[:, :, 1] += values[:, :, 0]  # correlated heads
-        _, error = summed(values).normalized
-        without = (values.sum(0) - values) / 399
-        unit = without / np.linalg.norm(without, axis=-1, keepdims=True)
-        expected = np.sqrt(399 * unit.var(0))
-        np.testing.assert_allclose(error, expected, rtol=0.01)
-
     def test_normalized_error_against_many_samples(self):
         """Fresh samples spread as the error of one says."""
         draw = np.random.default_rng(5)
@@ -265,20 +183,6 @@ class TestImportance:
         spread = (mean / np.linalg.norm(mean, axis=-1, keepdims=True)).std(0)
         errors = [summed(sample).normalized[1] for sample in samples[:200]]
         np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
-
-    def test_real_values_against_the_bootstrap(self, headed: Headed, documents: Any, benched: Any):
-        with benched(headed("bert", "representation"), documents("representation") * 4) as bench:
-            found = gradient_importance(bench)
-            values = per_example(bench)
-        draw = np.random.default_rng(6)
-        means = np.stack([values[draw.integers(len(values), size=len(values))].mean(0) for _ in range(3000)])
-        spread = (means / np.linalg.norm(means, axis=-1, keepdims=True)).std(0)
-        np.testing.assert_allclose(found.normalized[1], spread, rtol=0.1)
-
-    def test_one_example(self):
-        unit, error = summed(self.VALUES[:1]).normalized
-        np.testing.assert_allclose(np.linalg.norm(unit, axis=-1), 1)
-        assert np.isnan(error).all()
 
     def test_nothing_matters(self):
         values = self.VALUES.copy()

@@ -109,39 +109,6 @@ def test_windows_of_documents(number: int, size: int, seed: int):
     np.testing.assert_allclose(error, expected, rtol=1e-8, atol=1e-11)
 
 
-def test_first_order_is_enough():
-    """The jackknife of the normalised values themselves says the same of many documents."""
-    documents = windows(120)
-    values = drawn(documents)
-    without = without_each(values, documents)
-    unit = without / np.linalg.norm(without, axis=-1, keepdims=True)
-    expected = np.sqrt(119 * unit.var(0))
-    np.testing.assert_allclose(summed(values, documents).normalized[1], expected, rtol=0.03)
-
-
-def test_windows_taken_for_independent_would_be_wrong():
-    """Fresh samples of documents spread as the error says, and not as that of independent windows."""
-    draw, spread, said, naive = np.random.default_rng(2), [], [], []
-    for seed in range(400):
-        documents = windows(40, int(draw.integers(1 << 30)))
-        values = drawn(documents, seed, alike=4.0)
-        unit, error = summed(values, documents, size=1000).normalized
-        spread.append(unit)
-        said.append(error)
-        naive.append(old_error(values))
-    truth = np.std(spread, 0)
-    np.testing.assert_allclose(np.mean(said, 0), truth, rtol=0.15)
-    assert (np.mean(naive, 0) < 0.75 * truth).all()
-
-
-def test_one_document():
-    """Of one document there is a mean, but nobody knows how far off it is."""
-    documents = np.zeros(6, int)
-    unit, error = summed(drawn(documents), documents).normalized
-    np.testing.assert_allclose(np.linalg.norm(unit, axis=-1), 1)
-    assert np.isnan(error).all()
-
-
 def test_nothing_matters_in_a_layer():
     documents = windows(12)
     values = drawn(documents)
@@ -173,19 +140,6 @@ def test_arrays(documents: Ints):
         np.testing.assert_array_equal(found, wanted)
     for found, wanted in zip(resumed.blocks.halves, whole.blocks.halves, strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-@each_sample
-def test_halves_go_by_document(documents: Ints):
-    values = drawn(documents)
-    second = in_second_half(documents)
-    for name in np.unique(documents):
-        assert len(set(second[documents == name])) == 1
-    for kept, half in zip((~second, second), summed(values, documents).blocks.halves, strict=True):
-        if kept.any():
-            np.testing.assert_allclose(half, values[kept].mean(0))
-        else:
-            assert np.isnan(half).all()
 
 
 def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):

@@ -1,6 +1,5 @@
 """Integrated gradients of gates: quadrature by hand, what adds up, ties, batches and states."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,12 @@ from numpy.typing import NDArray
 from scipy.integrate import fixed_quad
 from torch.nn.functional import cross_entropy
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.integration import (
-    Integrals,
     find_nodes,
     integrate_gradients,
     tabulate_integrals,
 )
-from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.sums.base import pack, unpack
 
 SHAPE = LAYERS, HEADS = 3, 4
 STEP = 1e-4
@@ -134,43 +129,6 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
     assert np.isfinite(errors).all()
     # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.
     assert errors.max() < (0.03 if name == "t5" else 2e-3)
-
-
-@pytest.mark.parametrize("batch_tokens", [30])
-def test_batches_and_resuming_do_not_matter(headed: Any, documents: Any, benched: Any, batch_tokens: int):
-    checkpoint, found = headed("bart", "seq2seq", double=True), []
-    for tokens, resumed in ((4096, True), (batch_tokens, True), (4096, False)):
-        with benched(checkpoint, documents("seq2seq"), "seq2seq", batch_tokens=tokens) as bench:
-            assert bench.subject.gating.replays
-            gating = replace(bench.subject.gating, replays=resumed)
-            found.append(
-                integrate_gradients(replace(bench, subject=replace(bench.subject, gating=gating)), 2)
-            )
-    for other in found[1:]:
-        np.testing.assert_allclose(other.signed.heads.average, found[0].signed.heads.average, atol=1e-10)
-        np.testing.assert_allclose(other.size.heads.average, found[0].size.heads.average, atol=1e-10)
-        np.testing.assert_allclose(other.gaps, found[0].gaps, atol=1e-9)
-
-
-def test_states(headed: Any, documents: Any, benched: Any):
-    with benched(headed("bert", "classification"), documents("classification")) as bench:
-        found = integrate_gradients(bench, 2)
-    again = Integrals.from_arrays(unpack(pack(found.arrays())))
-    np.testing.assert_array_equal(again.gaps, found.gaps)
-    np.testing.assert_array_equal(again.size.heads.average, found.size.heads.average)
-    both = found + again
-    np.testing.assert_allclose(both.gaps, 2 * found.gaps)
-    np.testing.assert_allclose(both.errors, found.errors)
-
-
-def test_nan(headed: Any, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
-    with benched(headed("bert", "classification"), documents("classification")) as bench:
-        right = bench.objective.answer
-        monkeypatch.setattr(
-            bench.objective, "answer", lambda batch, untouched=None: Answer(right(batch).loss * float("nan"))
-        )
-        with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
-            integrate_gradients(bench)
 
 
 def test_table(headed: Any, documents: Any, benched: Any):

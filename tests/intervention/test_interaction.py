@@ -196,15 +196,3 @@ def test_refusals(headed: Any, documents: Any, benched: Any):
         pytest.raises(AttnprobeError, match="interact needs at least two documents in either half"),
     ):
         find_interactions(bench, 5)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("bart", "seq2seq"), ("gpt2", "causal-lm"), ("albert", "classification")]
-)
-def test_other_tasks(headed: Any, documents: Any, benched: Any, name: str, kind: str):
-    with benched(headed(name, kind), documents(kind), kind) as bench:
-        found = find_interactions(bench, 3)
-        table = tabulate_pairs(bench, found, "t", {})
-    assert len(table) == 3
-    assert np.isfinite(table["interaction"]).all()
-    assert ("attention_a" in table.data) == (name == "bart")

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import permutations
 from operator import add
-from typing import Any
 
 import numpy as np
 import pytest
@@ -95,24 +93,6 @@ def test_rounds_of_cuts_in_any_order():
         is_whole(reduce(add, others[:middle], one) + kept(reduce(add, others[middle:])))
 
 
-def test_addition_is_associative():
-    for a, b, c in permutations(part(members) for members in batches(9)):
-        for found in ((a + b) + c, a + (b + c)):
-            is_whole(found)
-
-
-def test_some_of_the_examples():
-    """Numbers of examples that were left out don't matter, nor the order within a batch."""
-    members = np.array([20, 3, 11, 4])
-    found = (part(members[:3]) + part(members[3:])).select_cut(2, np.sort(members))
-    assert found["loss"].tolist() == LOSS[2, np.sort(members)].tolist()
-    assert found["text"].tolist() == TEXT[2, np.sort(members)].tolist()
-
-
-def test_a_cut_that_nobody_made():
-    assert part(np.arange(EXAMPLES)).select_cut(1 + CUTS, np.arange(EXAMPLES)) == {}
-
-
 @pytest.mark.parametrize("size", [1, 4, EXAMPLES])
 def test_arrays(size: int):
     found = reduce(add, (part(members) for members in batches(size)))
@@ -123,30 +103,6 @@ def test_arrays(size: int):
     for name, array in again.arrays().items():
         assert array.dtype.kind != "O", name
         np.testing.assert_array_equal(array, found.arrays()[name], err_msg=name)
-
-
-def test_going_on_from_arrays():
-    """A run that was stopped after some batches goes on with the rest."""
-    parts = [part(members) for members in batches(4)]
-    for done in range(1, len(parts)):
-        is_whole(reduce(add, parts[done:], kept(reduce(add, parts[:done]))))
-
-
-@pytest.mark.parametrize("texts", [[""], ["", ""], ["x", "longer"], TEXTS])
-def test_text_survives(texts: list[str]):
-    """Text is kept without code, and short text next to long."""
-    one, *others = (
-        Outcomes.of(np.array([place]), [0], [Answer(torch.zeros(1), texts=[text])], ["text"])
-        for place, text in enumerate(texts)
-    )
-    found = kept(reduce(add, others, one)).select_cut(0, np.arange(len(texts)))
-    assert found["text"].tolist() == texts
-
-
-def test_nothing_is_asked():
-    """Where a metric needs only what is known beforehand, cuts leave nothing to keep."""
-    found: Any = kept(part(np.arange(EXAMPLES), names=()))
-    assert found.select_cut(0, np.arange(EXAMPLES)) == {}
 
 
 def test_several_numbers_an_example():

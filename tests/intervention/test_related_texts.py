@@ -12,11 +12,10 @@ from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
-from attnprobe.intervention.objectives.retrieval import Retrieval
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
@@ -264,50 +263,6 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     assert set(table["n"]) == {12}
 
 
-class Told(SilentProgress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-
-def test_what_is_left_out_is_said(headed: Any, benched: Any):
-    told = Told()
-    with benched(headed("bert", "representation"), SEARCH, progress=told) as bench:
-        assert isinstance(bench.objective, Retrieval)
-        assert bench.documents.tolist() == [0, 1, 2, 3]
-        assert bench.record["task"]["examples"] == 4
-        assert bench.record["corpus"]["sequences"] == len(QUERIES) + len(PASSAGES)
-    assert "1 query is left out: no answer among the passages." in told.said
-    assert "1 answer is left out: not among the passages." in told.said
-
-
-def test_answers_that_count_as_the_query_itself_are_said(headed: Any, benched: Any):
-    """Who numbers queries and passages apart, each from 0, hears why answers are missing."""
-    queries = [
-        Document(f"the {word}", label=Query(str(place), ((str(place), 1), ("9", 1))), role="query")
-        for place, word in enumerate(("house", "river"))
-    ]
-    passages = [
-        Document(f"a {word}", label=Passage(name), role="document")
-        for name, word in zip("019", ("bird", "dog", "cat"), strict=True)
-    ]
-    with (
-        pytest.warns(AttnprobeWarning, match="2 answers are left out: a passage that is called as its query"),
-        benched(headed("bert", "representation"), [*queries, *passages]) as bench,
-    ):
-        assert bench.objective.column.tolist() == [0, 0]
-
-
-def test_no_query_has_an_answer(headed: Any, benched: Any):
-    with (
-        pytest.raises(AttnprobeError, match="no queries that could be scored"),
-        benched(headed("bert", "representation"), [SEARCH[4], *SEARCH[5:]]),
-    ):
-        pass
-
-
 @pytest.mark.parametrize("options", [{"limit": 2}, {"sample": 2, "seed": 5}])
 def test_limits_are_of_examples(headed: Any, options: dict[str, int]):
     """Of queries two are read, and all passages; of pairs two, and their texts."""
@@ -367,36 +322,6 @@ def test_errors_are_over_documents(headed: Any, benched: Any):
         assert bench.documents.tolist() == np.repeat(np.arange(4), 3).tolist()
     means = outcome["mse"].reshape(4, 3).mean(1)
     assert error == pytest.approx(means.std(ddof=1) / 2)
-
-
-def test_scores_that_need_no_scaling(headed: Any, benched: Any):
-    told = Told()
-    some = [Document(one.text, label=Pair(one.label.other, str(one.label.score / 5))) for one in PAIRS]
-    with benched(headed("bert", "representation"), some, "similarity", progress=told) as bench:
-        assert bench.objective.targets.max() == 1
-    assert not [one for one in told.said if "scaled" in one]
-    with benched(headed("bert", "representation"), PAIRS, "similarity", progress=told):
-        assert "Scores go from 0 to 5; for the loss they are scaled to 0 to 1." in told.said
-
-
-def test_a_query_that_every_passage_answers(headed: Any, benched: Any):
-    """There is nothing to tell them from, so nothing is lost."""
-    data = [Document(TEXTS[0], label=Query("q", (("d", 1),))), Document(TEXTS[1], label=Passage("d"))]
-    with benched(headed("bert", "representation"), data) as bench:
-        outcome = run_trials(bench, [], NEEDS["retrieval"]).untouched
-        importance = gradient_importance(bench).heads.average
-    assert [outcome[name].tolist() for name in NEEDS["retrieval"]] == [[1], [1], [1], [0]]
-    assert not importance.any()
-
-
-@pytest.mark.parametrize("name", ["t5", "gpt2", "albert"])
-def test_other_architectures(headed: Any, benched: Any, name: str):
-    """What a decoder beside an encoder reads, and layers that share their weights, are no hindrance."""
-    with benched(headed(name, "representation"), SEARCH) as bench:
-        importance = gradient_importance(bench).heads.average
-        assert np.isfinite(importance).all()
-        (cut,) = run_trials(bench, [np.zeros(bench.subject.shape, bool)], ("loss",)).cuts
-        assert np.isfinite(cut["loss"]).all()
 
 
 @pytest.mark.parametrize("method", ["ig", "lrp"])

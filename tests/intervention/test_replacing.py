@@ -1,55 +1,27 @@
 """Means and other examples' outputs in the place of heads', against loops with hooks written by hand."""
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import Tensor, nn
 
-import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.replacing import LEAST_POOL, Donors, average_outputs, build_replacing
+from attnprobe.intervention.replacing import LEAST_POOL, Donors, build_replacing
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION
-from attnprobe.run.passes import Run
-from attnprobe.run.process_group import ProcessGroup, Ranks
-from attnprobe.run.progress import SilentProgress
-from attnprobe.run.state import State, open_state
 
 READERS = re.compile(
     r"(attention\.output\.dense|attention\.out_lin|attn\.Wo|self_attn\.o_proj|self_attn\.out_proj"
     r"|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj)$"
 )
-CASES = [
-    ("bert", "classification"), ("distilbert", "classification"), ("modernbert", "classification"),
-    ("deberta-v2", "classification"), ("gpt2", "causal-lm"), ("llama", "causal-lm"), ("t5", "seq2seq"),
-    pytest.param("bart", "seq2seq", marks=pytest.mark.exhaustive), ("one head", "classification"),
-]  # fmt: skip
+CASES = [("bert", "classification"), ("llama", "causal-lm"), ("t5", "seq2seq")]
 each_case = pytest.mark.parametrize(("name", "kind"), CASES)
-
-
-def checkpoint_of(headed: Any, name: str, kind: str) -> Checkpoint:
-    if name != "one head":
-        return headed(name, kind)
-    tokenizer = headed("bert", kind).tokenizer
-    torch.manual_seed(4)
-    sizes = {"hidden_size": 16, "num_attention_heads": 1, "num_hidden_layers": 3, "intermediate_size": 24}
-    config = transformers.BertConfig(vocab_size=len(tokenizer), num_labels=3, **sizes)
-    model = transformers.BertForSequenceClassification(config).eval().requires_grad_(False)
-    for weight in model.parameters():
-        weight.mul_(8) if weight.ndim == 2 else weight
-    return Checkpoint(name, model, tokenizer, head=CLASSIFICATION)
 
 
 @contextmanager
@@ -152,7 +124,7 @@ def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
 @each_case
 @torch.no_grad()
 def test_mean(headed: Any, documents: Any, benched: Any, name: str, kind: str):
-    with benched(checkpoint_of(headed, name, kind), documents(kind)[:7], kind) as bench:
+    with benched(headed(name, kind), documents(kind)[:7], kind) as bench:
         replacing = build_replacing("mean", bench, draws=4, seed=1)
         hand = ByHand(bench)
         means = hand.means()
@@ -191,7 +163,7 @@ def positions_by_hand(own: list[str], other: list[str]) -> list[int]:
 @each_case
 @torch.no_grad()
 def test_resample(headed: Any, documents: Any, benched: Any, name: str, kind: str):
-    with benched(checkpoint_of(headed, name, kind), documents(kind)[:7], kind) as bench:
+    with benched(headed(name, kind), documents(kind)[:7], kind) as bench:
         replacing = build_replacing("resample", bench, draws=4, seed=1)
         donors, hand = Donors(bench.corpus.batches, 1), ByHand(bench)
         found = found_losses(bench, replacing)
@@ -210,24 +182,6 @@ def test_resample(headed: Any, documents: Any, benched: Any, name: str, kind: st
         np.testing.assert_array_equal(again, found)
         other = found_losses(bench, build_replacing("resample", bench, draws=4, seed=2))
         assert np.abs(other - found).max() > 1e-4
-
-
-def test_batches_change_nothing(headed: Any, documents: Any, benched: Any):
-    """Neither whom an example shares its batch with, nor that one reads it alone."""
-    found = []
-    for batch_tokens in (1, 40, 4096):
-        with benched(
-            headed("bert", "classification"), documents("classification"), batch_tokens=batch_tokens
-        ) as bench:
-            found.append(
-                [
-                    found_losses(bench, build_replacing(name, bench, draws=4, seed=1))
-                    for name in ("mean", "resample")
-                ]
-            )
-    for others in found[1:]:
-        for one, other in zip(found[0], others, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 class FakeBatches:
@@ -255,10 +209,6 @@ class TestDonors:
         assert len(pool) == LEAST_POOL
         assert [lengths[member] for member in pool] == [5, 5, 6, 6, 6, 4, 7, 3]
 
-    def test_the_longest_takes_shorter_ones(self):
-        pool = Donors(FakeBatches([*range(1, 21)], [*range(20)]), 0).list_pool(19)
-        assert pool.tolist() == [18, 17, 16, 15, 14, 13, 12, 11]
-
     def test_never_of_the_same_document(self):
         documents = [0] * 10 + [1] * 10
         donors = Donors(FakeBatches([5] * 20, documents), 0)
@@ -277,20 +227,6 @@ def test_generated_text_is_refused(headed: Any, documents: Any, benched: Any):
         assert build_replacing("zero", bench, draws=4, seed=1) is None
 
 
-def test_heads_that_share_their_weights(headed: Any, documents: Any, benched: Any):
-    """In ALBERT a head has a row in each layer, and goes from that alone."""
-    with benched(headed("albert", "classification"), documents("classification")) as bench:
-        replacing = build_replacing("mean", bench, draws=4, seed=1)
-        table = tabulate_ablation(
-            bench, build_metric("loss", bench, 42), "texts", facts={}, replacing=replacing
-        )
-        assert set(table["replaced_by"]) == {"mean"}
-        assert len(table) == 12
-        zero = tabulate_ablation(bench, build_metric("loss", bench, 42), "texts", facts={})
-        assert set(zero["replaced_by"]) == {"zero"}
-        assert not np.allclose(zero["delta"], table["delta"])
-
-
 def test_table_of_draws(headed: Any, documents: Any, benched: Any):
     with benched(headed("bert", "classification"), documents("classification")) as bench:
         replacing = build_replacing("resample", bench, draws=5, seed=1)
@@ -304,72 +240,3 @@ def test_table_of_draws(headed: Any, documents: Any, benched: Any):
     np.testing.assert_allclose(table["delta_se"], apart.std(0, ddof=1) / len(apart) ** 0.5, rtol=1e-6)
     sizes = np.abs(losses - untouched[:, None, None]).mean(0).reshape(len(untouched), -1)
     np.testing.assert_allclose(table["moved"], sizes.mean(0), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["mean", "resample"])
-def test_stopped_and_resumed(headed: Any, documents: Any, benched: Any, tmp_path: Path, name: str):
-    """What is kept goes on to the same bits, in either pass; another replacement is not mixed in."""
-    with benched(headed("bert", "classification"), documents("classification"), batch_tokens=12) as bench:
-        expected = found_losses(bench, build_replacing(name, bench, draws=4, seed=1))
-        whole = type(bench.objective).answer
-        for stop in (3, 40, 100):
-            path, told = tmp_path / f"{stop}", []
-
-            def run(path=path) -> Any:
-                state = open_state(path, {"model": "x"})
-                with state.save_on_exit():
-                    kept = replace(bench, run=Run(ProcessGroup(Ranks(), None), state, SilentProgress()))
-                    return found_losses(kept, build_replacing(name, kept, draws=4, seed=1))
-
-            def answer(*given: Any, told=told, stop=stop) -> Any:
-                told.append(0)
-                if len(told) == stop:
-                    raise RuntimeError("stopped")
-                return whole(*given)
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(type(bench.objective), "answer", answer)
-                with pytest.raises(RuntimeError, match="stopped"):
-                    run()
-            np.testing.assert_array_equal(run(), expected)
-
-
-@pytest.mark.parametrize("name", ["mean", "resample"])
-def test_processes_share(headed: Any, documents: Any, benched: Any, name: str):
-    """Three processes give what one does."""
-
-    class Table:
-        def __init__(self, rank: int, there: list[Any]) -> None:
-            self.ranks, self.there = Ranks(rank, 3), there
-
-        def gather(self, mine: Any) -> list[Any]:
-            self.there.append(mine)
-            return self.there
-
-    with benched(headed("bert", "classification"), documents("classification"), batch_tokens=40) as bench:
-        replacing = build_replacing(name, bench, draws=4, seed=1)
-        alone, there = found_losses(bench, replacing), []
-        averaged, sums = average_outputs(bench), []
-        for rank in range(3):
-            group = replace(bench, run=Run(Table(rank, there), State(None, {}), SilentProgress()))
-            cuts = cut_single_heads(*bench.subject.shape)
-            trials = run_trials(group, cuts, ("loss",), replacing=replacing)
-            group = replace(bench, run=Run(Table(rank, sums), State(None, {}), SilentProgress()))
-            shared = average_outputs(group)
-        draws = [[draw["loss"] for draw in cut] for cut in trials.by_cut]
-    found = np.moveaxis(np.array(draws), (0, 1, 2), (2, 0, 1)).reshape(alone.shape)
-    np.testing.assert_allclose(found, alone, rtol=1e-6)
-    for one, other in zip(averaged.arrays().values(), shared.arrays().values(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["vit"])
-@pytest.mark.parametrize("how", ["mean", "resample"])
-def test_images(media_model: Any, photos: Path, name: str, how: str):
-    """Images have tokens of their own; those of windows are all of one kind."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        zero, found = (attnprobe.ablate(media_model(name), photos, replaced_by=one) for one in ("zero", how))
-    assert np.isfinite(found["score"]).all()
-    assert not np.allclose(found["score"], zero["score"], atol=1e-5)
-    assert set(found["replaced_by"]) == {how}

@@ -106,39 +106,6 @@ def test_masks_filled_by_a_decoder(headed: Headed):
         )
 
 
-def test_no_mask_token(headed: Headed, tiny: Any):
-    bert = replace(headed("bert", "masked-lm"), tokenizer=tiny("t5")[1])
-    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=Gold.NONE, progress=SilentProgress())
-    assert found.objective == "representation"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "head"),
-    [
-        ("bert", "classification", CLASSIFICATION),
-        ("bert", "masked-lm", MASKED_LM),
-        ("t5", "seq2seq", SEQ2SEQ),
-        ("bert", "representation", None),
-        ("t5", "representation", None),
-    ],
-)
-def test_asked_for(headed: Headed, name: str, kind: str, head: TaskHead | None):
-    shelf = Shelf(headed, name, "classification", "masked-lm", "seq2seq")
-    found, _ = choose(shelf, labelled=Gold.CLASS, objective=kind)
-    assert found.objective == kind
-    assert shelf.asked == [((head,) if head else (), False)]
-
-
-def test_unknown_objective(headed: Headed):
-    with pytest.raises(AttnprobeError) as caught:
-        choose(Shelf(headed, "bert"), labelled=Gold.CLASS, objective="mlm")
-    assert str(caught.value) == (
-        "There is no objective 'mlm'; choose one of classification, multi-label, regression, "
-        "token-classification, question-answering, seq2seq, masked-lm, causal-lm, representation, "
-        "similarity, triplet, retrieval."
-    )
-
-
 @pytest.mark.parametrize("kind", ["classification", "seq2seq"])
 def test_labels_are_needed(headed: Headed, kind: str):
     shelf = Shelf(headed, "bert", kind)
@@ -159,15 +126,6 @@ def test_untrained_head(headed: Headed, kind: str, spelled: str):
         f"bert holds no trained {spelled} head, and numbers from a made-up one would mean nothing; choose "
         "another --objective, or pass --force-head."
     )
-
-
-def test_a_loader_that_gives_another_head(headed: Headed):
-    """A model that was handed over has the head it has."""
-    found = headed("bert", "masked-lm")
-    with pytest.raises(AttnprobeError, match="bert holds no trained sequence classification head"):
-        choose_subject(
-            lambda *_: found, TaskOptions("classification"), labelled=Gold.CLASS, progress=SilentProgress()
-        )
 
 
 def test_forced_head(headed: Headed):
@@ -257,16 +215,6 @@ def test_a_labelled_document_is_one_example(headed: Headed, kind: str, sequences
     with bind_task(subject(headed, "bert", kind), some, options, run=open_single_run()) as bench:
         assert bench.corpus.sequences == sequences
         assert bench.corpus.window == 5
-
-
-def test_record(headed: Headed, documents: Any):
-    asked = subject(headed, "bert", "classification")
-    with bind_task(asked, documents("classification"), CorpusOptions(), run=open_single_run()) as bench:
-        assert bench.record["task"] == {
-            "objective": "classification", "seed": 42, "head": "sequence classification",
-            "gates": asked.gating.evidence,
-        }  # fmt: skip
-        assert max(len(batch.ids) for batch in bench.corpus.batches) <= 2048
 
 
 def test_frozen(headed: Headed):

@@ -20,15 +20,11 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import BatchReplay
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, open_single_run
-from attnprobe.run.process_group import Ranks
-from attnprobe.run.progress import SilentProgress
-from attnprobe.run.state import State
+from attnprobe.run.passes import open_single_run
 from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
-CLASSIFIERS = ["bert", "modernbert", "deberta-v2"]
 
 Headed = Callable[..., Checkpoint]
 Cut = NDArray[np.bool_]
@@ -76,11 +72,7 @@ def test_single_survivors():
     ]  # fmt: skip
 
 
-def test_single_survivor_of_one():
-    assert [cut.all() for cut in keep_single_heads(2, 1)] == [True, True]
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", ["bert"])
 def test_classification(
     headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
 ):
@@ -99,7 +91,7 @@ def test_classification(
     assert len({row.tobytes() for row in losses}) == len(SOME)  # one cut leaves all on, the others differ
 
 
-@pytest.mark.parametrize("name", ["bert", "t5", "bart", "nomic_bert"])
+@pytest.mark.parametrize("name", ["bert", "t5"])
 def test_representation(
     headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
 ):
@@ -129,11 +121,9 @@ def test_representation(
     ("name", "kind", "needs"),
     [
         ("bert", "token-classification", ("loss", "words", "entities")),
-        ("roberta", "token-classification", ("loss", "words")),
-        ("distilbert", "question-answering", ("loss", "f1", "exact_match")),
-        ("bart", "question-answering", ("loss", "f1")),
-        ("electra", "regression", ("label", "prediction", "mse")),
-        ("modernbert", "multi-label", ("loss", "label", "prediction", "accuracy")),
+        ("bert", "question-answering", ("loss", "f1", "exact_match")),
+        ("bert", "regression", ("label", "prediction", "mse")),
+        ("bert", "multi-label", ("loss", "label", "prediction", "accuracy")),
     ],
 )
 def test_heads_off_by_hand(
@@ -156,7 +146,7 @@ def test_heads_off_by_hand(
     assert len(values) > 3
 
 
-@pytest.mark.parametrize("name", ["t5", "marian"])
+@pytest.mark.parametrize("name", ["t5"])
 def test_generated_text(
     headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
 ):
@@ -180,11 +170,9 @@ def test_generated_text(
     ("name", "kind", "needs"),
     [
         ("bert", "classification", ("loss", "prediction", "label")),
-        ("albert", "masked-lm", ("loss", "accuracy")),
-        ("marian", "seq2seq", ("loss", "accuracy")),
+        ("t5", "seq2seq", ("loss", "accuracy")),
         ("bert", "token-classification", ("words", "entities", "loss")),
-        ("roberta", "question-answering", ("f1", "exact_match", "loss")),
-        ("bert", "multi-label", ("label", "prediction", "loss")),
+        ("bert", "question-answering", ("f1", "exact_match", "loss")),
     ],
 )
 def test_order_is_that_of_the_examples(
@@ -243,41 +231,8 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
         np.testing.assert_allclose(half.untouched["loss"], found.untouched["loss"][kept], rtol=1e-5)
 
 
-@pytest.mark.parametrize("processes", [2, 3, 20])
-@pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
-@pytest.mark.slow
-def test_processes_share_batches(
-    headed: Headed, documents: Any, benched: Any, processes: int, batch_tokens: int
-):
-    """Each is asked in turn; what they give is what one would."""
-
-    class Table:
-        """Where processes would meet, if they ran at the same time."""
-
-        def __init__(self, rank: int, there: list[Any]) -> None:
-            self.ranks, self.there = Ranks(rank, processes), there
-
-        def gather(self, mine: Any) -> list[Any]:
-            self.there.append(mine)
-            return self.there
-
-    checkpoint, some, there = headed("bert", "classification"), documents("classification"), []
-    needs = ("loss", "prediction", "label")
-    with benched(checkpoint, some, batch_tokens=batch_tokens) as bench:
-        alone = run_trials(bench, SOME, needs)
-        for rank in range(processes):
-            run = Run(Table(rank, there), State(None, {}), SilentProgress())  # type: ignore[arg-type]
-            found = run_trials(replace(bench, run=run), SOME, needs)
-    assert len(there) == processes
-    pairs = zip([alone.untouched, *alone.cuts], [found.untouched, *found.cuts], strict=True)
-    for one, other in pairs:
-        assert one.keys() == other.keys()
-        for need in one:
-            np.testing.assert_array_equal(one[need], other[need])
-
-
 @pytest.mark.parametrize("gating", [Gating(False, False, ""), Gating(True, False, "")])
-@pytest.mark.parametrize("name", ["bert", "albert"])
+@pytest.mark.parametrize("name", ["bert"])
 def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
     with benched(headed(name, "classification"), documents("classification")) as bench:
         fast = run_trials(bench, SOME, ("loss",))
@@ -287,9 +242,7 @@ def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: s
         np.testing.assert_array_equal(one["loss"], other["loss"])
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("bert", "classification"), ("bart", "seq2seq"), ("albert", "masked-lm")]
-)
+@pytest.mark.parametrize(("name", "kind"), [("bert", "classification"), ("t5", "seq2seq")])
 def test_cuts_that_begin_alike_go_on_from_one_another(
     headed: Headed, documents: Any, benched: Any, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ):

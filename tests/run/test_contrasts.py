@@ -139,12 +139,6 @@ def test_refusals(read, pair, says):
         read("bert", "mask", [pair])
 
 
-def test_targets_of_which_one_begins_with_the_other(read):
-    pair = {"clean": "the dog", "corrupted": "the cat", "answer": "the river", "other": "the river"}
-    with pytest.raises(AttnprobeError, match="one begins with the other"):
-        read("t5", "target", [pair])
-
-
 def test_no_mask_token(read):
     with pytest.raises(AttnprobeError, match="no mask token"):
         read("t5", "mask", [MASKED])
@@ -214,20 +208,3 @@ def test_batches_agree_in_the_lengths_of_all_sides(tiny):
             assert first.baseline is not None
             assert len(first.baseline) == len(first)
             assert len(second.baseline or ()) == len(second)
-
-
-def test_the_content_has_a_name_of_its_own(tiny):
-    """What is compared, the answers, and where they are."""
-    model, tokenizer = tiny("bert")
-    digests = set()
-    for pair in (
-        MASKED,
-        {**MASKED, "answer": "late"},
-        {**MASKED, "corrupted": "a cat [MASK] late"},
-        {**MASKED},
-    ):
-        with tokenise_contrasts(
-            Checkpoint("bert", model, tokenizer), documents([pair]), CorpusOptions(), "mask", align=False
-        ) as found:
-            digests.add(found.batches.digest)
-    assert len(digests) == 3

@@ -124,10 +124,7 @@ def _refuse_layers(said: object) -> AttnprobeError:
 
 @contextmanager
 def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
-    """Read the keywords of a call, and set threads, memory and progress while it works.
-
-    Models that the caller has loaded are borrowed, and given back as they were found.
-    """
+    """Read the keywords of a call, and set threads, memory and progress while it works."""
     for name in ("workers", "threads"):
         number = options.get(name)
         if number is not None and number > _MOST_THREADS:  # systems run out, and OpenMP ends the process

@@ -32,13 +32,7 @@ _GLANCE = {"model", "dataset", "model_out", "pearson", "pearson_true", "spearman
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """Sides to correlate, which can be tabulated in several ways.
-
-    Attributes:
-        side: In domain, or the first checkpoint.
-        others: Out of domain, or the other checkpoints.
-        notes: What a reader has to know of how they were measured.
-    """
+    """Sides to correlate, which can be tabulated in several ways."""
 
     side: "Side"
     others: "Sequence[Side]"

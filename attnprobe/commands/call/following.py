@@ -55,12 +55,7 @@ def _find_keywords() -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of heads.
-
-    Attributes:
-        column: The one column of its table that is meant, or None for all.
-        own: Keywords that the name itself stands for.
-    """
+    """A measure of heads."""
 
     name: str
     function: str

@@ -125,10 +125,7 @@ def report(
 
 
 def _read_words(**given: str | None) -> dict[str, str]:
-    """Read the words that stand above the page, without what could steer a terminal or a page.
-
-    A note may have several paragraphs, parted by blank lines; anything else is one line.
-    """
+    """Read the words that stand above the page, without what could steer a terminal or a page."""
     found: dict[str, str] = {}
     for name, words in given.items():
         if words is None:

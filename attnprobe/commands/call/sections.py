@@ -77,10 +77,7 @@ class TableFolder:
         self._unsaved: list[str] = []
 
     def read(self, names: Sequence[str], question: Any) -> dict[str, HeadTable]:
-        """Read the tables that answer a question already, those that all processes find.
-
-        None is the question of a loaded model, which can't be told from another one: nothing is read.
-        """
+        """Read the tables that answer a question already, those that all processes find."""
         if self.path is None or question is None:
             return {}
         self._digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
@@ -151,17 +148,7 @@ class TableFolder:
 
 @dataclass
 class Sections:
-    """The sections of a report, and what of them is measured.
-
-    Attributes:
-        wanted: The sections, in the order of the page.
-        picked: Whether the user picked them; what can't be measured is then refused, and not left out.
-        roles: The keywords that ``roles`` alone has.
-        names: How the user named the checkpoint and the data, for a command line.
-        folder: Where tables go as soon as they are done.
-        by_group: The column of the groups that a section is about.
-        watched: The sentences that heads were watched on.
-    """
+    """The sections of a report, and what of them is measured."""
 
     call: Call
     model: Any

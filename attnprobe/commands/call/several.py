@@ -51,14 +51,7 @@ _SHARED = {"command", "created", "versions", "dataset"}
 
 @dataclass(frozen=True)
 class Member:
-    """A checkpoint of a series.
-
-    Attributes:
-        number: Of its table in a state.
-        checkpoint: The checkpoint without its weights.
-        name: What progress calls it.
-        title: What an error calls it.
-    """
+    """A checkpoint of a series."""
 
     number: int
     checkpoint: "CheckpointFiles"
@@ -92,11 +85,7 @@ class Series(AbstractContextManager["Series"]):
         steps: Sequence[SavedCheckpoint] | None = None,
         check: Check | None = None,
     ) -> list[HeadTable]:
-        """Restore the tables of the checkpoints that are done, and measure the others.
-
-        ``options`` are the keywords of ``measure``; ``key`` is what the tables depend on, for a state.
-        ``steps`` are the steps of training that the checkpoints are of, if they are.
-        """
+        """Restore the tables of the checkpoints that are done, and measure the others."""
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
             numbered = enumerate(self.checkpoints, start=1)
@@ -227,11 +216,7 @@ def list_checkpoints(models: Iterable[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class CheckpointTables:
-    """Checkpoints that were measured over the same texts.
-
-    Attributes:
-        notes: What a reader has to know of how they were measured.
-    """
+    """Checkpoints that were measured over the same texts."""
 
     names: Sequence[str]
     tables: Sequence[HeadTable]
@@ -312,10 +297,7 @@ def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
 def _choose_objective(
     checkpoints: "Sequence[CheckpointFiles]", task: TaskOptions, labelled: Gold, modality: str
 ) -> tuple[str | None, list[str]]:
-    """Choose the objective of all: that of each if they agree, or else one that needs no trained head.
-
-    Checkpoints are loaded for it only where they name different classes, or none.
-    """
+    """Choose the objective of all: that of each if they agree, or else one that needs no trained head."""
     if len({checkpoint.architectures for checkpoint in checkpoints}) == 1 and checkpoints[0].architectures:
         return task.objective, []
     from attnprobe.intervention.objectives.choosing import load_with_head

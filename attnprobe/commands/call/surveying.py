@@ -108,11 +108,7 @@ def survey_texts(
     shuffled: bool = False,
     as_far_as_possible: bool = False,
 ) -> HeadTable:
-    """Open texts and a model, and survey them for the command of that name.
-
-    ``shuffled`` says that a control shuffles the tokens; ``as_far_as_possible`` leaves out, with a note, what
-    the model does not give. Everything else is as for ``census``.
-    """
+    """Open texts and a model, and survey them for the command of that name."""
     label_column = options.get("label_column")
     if isinstance(texts, str):  # a list holds texts, not names
         check_standard_input(texts)

@@ -155,11 +155,7 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
 
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
-    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns.
-
-    ``options`` name columns as for texts; ``other`` is the column of the answer that the first is compared
-    with.
-    """
+    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
     columns = ContrastColumns(
         options.get("text_column"),
         options.get("text_pair_column"),

@@ -80,11 +80,7 @@ def choose_start(
     words: bool,
     special: bool,
 ) -> "Start":
-    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too.
-
-    Where nobody names a layer, it is the sharpest head of all; of a gold alignment, the one with the fewest
-    errors.
-    """
+    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
     from attnprobe.reports.view import Start
     from attnprobe.survey.gold_alignment import find_best_head
     from attnprobe.survey.sharpness import find_sharpest

@@ -24,10 +24,7 @@ _PLACE = "same relative place"
 
 
 def draw_alignments(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the error rate of each alignment with its 95 % interval; a tick is that of the same place.
-
-    A point is filled, and a star stands beside it, where the adjusted p is below 0.05.
-    """
+    """Draw the error rate of each alignment with its 95 % interval; a tick is that of the same place."""
     theme = request.theme
     panels = label_rows(table, [name for name in ("weights", "attention") if name in table.data])
     names = label_rows(table, ["alignment"])

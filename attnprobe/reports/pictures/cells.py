@@ -33,12 +33,7 @@ def measure_text(text: str) -> float:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of cells as they are written.
-
-    Attributes:
-        texts: One a value; None for an undefined one.
-        wide: How wide the longest is, in sizes of its text.
-    """
+    """The numbers of cells as they are written."""
 
     texts: Sequence[str | None]
     wide: float
@@ -51,9 +46,6 @@ class Numbers:
 
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[Numbers]:
     r"""Write numbers with two digits of the largest, first with and then without the 0 before a point.
-
-    One with a sign that would read as 0 has its first digit.
-    Nothing where all are 0, or so small that they need an exponent.
 
     >>> [one.texts for one in write_numbers([0.914, 0.05, None], signed=False)]
     [['0.91', '0.05', None], ['.91', '.05', None]]

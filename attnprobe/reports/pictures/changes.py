@@ -25,11 +25,7 @@ def can_draw_change(table: HeadTable) -> bool:
 
 
 def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw how far heads are apart, then differences, with numbers where they are significant.
-
-    Without names, the differences are those that are significant in most heads. A census measure is as good
-    a name as that of its difference: ``entropy`` for ``entropy_delta``. Each says which model is less which.
-    """
+    """Draw how far heads are apart, then differences, with numbers where they are significant."""
     columns, models = list_changes(table, request), _name_models(table)
     direction = f"{models[1]} minus {models[0]}"
     remarks = {

@@ -89,11 +89,7 @@ MOST_LISTED = 16
 def colour_by_layer(
     labels: Sequence[Cell], theme: Theme, *, field: str = "layer", colours: Sequence[str] = (), **look: Any
 ) -> Any:
-    """Make the channel that colours by layer, or by another number that counts up; ``look`` is of its legend.
-
-    Without ``colours``, they are those of viridis. The ends that come too near the background are left out:
-    its yellow on white, its purple on black.
-    """
+    """Make the channel that colours by layer, or by another number that counts up."""
     numeric = all(isinstance(label, int) for label in labels)
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
     title = field.replace("_", " ")

@@ -194,11 +194,7 @@ def _chart(data: list[Record], frame: _Frame) -> Any:
 
 
 def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Frame, name: str) -> list[Any]:
-    """Draw the distances as an image, with the legend of their colours; and a mark a pair, with a tooltip.
-
-    Marks have no colour: where they meet, the paper would show between them. None is read aloud: there are
-    thousands, and a table says more.
-    """
+    """Draw the distances as an image, with the legend of their colours; and a mark a pair, with a tooltip."""
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     titled = wrap(clean(name), 36 if frame.below else 18, max_lines=3, placeholder=" ...")
     length = int(min(160, frame.side)) if frame.below else 90

@@ -54,11 +54,7 @@ def can_draw_curves(table: HeadTable) -> bool:
 
 
 def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a line for each criterion with its 95 % interval, and random orders as thin lines in a band.
-
-    The band goes from the lowest to the highest of the random orders. Models or datasets stand beside each
-    other. Of a training run, a line is a checkpoint, coloured by its step.
-    """
+    """Draw a line for each criterion with its 95 % interval, and random orders as thin lines in a band."""
     column = request.columns(table, 1)[0] if request.measures else table.column(SCORE)
     data = _read_curves(table, column.name)
     trained = PRUNING_STEP in table.data

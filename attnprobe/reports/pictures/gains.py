@@ -16,10 +16,7 @@ LETTER = 0.52
 
 
 def compare_rows(table: HeadTable, gains: Sequence[float | None]) -> list[int]:
-    """Compare in each row: more by an adjusted one-sided p below 0.05.
-
-    No p value says that less is found; the interval of the gain does, where all of it lies below 0.
-    """
+    """Compare in each row: more by an adjusted one-sided p below 0.05."""
     p = read_numbers(table, "p_adjusted")
     compared = []
     for gain, spread, chance in zip(gains, read_spreads(table, "gain"), p, strict=True):

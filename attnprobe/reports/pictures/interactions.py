@@ -26,11 +26,7 @@ _LINE = 18
 
 
 def draw_pairs(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a line a pair, those that stand in for each other most first.
-
-    A bar is the 95 % interval of the pair alone, and a grey tick what gradients predicted; filled are pairs
-    whose p, adjusted for all of them, is below 0.05.
-    """
+    """Draw a line a pair, those that stand in for each other most first."""
     data = _read_pairs(table)
     return _draw_list(table, data, list(dict.fromkeys(record["panel"] for record in data)), request)
 

@@ -73,10 +73,7 @@ class Sizes:
 
 
 def choose_sizes(grid: Grid, measures: int, request: DrawingRequest, legend: float = _LEGEND) -> Sizes:
-    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer.
-
-    ``legend`` is the room that is left beside each map.
-    """
+    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
     maps, heads = len(grid.maps), len(grid.heads)
 
     def cell(across: int, columns: int) -> int:

@@ -33,12 +33,7 @@ def can_draw_modality(table: HeadTable) -> bool:
 
 
 def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special.
-
-    A part is the mean over the heads of the layer, and a point the share of one head that goes to the image.
-    Those with the largest ones are named. Lines, longer than the bars, stand where the parts of uniform
-    attention would end: at the share of tokens, where the table tells it.
-    """
+    """Draw a bar a layer for each side: how much of its attention goes to image, text and special."""
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
     theme = request.theme
@@ -142,11 +137,7 @@ def _find_ends(table: HeadTable, asker: str, rows: Sequence[int]) -> list[float]
 
 
 def _find_share(table: HeadTable, name: str, rows: Sequence[int]) -> float | None:
-    """Find the share of the keys in sight that are of a sort: attention over its lift.
-
-    Over texts of different shares, each head weights them by what it gives there; where heads come to shares
-    that differ by 0.02 or more, or the table has no lift, it is None.
-    """
+    """Find the share of the keys in sight that are of a sort: attention over its lift."""
     values, lifts = read_numbers(table, name), read_numbers(table, f"{name}_lift")
     shares = [value / lift for row in rows if (value := values[row]) is not None and (lift := lifts[row])]
     return float(np.median(shares)) if shares and max(shares) - min(shares) < _ALIKE else None

@@ -60,14 +60,7 @@ def can_draw_positions(table: HeadTable) -> bool:
 
 
 def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a measure as a map of layers by tokens, and as maps of heads by tokens, one for each layer.
-
-    A cell of the first is the head of the layer whose number is largest in size; its name stands there where
-    the effect is significant, with its sign. Below stand the tokens of most pairs: of the clean texts
-    and, where they differ, of the corrupted ones; and where pairs differ among each other, those of one pair
-    in brackets. Colours are those of maps of heads; an effect that does not differ significantly from 0 is
-    pale.
-    """
+    """Draw a measure as a map of layers by tokens, and as maps of heads by tokens, one for each layer."""
     columns = request.columns(table)
     scales = fit_scales(table, columns)
     labels = label_by_others(table, {"layer", "head", POSITION})
@@ -198,10 +191,7 @@ def _choose_inks(values: list[Any], scale: Scale, request: DrawingRequest) -> li
 
 
 def _write_texts(base: Any, data: list[Record], field: str, request: DrawingRequest) -> list[Any]:
-    """Write a text into the cells that are not pale.
-
-    A channel of colours would have no scale, while that of the cells is shared with other maps.
-    """
+    """Write a text into the cells that are not pale."""
     return [
         base.transform_filter(f"!datum.pale && isValid(datum.{field}) && datum.ink === '{ink}'")
         .mark_text(fontSize=request.theme.small(2), color=ink)

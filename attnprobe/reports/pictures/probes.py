@@ -36,12 +36,7 @@ _TICK = "M0,-1L0,1"
 
 
 def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a line a label, those first of which most is found: a mark for each of what finds links.
-
-    The 95 % interval is that of all heads together. Their point is filled where they find significantly more
-    than the best head, by the adjusted p; it is a triangle where the 95 % interval of the gain lies below 0,
-    and empty otherwise.
-    """
+    """Draw a line a label, those first of which most is found: a mark for each of what finds links."""
     theme = request.theme
     label = next(name for name in list_keys(table) if name not in {"model", "dataset"})
     data = _read_probes(table, label)

@@ -49,12 +49,7 @@ def can_draw_scatter(table: HeadTable) -> bool:
 
 
 def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a point a head, with 95 % intervals where there are errors.
-
-    The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
-    scale, and the heads that are farthest from it are named. Else they are those farthest apart in standard
-    deviations of either axis.
-    """
+    """Draw a point a head, with 95 % intervals where there are errors."""
     x, y = choose_axes(table, request)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     data = _read_points(table, x, y)

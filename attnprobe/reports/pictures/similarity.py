@@ -53,14 +53,7 @@ def can_draw_map(table: HeadTable) -> bool:
 
 
 def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a map for all pairs; or, of pairs within layers, one for each layer.
-
-    Where its stress is poor, near points need not be near heads. The heads farthest from the middle are
-    named, and a tooltip names the others.
-
-    Beside the map of all heads, the divergence of every pair within a layer against the layer, with the mean:
-    do heads of a layer become more alike with depth?
-    """
+    """Draw a map for all pairs; or, of pairs within layers, one for each layer."""
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     if pairs.within:

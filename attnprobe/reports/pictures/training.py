@@ -77,10 +77,7 @@ def grow_steps(steps: Sequence[int]) -> bool:
 
 
 def make_step_axis(steps: Sequence[Cell]) -> Any:
-    """Make the channel of the step, a number that grows; of logarithms where it does, which its title says.
-
-    Ticks stand at steps that there are.
-    """
+    """Make the channel of the step; of logarithms where steps grow, which its title says."""
     numeric = sorted({step for step in steps if isinstance(step, int)})
     above = [step for step in numeric if step > 0]
     title, scale = "training step", alt.Scale(nice=False, zero=False)
@@ -178,10 +175,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
 def _rank_by_look(
     table: HeadTable, data: list[Record], leads: str, request: DrawingRequest
 ) -> tuple[Any, Any]:
-    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is.
-
-    Few lines have no ranks, and their legend has their names.
-    """
+    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is."""
     of_heads = "head" in list_keys(table)
     ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
     hues, dashes = list(request.theme.categories[:_FEW]), list(_DASHES)
@@ -255,10 +249,7 @@ def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
 def _rank_lines(
     panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None], leads: str
 ) -> dict[tuple[str, str], int]:
-    """Rank the lines of each chart that lead at the last step; of equals, the first one.
-
-    Of few lines, each has the same number in all charts.
-    """
+    """Rank the lines of each chart that lead at the last step; of equals, the first one."""
     every = sorted(set(lines))
     if len(every) <= _FEW:
         return {pair: every.index(pair[1]) for pair in zip(panels, lines, strict=True)}

@@ -34,8 +34,6 @@ _LABEL = "Each head with its attention by offset, its role and its entropy"
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, str] | None:
     """Draw the atlas of a report as svg, with marks that choose heads; say how it is read.
 
-    None where no table has its numbers.
-
     Attention by offset is in one of the tables; roles and entropy are read off the others about the same
     heads.
     """

@@ -159,8 +159,6 @@ def is_number(cell: object) -> TypeGuard[int | float]:
 def format_number(value: object, digits: int = DIGITS) -> str:
     """Write a number with so many significant digits; nothing measured is a dash.
 
-    ``shown`` in report.js does the same: halves are rounded away from zero, as JavaScript rounds them.
-
     >>> [format_number(value) for value in (0.078125, 12.3456, 3, -0.00001234567, 123456.0)]
     ['0.07813', '12.35', '3', '-1.235e-5', '123456']
     """

@@ -154,10 +154,7 @@ class Field:
 
 
 def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | None) -> list[Field]:
-    """Write out every column but the hidden ones, and the errors and halves that have their measure.
-
-    An error stands beside its measure. Halves are for computing a reliability, not for reading.
-    """
+    """Write out every column but the hidden ones, and the errors and halves that have their measure."""
     return [
         _write_field(table, column, signs, precision)
         for column in table.columns

@@ -46,10 +46,7 @@ _MOST_IN_LINE, _CHANGING = 24, 12
 def draw_curves(
     found: list[Comparison], console: Console, precision: int | None = None, full: bool = False
 ) -> None:
-    """Print a table a criterion, a line a step.
-
-    Without ``precision``, numbers have as many digits as their standard errors allow.
-    """
+    """Print a table a criterion, a line a step."""
     signs = choose_signs(console)
     for curve in found:
         steps = thin_out(len(curve.steps), None if full else MOST_ROWS)
@@ -91,10 +88,7 @@ def _write_removed(curve: Comparison, signs: Signs) -> list[Field]:
 
 
 def _write_scores(curve: Comparison, signs: Signs, precision: int | None) -> list[Field]:
-    """Write the criterion's score and, where there are random orders, what they come to.
-
-    All scores have the same decimals, which the criterion's standard errors leave two digits.
-    """
+    """Write the criterion's score and, where there are random orders, what they come to."""
     digits = precision or DIGITS
     decimals = choose_decimals(curve.error) if precision is None else None
     figures = choose_figures(np.concatenate([curve.score, curve.random.ravel()]), DIGITS)[0]

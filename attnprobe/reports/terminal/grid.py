@@ -53,10 +53,7 @@ class Layout:
 def arrange(
     panel: Panel, grid: np.ndarray, room: int, precision: int | None = None, *, averaged: bool = True
 ) -> Layout:
-    """Choose the layout with the fewest pieces; among those the most digits, then the most air.
-
-    ``averaged`` says whether the mean of a layer's heads means anything; that of p values does not.
-    """
+    """Choose the layout with the fewest pieces; among those the most digits, then the most air."""
     found = [
         _try_layout(panel, grid, room, figures, air, averaged)
         for figures in choose_figures(grid, precision)
@@ -101,11 +98,7 @@ def _split_columns(total: int, most: int) -> list[range]:
 def draw_grid(
     panel: Panel, grid: np.ndarray, layout: Layout, console: Console, scale: Scale, pale: np.ndarray
 ) -> None:
-    """Print the grid, in several pieces where the layout says so; cells that are ``pale`` have no colour.
-
-    The lines are set by hand rather than by ``rich.table``, which crops the digits of a number when a
-    table is too wide. Here the break comes between two heads.
-    """
+    """Print the grid, in several pieces where the layout says so; cells that are ``pale`` have no colour."""
     means, undefined = average_layers(grid), choose_signs(console).undefined
     for piece in layout.pieces:
         if piece.start:

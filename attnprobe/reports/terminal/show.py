@@ -36,11 +36,7 @@ _MOST_NAMED = 12
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None, full: bool = False) -> None:
-    """Print a table in the colours, width and encoding of a console.
-
-    Without ``precision``, numbers have as many digits as can be taken in at a glance. Unless it is to be
-    ``full``, what does not fit a screen is left out, or drawn without numbers.
-    """
+    """Print a table in the colours, width and encoding of a console."""
     described = [column for column in table.columns if column.role == "measure"]
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)

@@ -15,11 +15,7 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def render(table: Table, precision: int | None = None) -> str:
-    """Write a title, the table and its notes; undefined numbers are empty cells.
-
-    A number has as many decimals as two digits of its error have, or three significant digits where it has
-    no error; with ``precision``, so many.
-    """
+    """Write a title, the table and its notes; undefined numbers are empty cells."""
 
     def field(value: Cell, error: Cell) -> str:
         return escape(value) if isinstance(value, str) else format_rounded(value, error, precision)

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import select_examples
 from attnprobe.intervention.objectives.choosing import import_objective
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
@@ -44,24 +42,6 @@ def test_what_is_told_before_torch_is_imported_is_true_of_the_objectives():
     assert {name for spec in OBJECTIVES.values() for name in spec.metrics} == METRICS.keys()
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_units_and_directions_are_those_of_the_metrics(name: str):
-    spec, kind = METRICS[name], next(one for one, spec in OBJECTIVES.items() if name in spec.metrics)
-    found = build_metric(name, labelled(kind), 0)
-    assert found.higher_is_better == spec.higher_is_better
-    assert found.unit == spec.unit or not isinstance(found, Mean)  # F1 is a mean only of answers
-
-
-def labelled(name: str) -> Any:
-    """Bind an objective to three examples, as far as its metrics ask for them."""
-    classes = SimpleNamespace(names={0: "O", 1: "B-PER"})
-    targets = [np.array([[1], [one]]) for one in (0, 1, 1)]
-    values = np.array([0, 1, 2])
-    return bench(
-        import_objective(name), classes=values, values=values, count=3, targets=targets, _classes=classes
-    )
-
-
 def classification(classes: list[int], members: list[int] | None = None) -> Any:
     found = object.__new__(Classification)
     found.classes, found.count = np.array(classes), 3
@@ -82,28 +62,12 @@ def test_metric_of(name: str, higher: bool, needs: tuple[str, ...]):
     assert (found.name, found.higher_is_better, found.needs) == (name, higher, needs)
 
 
-def test_similarity_is_not_tested():
-    found = build_metric("similarity", bench(Representation), 0)
-    outcome = {"similarity": np.array([0.5, 0.75])}
-    assert np.isnan(found.compare(outcome, {"similarity": np.ones(2)}).p)
-
-
 @pytest.mark.parametrize("name", ["mcc", "f1"])
 def test_scores(name: str):
     """Three right of four: MCC by hand, and the mean F1 of three classes."""
     outcome = {"label": np.array([0, 1, 2, 2.0]), "prediction": np.array([0, 1, 2, 1.0])}
     expected = {"mcc": (3 * 4 - 5) / np.sqrt((16 - 6) * (16 - 6)), "f1": (1 + 2 / 3 + 2 / 3) / 3}[name]
     assert build_metric(name, classification([0, 1, 2, 2]), 0).score(outcome) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["mcc", "f1"])
-def test_one_class(name: str):
-    with pytest.raises(AttnprobeError, match=f"same label, which leaves {name} undefined"):
-        build_metric(name, classification([1, 1, 1]), 0)
-    assert build_metric("accuracy", classification([1, 1, 1]), 0).name == "accuracy"
-    assert build_metric(name, classification([1, 0, 1], [0, 1]), 0).name == name
-    with pytest.raises(AttnprobeError, match="examples that are scored have the same label"):
-        build_metric(name, classification([1, 0, 1], [0, 2]), 0)
 
 
 def bench(kind: type[Any], **attributes: Any) -> Any:
@@ -149,9 +113,3 @@ def test_entities(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(AttnprobeError, match=r"needs seqeval: pip install seqeval, or pass"):
         build_metric("f1", asked, 0)
-
-
-def test_some():
-    outcome = {"loss": np.arange(4.0), "text": np.array(list("abcd"), dtype=object)}
-    found = select_examples(outcome, np.array([True, False, False, True]))
-    assert {name: values.tolist() for name, values in found.items()} == {"loss": [0, 3], "text": ["a", "d"]}

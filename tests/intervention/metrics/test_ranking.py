@@ -39,13 +39,3 @@ def test_as_trec_eval_has_it(levels: int):
         expected = [(first if name == "mrr" else found)[f"q{q}"][theirs] for q in range(queries)]
         np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
         assert 0 < ours.mean() < 1
-
-
-def test_some_at_a_time(monkeypatch: pytest.MonkeyPatch):
-    draw = np.random.default_rng(0)
-    scores = draw.random((5, 8)).astype(np.float32)
-    row, column = np.nonzero(draw.random((5, 8)) < 0.5)
-    own = np.array([3, -1, -1, 0, -1])
-    whole = ranking.find_ranks(scores, own, row, column)
-    monkeypatch.setattr(ranking, "_CELLS", 20)
-    np.testing.assert_array_equal(ranking.find_ranks(scores, own, row, column), whole)

@@ -78,28 +78,6 @@ def test_label(headed: Headed, label: Any, expected: int):
     assert classes(named(headed, SENTIMENT), [label]) == [expected]
 
 
-def test_exact_case_goes_first(headed: Headed):
-    assert classes(named(headed, ["a", "A", "B"]), ["A", "a", "b"]) == [1, 0, 2]
-
-
-def test_names_go_before_numbers(headed: Headed):
-    """Models whose classes are called "1" to "3" mean the name."""
-    assert classes(named(headed, ["1", "2", "3"]), ["1", 2, "3"]) == [0, 1, 2]
-
-
-def test_whole_numbers_are_spelled_without_a_point(headed: Headed):
-    """A column of whole numbers with a gap is read as floats; 2.0 means the class called "2"."""
-    assert classes(named(headed, ["1", "2", "3"]), [1.0, 2.0, "3.0"]) == [0, 1, 2]
-
-
-def test_order_is_that_of_the_examples(headed: Headed):
-    labels = {3: "positive", 0: 2, 2: "NEGATIVE", 1: "1.0"}
-    found = Classification(named(headed, SENTIMENT), labels, 4)
-    assert found.classes.tolist() == [2, 1, 0, 1]
-    assert found.known["label"].tolist() == [2, 1, 0, 1]
-    assert found.count == 3
-
-
 LISTED = r"0 \(NEGATIVE\), 1 \(POSITIVE\), 2 \(Neutral\)"
 
 
@@ -112,21 +90,7 @@ def test_unknown(headed: Headed, label: Any):
         classes(named(headed, SENTIMENT), ["positive", label])
 
 
-@pytest.mark.parametrize("spelled", [["TRUE", "FALSE"], ["True", "false "], [True, False]])
-def test_truth(headed: Headed, spelled: list[Any]):
-    """As CSV has it; of three classes none is true."""
-    assert classes(named(headed, ["no", "yes"]), spelled) == [1, 0]
-    assert classes(named(headed, ["true", "false"]), spelled) == [0, 1]
-    with pytest.raises(AttnprobeError, match="is not one that sst knows"):
-        classes(named(headed, SENTIMENT), spelled)
-
-
 @pytest.mark.parametrize("options", [{"problem_type": "regression"}, {"num_labels": 1}])
 def test_regression_is_refused(headed: Headed, options: dict[str, Any]):
     with pytest.raises(AttnprobeError, match="sst predicts a number, not a class"):
         classes(named(headed, SENTIMENT, **options), [0])
-
-
-def test_several_labels_are_refused(headed: Headed):
-    with pytest.raises(AttnprobeError, match="sst gives several labels to a text"):
-        classes(named(headed, SENTIMENT, problem_type="multi_label_classification"), [0])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,39 +99,7 @@ def test_narrowed_head_gives_the_same(
         assert rows == hidden
 
 
-def test_perfect_and_hopeless(headed: Headed, documents: Any, benched: Any):
-    """A model that knows the tokens is right everywhere, whatever batch they are in."""
-    checkpoint = headed("bert", "masked-lm")
-    with benched(checkpoint, [*documents("masked-lm"), Document(" ".join(WORDS * 2))]) as bench:
-        for batch in bench.corpus.batches:
-            known = torch.nn.functional.one_hot(batch.ids, len(checkpoint.tokenizer)).float()
-            for sign, right in ((50.0, 1.0), (-50.0, 0.0)):
-                logits = known * sign
-
-                class Model:
-                    def get_output_embeddings(self) -> None:
-                        return None
-
-                    def __call__(self, logits: Tensor = logits, **_: Any) -> Any:
-                        return type("Output", (), {"logits": logits})
-
-                objective = MaskedLanguageModel(replace(checkpoint, model=Model()), 42)
-                objective.checkpoint.__dict__["inputs"] = lambda *_: {}
-                answer = objective.answer(batch)
-                assert (answer.scores["accuracy"] == right).all()
-                assert (answer.loss > 40).all() if not right else (answer.loss < 1e-6).all()
-
-
 class TestHidden:
-    @pytest.mark.parametrize("name", ["bert", "roberta", "modernbert"])
-    def test_independent_of_batches(self, headed: Headed, documents: Any, benched: Any, name: str):
-        checkpoint, found = headed(name, "masked-lm"), []
-        for batch_tokens in (1, 40, 4096):
-            with benched(checkpoint, documents("masked-lm") * 2, batch_tokens=batch_tokens) as bench:
-                found.append(places(bench))
-                assert places(bench) == found[-1]
-        assert found[0] == found[1] == found[2]
-
     def test_seed_and_place_decide(self, headed: Headed, benched: Any):
         text = Document(" ".join(WORDS * 3))
         found = []
@@ -162,13 +129,6 @@ class TestHidden:
                 assert len(chosen) == max(1, round(0.15 * len(ordinary)))
         assert sum(map(len, hidden.values())) > 100
 
-    def test_every_place_has_its_turn(self, headed: Headed, benched: Any):
-        with benched(headed("bert", "masked-lm"), [Document(" ".join(WORDS[:7]))] * 200) as bench:
-            chosen = [place for some in places(bench).values() for place in some]
-        counts = np.bincount(chosen, minlength=9)
-        assert counts[0] == counts[8] == 0
-        assert counts[1:8].min() > 10  # 28.6 expected
-
     def test_input_is_masked_there_and_nowhere_else(self, headed: Headed, documents: Any, benched: Any):
         checkpoint = headed("bert", "masked-lm")
         with benched(checkpoint, documents("masked-lm")) as bench:
@@ -184,14 +144,6 @@ class TestHidden:
                 hidden = bench.objective.hidden(batch)
                 assert (ids[hidden] == checkpoint.tokenizer.mask_token_id).all()
                 assert torch.equal(ids[~hidden], batch.ids[~hidden])
-
-
-def test_only_special_tokens(headed: Headed, benched: Any):
-    """Where there is nothing else to hide, the last token is."""
-    with benched(headed("bert", "masked-lm"), [Document("[SEP]"), Document("the dog")]) as bench:
-        hidden = places(bench)
-        assert [len(chosen) for chosen in hidden.values()] == [1, 1]
-        assert hidden[0] == [2]
 
 
 def test_no_mask(headed: Headed):

@@ -59,12 +59,6 @@ def test_spelled(headed: Headed, given: Any, expected: list[int] | None):
         assert labels(headed, given) == [expected]
 
 
-def test_rows_of_bits_only_where_all_are(headed: Headed):
-    """Numbers 0 and 1 three times are labels, where another example has two of them."""
-    assert labels(headed, (0, 1, 1), (1, 1, 1)) == [[0, 1, 1], [1, 1, 1]]
-    assert labels(headed, (0, 1, 1), (2,)) == [[1, 1, 0], [0, 0, 1]]
-
-
 def test_unknown(headed: Headed):
     with pytest.raises(AttnprobeError, match=r"The label 'fear' is not one that bert knows: 0 \(joy\)"):
         labels(headed, ("joy", "fear"))

@@ -78,48 +78,6 @@ def test_loss_and_answers(headed: Headed, documents: Any, benched: Any, name: st
     assert seen == len(some)
 
 
-def test_every_question_has_an_answer(headed: Headed, benched: Any):
-    """Then none is no answer, as in SQuAD 1.1."""
-    some = [Document("where ?", label=Asked("the dog ran", ("dog",), (4,)))]
-    checkpoint = headed("bert", KIND)
-    with benched(checkpoint, some) as bench:
-        assert not bench.objective.abstains
-        batch = next(iter(bench.corpus.batches))
-        answer = bench.objective.answer(batch)
-        assert 0 <= answer.value("f1")[0] <= 1
-
-
-class Told:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def stage(self, *_: Any) -> None: ...
-    def advance(self, *_: Any) -> None: ...
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-
-def test_long_contexts_lose_their_end(headed: Headed, benched: Any):
-    """[CLS] is it ? [SEP] the dog ran over [SEP]: the end of the context is cut."""
-    context = "the dog ran over the red house"
-    some = [
-        Document("is it ?", label=Asked(context, ("red", "dog"), (21, 4))),
-        Document("is it ?", label=Asked(context, ("house",), (25,))),
-        Document("is it ?", label=Asked(context)),
-        Document("the dog ran over the red house by day ?", label=Asked("the dog", ("dog",), (4,))),
-    ]
-    told = Told()
-    with benched(headed("bert", KIND), some, max_length=10, progress=told) as bench:
-        assert bench.corpus.sequences == 2
-        batch = next(iter(bench.corpus.batches))
-        words = bench.subject.checkpoint.tokenizer.convert_ids_to_tokens(batch.ids[0].tolist())
-        assert words == ["[CLS]", "is", "it", "?", "[SEP]", "the", "dog", "ran", "over", "[SEP]"]
-        spans = [[(span.start, span.stop) for span in said.answers.spans] for said in batch.annotations]
-        assert spans == [[(6, 7)], []]
-    assert "2 questions left out: no answer lies within 10 tokens." in told.said
-    assert "4 documents were truncated to 10 tokens." in told.said
-
-
 def test_best_spans():
     start = torch.tensor([[9.0, 1, 5, 0, 8], [0, 1, 0, 4, 0]])
     end = torch.tensor([[9.0, 7, 0, 3, 9], [5, 0, 2, 0, 0]])

@@ -30,22 +30,7 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert seen == len(some)
 
 
-def test_numbers(headed: Headed):
-    found = Regression(headed("bert", "regression"), {0: "1.5", 1: -2, 2: " 3e-1 "}, 3)
-    assert found.values.tolist() == [1.5, -2, 0.3]
-    assert found.known["label"].tolist() == [1.5, -2, 0.3]
-
-
 @pytest.mark.parametrize("label", ["good", "nan", "inf", float("nan"), (1, 2), "1,5", 10**400])
 def test_what_is_no_number(headed: Headed, label: Any):
     with pytest.raises(AttnprobeError, match="is not a number, which regression needs"):
         Regression(headed("bert", "regression"), {0: label}, 1)
-
-
-def test_heads_that_predict_something_else(headed: Headed, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(AttnprobeError, match="bert predicts labels, 3 of them, and no number"):
-        Regression(headed("bert", "classification"), {0: 1}, 1)
-    several = headed("bert", "classification")
-    monkeypatch.setattr(several.model.config, "problem_type", "regression")
-    with pytest.raises(AttnprobeError, match="bert predicts 3 numbers at once, and attnprobe scores one"):
-        Regression(several, {0: 1}, 1)

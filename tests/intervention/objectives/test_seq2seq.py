@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.model.checkpoint import Checkpoint
@@ -40,36 +39,12 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert seen == len(some)
 
 
-def test_batches_agree_in_the_length_of_targets(headed: Headed, benched: Any):
-    some = [Document("the dog", label="a " * (number % 3 + 1)) for number in range(12)]
-    with benched(headed("t5", "seq2seq"), some) as bench:
-        plan = [sorted(number % 3 for number in members) for members in bench.corpus.batches.plan]
-    assert sorted(plan) == [[0] * 4, [1] * 4, [2] * 4]
-
-
-def test_references(headed: Headed, documents: Any, benched: Any):
-    some = documents("seq2seq")
-    with benched(headed("t5", "seq2seq"), some) as bench:
-        assert bench.objective.known["reference"].tolist() == [document.label for document in some]
-
-
-def test_numbers_are_texts(headed: Headed):
-    found = SequenceToSequence(headed("t5", "seq2seq"), {0: 12, 1: "a dog"}, 2)
-    assert found.references == ["12", "a dog"]
-
-
 def test_targets_have_their_own_tokenizer(headed: Headed, tiny: Any):
     checkpoint = headed("bart", "seq2seq")
     other = tiny("t5")[1]
     found = SequenceToSequence(replace(checkpoint, target_tokenizer=other), {0: "a dog ran"}, 1)
     assert found.targets == [other("a dog ran")["input_ids"]]
     assert found.targets != SequenceToSequence(checkpoint, {0: "a dog ran"}, 1).targets
-
-
-def test_long_targets_are_cut(headed: Headed):
-    checkpoint = headed("bart", "seq2seq")
-    found = SequenceToSequence(checkpoint, {0: "dog " * 500}, 1)
-    assert [len(ids) for ids in found.targets] == [checkpoint.longest]
 
 
 def test_empty_target(headed: Headed, tiny: Any):

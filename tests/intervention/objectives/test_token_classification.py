@@ -3,7 +3,6 @@
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ import torch
 
 from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import check_metric
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
@@ -114,13 +111,6 @@ def test_words_behind_the_last_token_are_counted(headed: Headed, benched: Any):
     assert "5 of 7 labelled words left out: they give no token, or lie behind 4 tokens." in told
 
 
-@pytest.mark.parametrize(("tag", "expected"), [("b-per", 1), (3, 3), ("I-LOC", 4), ("0", 0)])
-def test_labels_by_name_or_number(headed: Headed, benched: Any, tag: Any, expected: int):
-    some = [Document("stone", label=Tagged(("stone",), (tag,)))]
-    with benched(headed("bert", KIND), some) as bench:
-        assert bench.objective.targets[0].tolist() == [[1], [expected]]
-
-
 @pytest.mark.parametrize("tag", ["B-ORG", "NOUN", 5])
 def test_a_label_that_the_model_does_not_know(headed: Headed, benched: Any, tag: Any):
     some = [Document("stone", label=Tagged(("stone",), (tag,)))]
@@ -131,17 +121,3 @@ def test_a_label_that_the_model_does_not_know(headed: Headed, benched: Any, tag:
         benched(headed("bert", KIND), some),
     ):
         pass
-
-
-def test_metrics_follow_the_labels(headed: Headed):
-    entities = headed("bert", KIND)
-    assert check_metric(None, KIND, TokenClassification.list_metrics(entities)) == "f1"
-    model = copy.copy(entities.model)
-    model.config = copy.deepcopy(model.config)
-    model.config.id2label = {0: "NOUN", 1: "SYM", 2: "INTJ", 3: "X", 4: "E-"[:1] + "X"}
-    words = replace(entities, model=model)
-    assert check_metric(None, KIND, TokenClassification.list_metrics(words)) == "accuracy"
-    with pytest.raises(
-        AttnprobeError, match="no metric 'f1' for this checkpoint; choose one of accuracy, loss"
-    ):
-        check_metric("f1", KIND, TokenClassification.list_metrics(words))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p, count_flips
+from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p
 from attnprobe.intervention.patching.passes import PatchPlan
 from attnprobe.intervention.patching.values import PairValues
 from attnprobe.sums.resampling import adjust
@@ -66,16 +66,6 @@ def test_pairs_of_one_document_are_no_independent_pairs(drawn):
     np.testing.assert_allclose(compute_p(effects), compute_p(alone))
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([0.0, 0.0, 0.0], 1.0), ([2.0, 2.0, 2.0], 0.0), ([1.0], np.nan), ([np.nan] * 3, np.nan)],
-)
-def test_p_at_the_limits(values, expected):
-    effect = np.array(values)[:, None, None]
-    found = pairs_of(effect, np.zeros(len(values)), np.ones(len(values)))
-    np.testing.assert_equal(compute_p(found.summarise(found.effect)).item(), expected)
-
-
 def test_p_is_uniform_where_the_answers_are_exchanged_by_the_throw_of_a_coin(headed, paired, pairs_of):
     """To exchange both answers turns the sign of m, and so of every effect: by a coin, none has any."""
     checkpoint = headed("bert", "classification", double=True)
@@ -108,18 +98,6 @@ def test_what_was_not_chosen_counts_in_the_correction():
     np.testing.assert_allclose(found[[0, 2]], adjust([0.01, 1.0, 0.02])[[0, 2]])
     assert np.isnan(found[[1, 3]]).all()
     assert found[0] == pytest.approx(0.03)
-
-
-def test_flips():
-    clean, corrupted = np.array([1.0, 2.0, -1.0, 0.5]), np.array([-1.0, 1.0, -2.0, 0.0])
-    assert count_flips(clean, corrupted, signed=True) == 1
-    assert count_flips(clean, corrupted, signed=False) == 4
-
-
-def test_no_gap_has_no_shares():
-    found = pairs_of(np.ones((3, 1, 1)), np.zeros(3), np.zeros(3))
-    assert np.isnan(found.recovered[0]).all()
-    assert np.isnan(found.recovered[1]).all()
 
 
 def test_values_add_up_in_whatever_order():

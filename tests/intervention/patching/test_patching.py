@@ -19,10 +19,7 @@ MODELS = [
     ("bert", "classification"),
     ("gpt2", "causal-lm"),
     ("llama", "causal-lm"),
-    ("modernbert", "masked-lm"),
     ("t5", "seq2seq"),
-    ("bart", "seq2seq"),
-    ("albert", "classification"),
 ]
 
 
@@ -124,25 +121,6 @@ def test_a_head_is_what_a_hook_by_hand_gives(headed, paired, pairs_of, by_hand, 
     assert np.abs(found.effect).max() > 1e-3
 
 
-def test_a_layer_is_what_a_hook_on_all_its_heads_gives(headed, paired, pairs_of, by_hand, monkeypatch):
-    """The gates of all heads are closed at once, with the replacement that single heads are given."""
-    checkpoint, kind = headed("bert", "classification", double=True), "classification"
-    pair = pairs_of(kind)[0]
-    with paired(checkpoint, [pair], kind) as bench:
-        layers, heads = bench.subject.shape
-        monkeypatch.setattr(Patcher, "_close", close_layer)
-        found = measure_pairs(bench, PatchPlan())
-    whole = by_hand(checkpoint, kind, pair)
-    for layer in range(layers):
-        m = by_hand(checkpoint, kind, pair, layer=layer, heads=range(heads))
-        assert found.effect[0, layer] == pytest.approx([m - whole] * heads, abs=1e-6)
-
-
-def close_layer(self, layer, head, other):
-    self._gates.rows = {layer: torch.zeros(1, self._subject.shape[1])}
-    self._gates.replacements = {layer: other}
-
-
 @pytest.mark.parametrize(
     ("name", "kind"), [("bert", "classification"), ("gpt2", "causal-lm"), ("t5", "seq2seq")]
 )
@@ -161,19 +139,6 @@ def test_each_position(headed, paired, pairs_of, by_hand, name, kind):
     assert there.tolist() == lengths
 
 
-def test_positions_before_the_texts_differ_do_nothing_in_a_decoder(headed, paired):
-    pair = {"clean": "the dog and the cat", "corrupted": "the dog and the bird", "answer": "the"}
-    with paired(headed("gpt2", "causal-lm"), [pair]) as bench:
-        found = measure_pairs(bench, PatchPlan(positions=True))
-        table = tabulate_patching(bench, found, "x", facts={})
-        tokenise = bench.subject.checkpoint.tokenizer
-    first = len(tokenise("the dog and the")["input_ids"])
-    assert not found.effect[..., :first].any()
-    assert found.effect[..., first:].any()
-    same = np.array(table["position"]) < first
-    assert np.isnan(np.array(table["p"])[same]).all()
-
-
 def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired):
     """Of 3 pairs, before the first token that differs, nothing is tested, and Holm does not count it."""
     pairs = [
@@ -189,7 +154,7 @@ def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired
     assert table["p_adjusted"].min() == pytest.approx(min(1, tested.sum() * table["p"].min()))
 
 
-@pytest.mark.parametrize(("name", "kind"), [*MODELS[:6], ("deberta-v2", "classification")])
+@pytest.mark.parametrize(("name", "kind"), MODELS)
 def test_the_same_text_twice_does_nothing(headed, paired, pairs_of, name, kind):
     pairs = [{**pair, "corrupted": pair["clean"]} for pair in pairs_of(kind)]
     with paired(headed(name, kind), pairs, kind) as bench:
@@ -200,52 +165,16 @@ def test_the_same_text_twice_does_nothing(headed, paired, pairs_of, name, kind):
     assert np.isnan(found.recovered[0]).all()
 
 
-def test_where_attention_is_tapped(headed, paired, pairs_of):
-    """DeBERTa's heads are patched by closing gates on the way that its softmax is read, without resuming."""
-    checkpoint, pairs = headed("deberta-v2", "classification", double=True), pairs_of("classification")
-    with paired(checkpoint, pairs) as bench:
-        assert not bench.subject.gating.replays
-        found, heads = measure_pairs(bench, PatchPlan()), bench.subject.shape[1]
-    module = checkpoint.model.base_model.encoder.layer[1].attention.output.dense
-    kept, tokenizer = {}, checkpoint.tokenizer
-    clean, corrupted = (
-        tokenizer(pairs[0][side], return_tensors="pt")["input_ids"] for side in ("clean", "corrupted")
-    )
-
-    def keep(_, given):
-        kept["clean"] = given[0].clone()
-
-    def replace(_, given):
-        changed, width = given[0].clone(), given[0].shape[-1] // heads
-        changed[..., 2 * width : 3 * width] = kept["clean"][..., 2 * width : 3 * width]
-        return (changed,)
-
-    def m(ids):
-        p = checkpoint.model(input_ids=ids).logits[0].double().softmax(-1)[pairs[0]["answer"]]
-        return float((p / (1 - p)).log())
-
-    with torch.no_grad():
-        base = m(corrupted)
-        hook = module.register_forward_pre_hook(keep)
-        m(clean)
-        hook.remove()
-        hook = module.register_forward_pre_hook(replace)
-        patched = m(corrupted)
-        hook.remove()
-    assert found.effect[0, 1, 2] == pytest.approx(patched - base, abs=1e-6)
-    assert abs(patched - base) > 1e-4
-
-
-@pytest.mark.parametrize(("name", "kind"), MODELS[:6])
+@pytest.mark.parametrize(("name", "kind"), MODELS)
 @pytest.mark.parametrize("positions", [False, True])
 def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind, positions):
     """Against finite differences of fourth order in o + e (other - o), in float64.
 
-    Llama, ModernBERT and T5 norm their states in float32, whatever their weights are. T5's activation has a
+    Llama and T5 norm their states in float32, whatever their weights are. T5's activation has a
     kink, which steps that are large enough for that would cross; here it is a smooth one.
     """
     checkpoint = headed(name, kind, double=True)
-    step, tolerance = (2e-2, 1e-4) if name in {"llama", "modernbert", "t5"} else (1e-3, 1e-8)
+    step, tolerance = (2e-2, 1e-4) if name in {"llama", "t5"} else (1e-3, 1e-8)
     if name == "t5":
         checkpoint = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
         for module in checkpoint.model.modules():

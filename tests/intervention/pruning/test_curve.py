@@ -125,32 +125,6 @@ def test_steps(heads, step, wanted):
     assert plan_steps(heads, step) == wanted
 
 
-@pytest.mark.parametrize("heads", [1, 2, 12, 72, 144, 384])
-@pytest.mark.parametrize("step", [0.01, 0.07, 0.1, 0.15, 1 / 3, 0.5, 0.99, 1.0])
-def test_steps_go_from_none_to_all(heads, step):
-    found = plan_steps(heads, step)
-    assert (found[0], found[-1]) == (0, heads)
-    gaps = np.diff(found)
-    assert (gaps > 0).all()
-    assert (gaps <= step * heads + 1).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"step": 0.0}, "--step"),
-        ({"step": -0.1}, "--step"),
-        ({"step": 1.01}, "--step"),
-        ({"step": float("nan")}, "--step"),
-        ({"random_orders": -1}, "--random-orders"),
-        *(({"share": share}, "--share must be") for share in (0, 1, -0.1, 1.1, float("nan"))),
-    ],
-)
-def test_options_that_leave_nothing_to_do(options, says):
-    with pytest.raises(AttnprobeError, match=says):
-        PruneOptions([Criterion("gradient")], **options)
-
-
 def test_only_what_can_be_measured_again_is_reranked():
     for name in ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation"):
         assert PruneOptions([Criterion(name)], rerank=True).rerank
@@ -165,14 +139,6 @@ def test_one_checkpoint_follows_one_order():
         PruneOptions(several, saving=True, share=0.5)
     with pytest.raises(AttnprobeError, match="--margin follows one order, and --by names several"):
         PruneOptions(several, margin=0.1)
-
-
-@pytest.mark.parametrize(("share", "says"), [(0.04, "not one of them"), (0.96, "all of them")])
-def test_shares_that_remove_nothing_or_everything(pruned, texts, monkeypatch, share, says):
-    """They are refused before any text is tokenised."""
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
-    with pytest.raises(AttnprobeError, match=f"of 12 heads is {says}"):
-        pruned(texts, share=share)
 
 
 @pytest.mark.parametrize(("share", "removed"), [(None, 0), (0.05, 1), (0.4, 5), (0.95, 11)])
@@ -292,25 +258,6 @@ def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, cr
     assert "majority" not in found.table.data
 
 
-def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
-    checkpoint = headed("roberta", "classification")
-    with prune_in_steps(
-        lambda *_: checkpoint, opened(documents("classification")), None, CorpusOptions(),
-        TaskOptions(metric="loss"), PruneOptions([Criterion("gradient")], 0.5, False, 0),
-        facts={}, progress=SilentProgress(),
-    ) as (found, _):  # fmt: skip
-        pass
-    given = scored(documents("classification"))
-    for row, removed in enumerate([0, 6, 12]):
-        model = cut_by_hand(checkpoint.model, mask_heads(SHAPE, found.order, removed))
-        with torch.no_grad():
-            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in given]
-        right = torch.tensor([text.label for text in given])
-        assert score_of(found.table)[row] == pytest.approx(
-            cross_entropy(torch.stack(logits), right).item(), rel=1e-5
-        )
-
-
 def ranked_by(checkpoint, documents, kind):
     """Rank heads by the table that the other command writes of some texts."""
     given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
@@ -343,14 +290,6 @@ def relabelled(documents, numbers):
     ]
 
 
-def test_texts_that_rank_are_never_scored(pruned, texts):
-    """Other labels for the texts that rank change the order at most, never the ends."""
-    other = relabelled(texts, halves(texts)[1][0])
-    ours, theirs = (pruned(given, "gradient")[0] for given in (texts, other))
-    assert score_of(ours.table)[[0, -1]] == pytest.approx(score_of(theirs.table)[[0, -1]], rel=1e-6)
-    assert ours.order.tolist() != theirs.order.tolist()
-
-
 def test_texts_that_are_scored_never_rank(pruned, texts):
     other = relabelled(texts, halves(texts)[1][1])
     for criterion in ("gradient", "ablation"):
@@ -373,19 +312,6 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert again.equals(table)
     ends = table[table["heads_removed"].isin([0, HEADS])].groupby("heads_removed")["score"]
     assert ends.nunique().tolist() == [1, 1]
-
-
-def test_no_random_orders(pruned, texts):
-    table = pruned(texts, random_orders=0)[0].table
-    assert set(table["criterion"]) == {"gradient"}
-    assert not any("random" in note for note in table.notes)
-
-
-def test_more_orders_do_not_change_the_first(pruned, texts):
-    one, more = (pruned(texts, random_orders=number)[0].table.to_pandas() for number in (0, 2))
-    beside = ["seed", *(column for column in one.columns if "random" in column)]
-    assert more.head(len(one)).drop(columns=beside).equals(one.drop(columns=beside))
-    assert one[beside].isna().all(axis=None)
 
 
 # Several orders
@@ -488,16 +414,6 @@ def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
 # Ranking again
 
 
-@pytest.mark.parametrize("criterion", ["gradient", "ablation"])
-def test_reranking(pruned, texts, by_hand, criterion):
-    plain, again = (pruned(texts, criterion, rerank=rerank, step=0.25)[0] for rerank in (False, True))
-    assert sorted(again.order) == list(range(HEADS))
-    assert again.order[:3].tolist() == plain.order[:3].tolist()
-    assert again.order.tolist() != plain.order.tolist()
-    wanted = [cross_entropy(*by_hand(scored(texts), again.order, removed)).item() for removed in QUARTERS]
-    np.testing.assert_allclose(score_of(again.table), wanted, rtol=1e-5)
-
-
 def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
     """One head at a time: each is the one whose going moves the losses of the first half least."""
     found, _ = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
@@ -536,43 +452,6 @@ def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeyp
     monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
     with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
         pruned(texts, ranks_csv(tmp_path), rank_on=texts)
-
-
-def test_a_half_of_one_class_leaves_mcc_undefined(pruned, texts):
-    """Either half refuses, whichever it is; the accuracy of it is one all the same."""
-    for which in (0, 1):
-        numbers = halves(texts)[1][which]
-        one_class = [
-            replace(text, label=1) if number in numbers else text for number, text in enumerate(texts)
-        ]
-        with pytest.raises(AttnprobeError, match="have the same label, which leaves mcc undefined"):
-            pruned(one_class, metric="mcc")
-        assert len(pruned(one_class, metric="accuracy")[0].table["score"]) == len(QUARTERS)
-
-
-def test_labels_by_turns_give_both_halves_both_classes(pruned, texts):
-    """As datasets often have them: every second example of one class."""
-    by_turns = [replace(text, label=number % 2) for number, text in enumerate(texts)]
-    for half in halves(by_turns)[0]:
-        assert {text.label for text in half} == {0, 1}
-    assert np.isfinite(score_of(pruned(by_turns, metric="mcc")[0].table)).all()
-
-
-def test_rank_data_without_labels(pruned, texts):
-    with pytest.raises(AttnprobeError, match="ranked has no labels"):
-        pruned(texts, rank_on=[replace(text, label=None) for text in texts])
-
-
-def test_the_split_is_said(pruned, texts):
-    said = []
-    pruned(texts, said=said)
-    assert (
-        "heads are ranked on one half of the examples (6) and scored on the other (5); "
-        "--rank-data ranks on other data."
-    ) in said
-    said.clear()
-    pruned(texts, rank_on=texts, said=said)
-    assert not any("half" in sentence for sentence in said)
 
 
 def test_what_is_saved_of_grouped_heads(headed, documents, tmp_path):

@@ -81,22 +81,6 @@ def say(p: list[float], chance: list[float]) -> list[str]:
     return [*curve.describe()]
 
 
-def test_what_a_curve_says():
-    worse, random = say([0.9, 1e-6, 1e-6], [1, 1e-6, 0.9, 1])
-    assert worse == (
-        "With all heads, accuracy is 0.9; by gradient, it is significantly worse at 2 of 3 steps, first with "
-        "20 of 30 heads removed (paired, Holm, p < 0.05)."
-    )
-    assert random == (
-        "Against 19 random orders, gradient is significantly better at 1 of 2 steps, and significantly worse "
-        "at 0 (t, Holm, p < 0.05)."
-    )
-    assert say([0.9, 0.9, 0.9], [1, 1, 1, 1]) == [
-        "With all heads, accuracy is 0.9; by gradient, it is significantly worse at no step (paired, Holm, p "
-        "< 0.05)."
-    ]
-
-
 def test_a_margin_is_said_once():
     bounds = [NAN, 0.004, 0.02]
     assert describe_margin(LOSS, 0.01, [0, 3, 6], bounds, 3, 12) == (
