@@ -339,7 +339,6 @@ def _prepare(
     *,
     describe: bool = True,
 ) -> AbstractContextManager[PreparedCorpus]:
-    """Tokenise a corpus into batches that fit the memory."""
     return prepare_corpus(
         checkpoint,
         architecture,
