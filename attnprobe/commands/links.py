@@ -35,10 +35,8 @@ _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
 _OF_BEST_HEADS = [
-    *(
-        Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
-        for name in ("folds", "control")
-    ),
+    Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
+    for name in ("folds", "control")
 ]
 
 
@@ -90,20 +88,16 @@ def syntax(
 
     The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
     dependencies whose other end it is; [bold]baseline[/bold]: the same for the best of some simple rules, by
-    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech,
-    the nearest of those of a part of speech before or after the word that is asked, the nearest that is
-    spelled alike. A rule that finds no such word takes the nearest. [bold]accuracy_far[/bold] and
+    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech or
+    that is spelled alike. [bold]accuracy_far[/bold] and
     [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    The head of each fold of the documents is chosen on the other folds: [bold]accuracy[/bold] is that of the
-    folds' heads together, and the head that most folds chose is named ([bold]chosen[/bold]: the share of
-    them). The rule is the best over all dependencies, so that a gain is never flattered.
-    [bold]accuracy_selected[/bold]: what choosing and scoring on the same would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the heads so far ahead of the rule (sign flips over documents, heads
-    chosen anew); [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
-    [bold]selectivity[/bold], with --control: accuracy less that of the best heads for moved links. Models
-    without training have some too, as words can be told apart without it.
+    The head of each fold of the documents is chosen on the other folds; the one that most chose is named
+    ([bold]chosen[/bold]: their share). [bold]accuracy_selected[/bold]: what choosing and scoring on the same
+    would have claimed. [bold]p[/bold]: that heads are no better than the rule (sign flips over documents,
+    heads chosen anew), [bold]p_adjusted[/bold] by Holm. [bold]selectivity[/bold], with --control: accuracy
+    less that of the best heads for moved links.
 
     Examples:
       attnprobe syntax demo
@@ -113,9 +107,6 @@ def syntax(
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
 
       attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
-
-    Notes:
-        Attention to a word is the sum over its tokens, attention from a word the mean over its tokens.
 
     Returns:
         One row a relation and direction, with its best head; or see ``by`` and ``trees``.
@@ -153,9 +144,8 @@ def coreference(
 
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
-    noun or other noun, the nearest with the same words or head word, or the first with the same last word
-    (the nearest where there is none); or, where texts name candidates, chance among them. See syntax on
+    the same for the best of some simple rules, such as the nearest mention, or with the same head word; or,
+    where texts name candidates, chance among them. See syntax on
     [bold]accuracy[/bold], [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 
@@ -189,21 +179,15 @@ def coreference(
             given=("metric=aer",),
             beside=("labels", "min_links"),
         ),
-        Rule(
-            "--targets and --one-based go with --alignments; name the file of the alignments.",
-            given=("targets",),
-            lacks=("alignments",),
+        *(
+            Rule(
+                "--targets and --one-based go with --alignments; name the file of the alignments.",
+                given=(name,),
+                lacks=("alignments",),
+            )
+            for name in ("targets", "one_based")
         ),
-        Rule(
-            "--targets and --one-based go with --alignments; name the file of the alignments.",
-            given=("one_based",),
-            lacks=("alignments",),
-        ),
-        Rule(
-            "--metric aer has no control; leave out --control.",
-            given=("metric=aer",),
-            beside=("control",),
-        ),
+        Rule("--metric aer has no control; leave out --control.", given=("metric=aer",), beside=("control",)),
         *_OF_BEST_HEADS,
     ],
 )
@@ -295,11 +279,6 @@ def links(
       attnprobe links en-de -d test.en --targets test.de --alignments gold
 
       attnprobe links en-de -d pairs.txt --alignments gold --metric aer
-
-    Notes:
-        Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
-        whose neighbours are most like those of the word that is asked, where parts of speech are known the
-        nearest word of each, and, in another text, the word at the same share of its length.
 
     Returns:
         One row a label and direction, with its best head; or see ``by``.

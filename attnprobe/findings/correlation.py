@@ -39,12 +39,7 @@ def correlate_sides(
     without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
     two-sided p; and the split-half reliability of both sides.
 
-    Args:
-        inside: In domain, or the first checkpoint.
-        outside: Out of domain, or the other checkpoints.
-        facts: What goes into the provenance.
-        across: Whether sides may be about different checkpoints; ``model_out`` then names the other one.
-        notes: What the table says before what it finds.
+    With ``across``, sides may be about different checkpoints, and ``model_out`` names the other one.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
@@ -82,13 +77,7 @@ def tabulate_disagreement(
     minus in domain: positive where the value, relative to those of other heads, is higher out of domain, or
     in the other checkpoint.
 
-    Args:
-        inside: As for ``correlate_sides``, and so are those that are not explained here.
-        outside: The other sides, one after the other.
-        facts: What goes into the provenance.
-        most: How many heads, without their ranks, to fit a terminal; all by default.
-        across: Whether sides may be about different checkpoints.
-        notes: What the table says before what it finds.
+    ``most`` limits the number of heads, without their ranks, to fit a terminal.
     """
     from scipy.stats import rankdata  # takes a second to import
 
@@ -146,7 +135,6 @@ def _make_title(name: str) -> str:
 
 
 def _correlate(pair: Pair) -> dict[str, float]:
-    """Compute the numbers of a row."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
     x, y = pair.values

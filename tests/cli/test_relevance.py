@@ -107,6 +107,7 @@ def test_objectives(invoke, with_head, tmp_path, name, auto, objective, attentio
     np.testing.assert_allclose(groups["relevance_share"].sum(), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_other_name_of_measure(invoke, refused, classifier, reviews):
     sides = ["--in-domain", reviews / "first.tsv", "--out-domain", reviews / "second.tsv"]
     one, other = (

@@ -45,6 +45,7 @@ def exactly(monkeypatch: Any) -> None:
 
 
 @pytest.mark.usefixtures("exactly")
+@pytest.mark.slow
 def test_the_optimum_is_that_of_scipy():
     """Minimised by another method (trust region) and another gradient, over the same features."""
     data = ProbeData(
