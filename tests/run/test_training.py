@@ -55,7 +55,7 @@ def test_patterns_match_folders_only(tmp_path, monkeypatch):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "run" / "step-11").touch()
     assert [one.model for one in list_run(["run/step-*"])] == ["run/step-9", "run/step-10"]
-    assert [one.model for one in list_run(["[a]-step-1", "run/step-9"])] == ["[a]-step-1", "run/step-9"]  # as it is
+    assert [one.model for one in list_run(["[a]-step-1", "run/step-9"])] == ["[a]-step-1", "run/step-9"]
 
 
 def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
