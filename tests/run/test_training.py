@@ -22,9 +22,7 @@ def test_names(name, step):
     assert read_steps([name]) == [step]
 
 
-@pytest.mark.parametrize(
-    "name", ["main", "final", "step", "checkpoint-1.5", "run-17", f"step{'9' * 40}"]
-)
+@pytest.mark.parametrize("name", ["main", "final", "step", "checkpoint-1.5", "run-17", f"step{'9' * 40}"])
 def test_names_without_a_step(name):
     with pytest.raises(AttnprobeError, match="--steps 0,500,1000"):
         read_steps([name])
