@@ -83,9 +83,6 @@ COMPARED = {
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
-    "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
 }
 #: Columns of the command that cuts the tree of heads.
 CLUSTERED = {
