@@ -100,13 +100,12 @@ def dynamics(
     """Follow a measure of heads over the checkpoints of a training run.
 
     The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
-    the checkpoints: the number behind a word such as step, checkpoint or epoch, or else the last one. The
-    checkpoints are loaded one after the other and need one tokenizer.
+    the checkpoints: the number behind step, checkpoint or epoch. The checkpoints are loaded one after the
+    other and need one tokenizer.
 
     With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
     the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention; [bold]settled[/bold], the step from which on spearman_last
-    stays at 0.9 or above.
+    that is measured and each kind of attention.
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv

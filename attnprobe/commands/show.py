@@ -221,8 +221,8 @@ def report(
     save_tables: Annotated[
         Path | str | None,
         Option(
-            "Write the tables of the report too, as csv, each as soon as it is measured, and the sentences; "
-            "--from reads them again.",
+            "Write the tables of the report too, as csv, each as soon as it is measured; --from reads them "
+            "again.",
             metavar="DIR",
             line=Path | None,
             place=True,

@@ -62,7 +62,7 @@ INSIDE = {
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
     },
     "dynamics --by step": {
-        "spearman_last, kendall_last, spearman_previous, kendall_previous, settled": (
+        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
             "attnprobe.findings.settling:tabulate_orders"
         ),
     },

@@ -13,7 +13,6 @@ from attnprobe.commands.call.call import (
     Call,
     check_labels,
     check_model,
-    make_loader,
     open_call,
     read_task,
 )
@@ -22,14 +21,14 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
 from attnprobe.table.head_table import HeadTable
-from attnprobe.tasks import RELATIONS, Gold
+from attnprobe.tasks import RELATIONS
 
 if TYPE_CHECKING:
     from attnprobe.model.hub import CheckpointFiles
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
 #: Refuses a table that can't stand beside the first, given the checkpoints and the tables of both.
 Check = Callable[["Member", HeadTable, "Member", HeadTable], None]
-#: What any checkpoint can be asked: no trained head is needed.
-_ANY = "representation"
 #: Sums that only a table itself has a use for.
 _SUMS = "blocks"
 #: What the record of the whole table has once for all checkpoints.
@@ -224,23 +221,18 @@ def measure_checkpoints(
     if isinstance(texts, str):
         check_standard_input(texts)
     with open_call(options) as call:
-        asked = read_task(options, labels)
         for model in dict.fromkeys(models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=True)
-        source = check_labels(source, asked)
+        source = check_labels(source, read_task(options, labels))
         series = Series([(model, None) for model in models], call)
-        checkpoints, is_text = series.checkpoints, source.kind == "text"
-        if is_text:
+        checkpoints, notes = series.checkpoints, []
+        if source.kind == "text":
             _check_shapes(checkpoints)
-        kind, _ = peek(source.documents)
-        objective, notes = _choose_objective(checkpoints, asked, kind, source.kind)
-        options = {**options, "objective": objective}
-        if is_text:
-            notes = [*notes, *_note_tokenizers(checkpoints)]
+            notes = _note_tokenizers(checkpoints)
 
-        def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
+        def reopened() -> list[OpenSource]:
             return [open_to_replay(texts, labels, options, find_labels=True)[1]]
 
         key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
@@ -276,44 +268,13 @@ def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
             )
 
 
-def _choose_objective(
-    checkpoints: "Sequence[CheckpointFiles]", task: TaskOptions, labelled: Gold, modality: str
-) -> tuple[str | None, list[str]]:
-    """Choose the objective of all: that of each if they agree, or else one that needs no trained head."""
-    if len({checkpoint.architectures for checkpoint in checkpoints}) == 1 and checkpoints[0].architectures:
-        return task.objective, []
-    from attnprobe.intervention.objectives.choosing import load_with_head
-
-    asked = replace(task, labels_named=task.labels_named and task.objective is not None)
-    by_objective: dict[str, list[str]] = {}
-    for label, checkpoint in dict(zip(label_checkpoints(checkpoints), checkpoints, strict=True)).items():
-        load = make_loader(checkpoint.name, None, checkpoint.options)
-        _, objective = load_with_head(load, asked, modality, labelled=labelled)
-        by_objective.setdefault(objective, []).append(label)
-        gc.collect()
-    if len(by_objective) == 1:
-        return task.objective, []
-    parts = [f"{objective} of {_shorten(names)}" for objective, names in by_objective.items()]
-    text = f"By what they were trained for, the objective is {' and '.join(parts)}, which can't be compared"
-    if task.labels_named or task.metric is not None:
-        option = "--label-column" if task.labels_named else "--metric"
-        raise AttnprobeError(
-            f"{text}; leave out {option}, and all are asked for {_ANY}, or name what all of them can be "
-            "asked with --objective."
-        )
-    return _ANY, [
-        f"{text}: all were asked for {_ANY}, which needs no trained head. What their trained heads add is "
-        "left out; --objective asks for something else."
-    ]
-
-
 def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
     """Refuse numbers of different tasks, such as of a checkpoint that lacks the head that it names."""
     one, two = (str(table.data["objective"][0]) for table in (ours, theirs))
     if one != two:
         raise AttnprobeError(
             f"The objective is {one} of {first.title} and {two} of {other.title}, which can't be compared; "
-            f"name one that both can be asked, such as --objective {_ANY}."
+            "name one that both can be asked, such as --objective representation."
         )
 
 
