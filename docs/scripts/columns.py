@@ -87,13 +87,6 @@ COMPARED = {
         "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
     },
 }
-#: Columns of the command that cuts the tree of heads.
-CLUSTERED = {
-    "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pairs:cluster_heads",
-        "heads, mean_distance": "attnprobe.reports.pairs:tabulate_clusters",
-    },
-}
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
 FOUND = {
     "syntax, coreference, links": {
