@@ -62,7 +62,7 @@ INSIDE = {
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
     },
     "dynamics --by step": {
-        "spearman_last, kendall_last, spearman_previous, kendall_previous, settled": (
+        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
             "attnprobe.findings.settling:tabulate_orders"
         ),
     },
@@ -85,13 +85,6 @@ COMPARED = {
     },
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
-}
-#: Columns of the command that cuts the tree of heads.
-CLUSTERED = {
-    "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pairs:cluster_heads",
-        "heads, mean_distance": "attnprobe.reports.pairs:tabulate_clusters",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.

@@ -39,7 +39,7 @@ COLUMNS = {
 #: What keywords of other functions are called where names would be taken.
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
 #: Keywords of ``dynamics`` itself.
-_ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by", "keep"}
+_ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by"}
 
 
 def _find_keywords() -> dict[str, set[str]]:
@@ -144,7 +144,6 @@ def follow(
     revisions: str | Sequence[str] | None,
     steps: str | Sequence[int] | None,
     by: str,
-    keep: bool,
     **options: Any,
 ) -> MeasuredRun:
     """Measure every step; the arguments are those of ``dynamics``."""
@@ -173,16 +172,14 @@ def follow(
 
         from attnprobe.model.hub import check_one_run
 
-        with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
-            check_one_run(series.checkpoints)
-            files = [call.corpus.frequencies]
-            files += list_order_files(options["prune_by"]) if has_labels else []
-            key = {}
-            if call.resume is not None:
-                key = make_state_key(asked.name, options, reopened, files, call)
-            tables = series.measure(
-                asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike
-            )
+        series = Series([(one.model, one.revision) for one in run], call)
+        check_one_run(series.checkpoints)
+        files = [call.corpus.frequencies]
+        files += list_order_files(options["prune_by"]) if has_labels else []
+        key = {}
+        if call.resume is not None:
+            key = make_state_key(asked.name, options, reopened, files, call)
+        tables = series.measure(asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike)
     steps_of_record = [
         {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
         | dict(table.provenance)
