@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from attnprobe.commands.compare import Keep
 from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.commands.registry import Rule, command
@@ -86,7 +85,6 @@ def dynamics(
             panel=OUTPUT,
         ),
     ] = "head",
-    keep: Keep = True,
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
         Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
@@ -136,7 +134,7 @@ def dynamics(
     """
     from attnprobe.commands.call.following import follow
 
-    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by, "keep": keep}
+    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by}
     asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
     asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
     found = follow(model, texts, labels, **asked, **options)

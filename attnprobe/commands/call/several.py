@@ -3,9 +3,7 @@
 import gc
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -25,7 +23,6 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
-from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
@@ -56,20 +53,16 @@ class Member:
     title: str
 
 
-class Series(AbstractContextManager["Series"]):
-    """Checkpoints that are loaded one after the other; downloads that are not kept go once measured."""
+class Series:
+    """Checkpoints that are loaded one after the other."""
 
-    def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
+    def __init__(self, models: Sequence[tuple[str, str | None]], call: Call) -> None:
         """Look at the checkpoints: of each its name, and its revision if it has one of its own."""
-        from attnprobe.model.hub import Downloads, find_checkpoints
+        from attnprobe.model.hub import find_checkpoints
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call
-        self._downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
         self.checkpoints = find_checkpoints(models, call.load)
-
-    def __exit__(self, *_: object) -> None:
-        self._drop(self.checkpoints)
 
     def measure(
         self,
@@ -121,18 +114,7 @@ class Series(AbstractContextManager["Series"]):
                     store.keep(one.number, identities[one.number], table)
                     gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
                 found.append(table)
-                if self._downloads is not None:
-                    with Ranks.detect().join() as meeting:  # nobody fetches a file that is about to go
-                        self._drop([one.checkpoint])
-                        meeting.gather(None)
         return found
-
-    def _drop(self, checkpoints: "Iterable[CheckpointFiles]") -> None:
-        """Delete what was downloaded, in one process of each machine."""
-        if self._downloads is None or (Ranks.detect().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
-            return
-        for checkpoint in checkpoints:
-            self._downloads.drop(checkpoint)
 
 
 def _round_trip(table: HeadTable) -> HeadTable:
@@ -244,17 +226,17 @@ def measure_checkpoints(
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=True)
         source = check_labels(source, read_task(options, labels))
-        with Series([(model, None) for model in models], call, keep=True) as series:
-            checkpoints, notes = series.checkpoints, []
-            if source.kind == "text":
-                _check_shapes(checkpoints)
-                notes = _note_tokenizers(checkpoints)
+        series = Series([(model, None) for model in models], call)
+        checkpoints, notes = series.checkpoints, []
+        if source.kind == "text":
+            _check_shapes(checkpoints)
+            notes = _note_tokenizers(checkpoints)
 
-            def reopened() -> list[OpenSource]:
-                return [open_to_replay(texts, labels, options, find_labels=True)[1]]
+        def reopened() -> list[OpenSource]:
+            return [open_to_replay(texts, labels, options, find_labels=True)[1]]
 
-            key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
-            tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
+        key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
+        tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
     listed = [
         {"checkpoint": checkpoint.name, "notes": table.notes}
         | {part: one for part, one in table.provenance.items() if part != _SUMS}
