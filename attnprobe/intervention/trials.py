@@ -189,9 +189,7 @@ def collect_answers(
         order = [draw * single + place for draw in range(replacing.draws) for place in order]
         cuts = [*cuts] * replacing.draws
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
-        replay = BatchReplay(
-            subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
-        )
+        replay = BatchReplay(subject.checkpoint.body, gates)
 
         def score_part(part: Batch, some: slice) -> Outcomes:
             gates.open()

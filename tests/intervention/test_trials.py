@@ -231,7 +231,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
         np.testing.assert_allclose(half.untouched["loss"], found.untouched["loss"][kept], rtol=1e-5)
 
 
-@pytest.mark.parametrize("gating", [Gating(False, False, ""), Gating(True, False, "")])
+@pytest.mark.parametrize("gating", [Gating(False, ""), Gating(True, "")])
 @pytest.mark.parametrize("name", ["bert"])
 def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
     with benched(headed(name, "classification"), documents("classification")) as bench:
@@ -262,7 +262,7 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
         firsts.clear()
         found = run_trials(bench, cuts, ("loss",))
         together, batches = list(firsts), len(bench.corpus.batches)
-        object.__setattr__(bench.subject, "gating", Gating(False, False, ""))  # whole passes
+        object.__setattr__(bench.subject, "gating", Gating(False, ""))  # whole passes
         alone = [run_trials(bench, [cut], ("loss",)).cuts[0]["loss"] for cut in cuts]
     for one, other in zip(found.cuts, alone, strict=True):
         np.testing.assert_array_equal(one["loss"], other)
