@@ -30,10 +30,7 @@ class Interactions:
         pairs: The heads of each pair, the strongest proposal first.
         proposed: (pair,) the proposed interaction: see ``propose_pairs``.
         values: (example, pair) the interaction in each example of the other half.
-        means: (pair,)
-        errors: (pair,) standard errors over documents.
-        p: (pair,) of a mean of 0, Student's t over documents.
-        adjusted: (pair,) p adjusted for the number of pairs by Holm.
+        p: (pair,) of a mean of 0, Student's t over documents; ``adjusted`` by Holm for the number of pairs.
         halves: Number of examples that proposed, and that confirmed.
     """
 

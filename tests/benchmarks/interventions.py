@@ -34,7 +34,6 @@ RELEVANCE = (2.3, 2.05)
 ABLATION = (0.65, 0.55)
 #: In bare passes, six layers with 4 nodes; and one pass that measures lengths.
 INTEGRATED = (50, 40)
-NORMS = (1.1, 1.03)
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
 SHARE = 0.5
 
