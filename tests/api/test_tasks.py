@@ -266,3 +266,22 @@ def test_damaged_answers(trained, tmp_path, answers, sentence):
     path.write_text("\n".join(map(json.dumps, [*questions(), row])))
     with pytest.raises(AttnprobeError, match=sentence):
         attnprobe.importance(trained("answerer"), path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "options"),
+    [
+        ("tagger", "several", {"label_column": "labels"}),
+        ("tagger", "number", {"objective": "token-classification", "label_column": "score"}),
+        ("answerer", "tagger", {"objective": "question-answering"}),
+        ("tagger", "answerer", {"label_column": "answers"}),
+        ("several", "several", {"objective": "regression"}),
+        ("answerer", "tagger", {"objective": "token-classification"}),
+        ("pos", "tagger", {}),
+        ("number", "number", {"label_column": "sentence1"}),
+        ("number", "number", {"objective": "classification", "label_column": "score"}),
+    ],
+)
+def test_refusals(trained, data, kind, of, options):
+    with pytest.raises(AttnprobeError, match=r"label|answers|trained|number"):
+        attnprobe.ablate(trained(kind), data(of), **options)
