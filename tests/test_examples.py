@@ -131,13 +131,6 @@ def test_atom_maps(tmp_path):
         assert (asked == number).all()
 
 
-def test_two_domains(capsys):
-    load_script("two_domains").main(limit=12)
-    said = capsys.readouterr().out
-    assert -1 <= float(said.partition("heads: ")[2].split()[0]) <= 1
-    assert "reliability of each side" in said
-
-
 def test_a_census_for_a_paper(tmp_path, capsys):
     texts, output = tmp_path / "texts.txt", tmp_path / "census.csv"
     texts.write_text("\n".join(CORPUS), encoding="utf-8")

@@ -35,10 +35,8 @@ _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
 _OF_BEST_HEADS = [
-    *(
-        Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
-        for name in ("folds", "control")
-    ),
+    Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
+    for name in ("folds", "control")
 ]
 
 
@@ -114,9 +112,6 @@ def syntax(
 
       attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
 
-    Notes:
-        Attention to a word is the sum over its tokens, attention from a word the mean over its tokens.
-
     Returns:
         One row a relation and direction, with its best head; or see ``by`` and ``trees``.
 
@@ -189,21 +184,15 @@ def coreference(
             given=("metric=aer",),
             beside=("labels", "min_links"),
         ),
-        Rule(
-            "--targets and --one-based go with --alignments; name the file of the alignments.",
-            given=("targets",),
-            lacks=("alignments",),
+        *(
+            Rule(
+                "--targets and --one-based go with --alignments; name the file of the alignments.",
+                given=(name,),
+                lacks=("alignments",),
+            )
+            for name in ("targets", "one_based")
         ),
-        Rule(
-            "--targets and --one-based go with --alignments; name the file of the alignments.",
-            given=("one_based",),
-            lacks=("alignments",),
-        ),
-        Rule(
-            "--metric aer has no control; leave out --control.",
-            given=("metric=aer",),
-            beside=("control",),
-        ),
+        Rule("--metric aer has no control; leave out --control.", given=("metric=aer",), beside=("control",)),
         *_OF_BEST_HEADS,
     ],
 )
@@ -295,11 +284,6 @@ def links(
       attnprobe links en-de -d test.en --targets test.de --alignments gold
 
       attnprobe links en-de -d pairs.txt --alignments gold --metric aer
-
-    Notes:
-        Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
-        whose neighbours are most like those of the word that is asked, where parts of speech are known the
-        nearest word of each, and, in another text, the word at the same share of its length.
 
     Returns:
         One row a label and direction, with its best head; or see ``by``.

@@ -137,11 +137,7 @@ class BatchReader(ABC):
         return self.follow([members for members in parts if len(members)])
 
     def shuffle(self, seed: int) -> Self:
-        """Give the same batches with the ordinary tokens of each text in a random order.
-
-        Raises:
-            AttnprobeError: When they are no texts.
-        """
+        """Give the same batches with the ordinary tokens of each text in a random order."""
         raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
 
     def skip(self, done: int) -> Self:

@@ -54,11 +54,7 @@ class MediaBatches(BatchReader):
         content_only: bool = False,
         targets: Side | None = None,
     ) -> None:
-        """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known.
-
-        ``prepare`` is the checkpoint's processor, ``rate`` the samples a second that the model expects, and
-        ``grids`` say where the patches of an image of each shape are. For the rest see ``plan_batches``.
-        """
+        """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
         self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets

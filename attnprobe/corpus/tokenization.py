@@ -59,11 +59,7 @@ class NoTokenizer:
 
 
 def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
-    """Tokenise, or say in one sentence why the tokenizer fails.
-
-    Raises:
-        AttnprobeError: When it fails, such as on characters that it has no token for.
-    """
+    """Tokenise, or say in one sentence why the tokenizer fails."""
     try:
         return tokenizer(*texts, **options)
     except AttnprobeError:
@@ -134,9 +130,6 @@ class Frame:
         """Compare a probe with and without special tokens.
 
         A probe must give tokens, and none of those that frame an empty text.
-
-        Raises:
-            AttnprobeError: When no probe gives a token, or special tokens do not stand around it.
         """
         alone, failure = set[int](), None
         for text in chain(("", "a b"), _list_probes(tokenizer)):
@@ -163,11 +156,7 @@ class Frame:
         raise _refuse_frame()
 
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``.
-
-        Raises:
-            AttnprobeError: When they differ.
-        """
+        """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
         characters = 0
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
             if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):

@@ -79,7 +79,6 @@ def describe_columns(
 
 
 def _count_blocks(found: Comparison) -> int:
-    """Count the blocks of documents that differences are over."""
     for statistic in found.statistics:
         counts = getattr(found.sums(0, statistic), "counts", None)
         if counts is not None:
@@ -195,13 +194,11 @@ def _start_table(found: Comparison, layers: Sequence[int]) -> TableBuilder:
 
 
 def _list_layers(found: Comparison) -> list[int]:
-    """List the layers of kinds that both models have."""
     kinds = found.shared.first.kinds
     return [layer for layer, kind in enumerate(kinds) if kind in found.shared.kinds]
 
 
 def _find_layer(found: Comparison, layer: int) -> int | None:
-    """Find the number that a table has for a layer of the second model."""
     return found.shared.second.places[layer].layer if layer >= 0 else None
 
 

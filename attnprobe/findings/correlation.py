@@ -13,8 +13,6 @@ from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-#: An interval wider than this tells next to nothing.
-HIDDEN = 1.0
 #: What columns are called on the axis of a picture.
 _NAMES = {
     "pearson": "Pearson's r",
@@ -25,8 +23,6 @@ _NAMES = {
     "reliability_out": "split-half reliability, second side",
 }
 _ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
-#: Where each side was measured, by whether the sides are different checkpoints.
-_WHERE = {False: ("in domain", "out of domain"), True: ("first checkpoint", "other checkpoint")}
 
 
 def correlate_sides(
@@ -43,12 +39,7 @@ def correlate_sides(
     without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
     two-sided p; and the split-half reliability of both sides.
 
-    Args:
-        inside: In domain, or the first checkpoint.
-        outside: Out of domain, or the other checkpoints.
-        facts: What goes into the provenance.
-        across: Whether sides may be about different checkpoints; ``model_out`` then names the other one.
-        notes: What the table says before what it finds.
+    With ``across``, sides may be about different checkpoints, and ``model_out`` names the other one.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
@@ -86,13 +77,7 @@ def tabulate_disagreement(
     minus in domain: positive where the value, relative to those of other heads, is higher out of domain, or
     in the other checkpoint.
 
-    Args:
-        inside: As for ``correlate_sides``, and so are those that are not explained here.
-        outside: The other sides, one after the other.
-        facts: What goes into the provenance.
-        most: How many heads, without their ranks, to fit a terminal; all by default.
-        across: Whether sides may be about different checkpoints.
-        notes: What the table says before what it finds.
+    ``most`` limits the number of heads, without their ranks, to fit a terminal.
     """
     from scipy.stats import rankdata  # takes a second to import
 
@@ -109,10 +94,10 @@ def tabulate_disagreement(
         build.key(name, cells)
     values = [pair.values for pair in pairs]
     sides = {"in": inside.column, "out": pairs[0].outside.column}
-    where = _name_places(pairs, across=across)
+    where = ("first checkpoint", "other checkpoint") if across else ("in domain", "out of domain")
     units = (inside.unit, pairs[0].outside.unit)
     for end, (suffix, column) in enumerate(sides.items()):
-        title = f"{column.replace('_', ' ')}{where[end]}"
+        title = f"{column.replace('_', ' ')}, {where[end]}"
         described = Column(f"{column}_{suffix}", units[end], title=title)
         build.add(described, _reorder([both[end] for both in values], orders))
     if most is None:
@@ -124,23 +109,7 @@ def tabulate_disagreement(
     both = "in both checkpoints" if across else "in domain and out"
     title = f"heads that disagree most: {inside.column}" if most else f"{inside.column} of heads"
     own = _merge_notes(pairs, [_note_differences(pair) for pair in pairs])
-    return build.table(f"{title} {both}{_describe_kind(inside)}", [*notes, *own], "two sides")
-
-
-def _name_places(pairs: Sequence[Pair], *, across: bool) -> tuple[str, str]:
-    """Name both sides behind a measure: by their checkpoints, where there are two that have names."""
-    models = {pair.outside.model for pair in pairs} - {""}
-    own = pairs[0].inside.model
-    if across and own and len(models) == 1 and own not in models:
-        return f" in {own}", f" in {models.pop()}"
-    one, other = _WHERE[across]
-    return f", {one}", f", {other}"
-
-
-def _describe_kind(side: Side) -> str:
-    """Say how a side was measured, if it is known: ", by gradient of the loss, objective masked-lm"."""
-    method, objective = (side.kind.get(name, "") for name in ("method", "objective"))
-    return f", by {method} of the loss, objective {objective}" if method == "gradient" and objective else ""
+    return build.table(f"{title} {both}", [*notes, *own], "two sides")
 
 
 def _make_pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
@@ -166,7 +135,6 @@ def _make_title(name: str) -> str:
 
 
 def _correlate(pair: Pair) -> dict[str, float]:
-    """Compute the numbers of a row."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
     x, y = pair.values
@@ -237,10 +205,7 @@ def _note_differences(pair: Pair) -> list[str]:
     """Note how differently the sides were measured, and what was left out."""
     inside, outside, notes = pair.inside, pair.outside, list(pair.notes)
     if pair.across and pair.same_weights:
-        notes.append(
-            "Both sides have the very same weights: what they agree on says nothing, and what they don't, "
-            "only how they were measured."
-        )
+        notes.append("Both sides have the very same weights: what they agree on says nothing.")
     if _direction(inside) * _direction(outside) < 0:
         notes.append(
             "A head that matters has a high value on one side and a low one on the other: a negative "
@@ -265,25 +230,10 @@ def _remove_noise(pair: Pair) -> Disattenuated:
 
 
 def _note_noise(pair: Pair, numbers: Mapping[str, float]) -> Iterator[str]:
-    """Say where the noise of the examples hides the correlation, or is the same on both sides."""
     if pair.shared is None:
-        yield (
-            "Both sides read some of the same examples, and nobody can tell which: their noise is shared, "
-            "and r may be too high or too low for it."
-        )
+        yield ("Both sides read some of the same examples, and share their noise, which moves r.")
     elif pair.shared:
-        without = "pearson_true is without it"
-        if not np.isfinite(numbers["pearson_true"]):
-            without = "these tables can't tell, and pearson_true is empty"
-        yield (
-            "Both sides read the same examples, whose noise both share: r may be too high or too low "
-            f"for it; {without}."
+        without = (
+            "pearson_true is without it" if np.isfinite(numbers["pearson_true"]) else "pearson_true is empty"
         )
-    if min(numbers["reliability_in"], numbers["reliability_out"]) <= 0:
-        yield "The halves of a side don't agree with one another: too few examples to tell anything."
-    low, high = numbers["pearson_true_low"], numbers["pearson_true_high"]
-    if high - low > HIDDEN:
-        yield (
-            f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible with "
-            "these examples (95 %, bootstrap over documents). Measure more of them."
-        )
+        yield f"Both sides read the same examples, and share their noise, which moves r; {without}."

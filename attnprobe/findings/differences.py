@@ -128,7 +128,6 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
 
 
 def _student_p(delta: Floats, error: Floats, freedom: Floats) -> Floats:
-    """Compute the two-sided p of Student's t."""
     from scipy.special import stdtr  # takes a while to import
 
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -178,7 +178,6 @@ class _Whole:
         self._note(job)
 
     def _note(self, job: Job) -> None:
-        """Keep what is on record about a job."""
         for one, parts in zip(_list_datasets(job.record), job.parts, strict=True):
             if parts is None:
                 self.datasets.append(one)

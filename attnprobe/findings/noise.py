@@ -97,25 +97,16 @@ def disattenuate(
     Where both sides read the same documents, their noise is alike, and c leaves out the products of a block
     with itself, too: c = (S . T - sum_g S_g . T_g) / (N M - sum_g n_g m_g).
 
-    c, v_x and v_y have no bias, but r has: an example of which all gradients are large moves c and v_x
-    together. Noise of that kind does not lower a correlation, and must not be taken out as if it did. The
-    jackknife over the G blocks of a side takes this bias out, to the first order in 1 / G; it is done for
-    each side, and once if they share their documents:
+    r is biased where an example makes all gradients large, which moves c and v_x together. The jackknife over
+    the G blocks of a side (of both at once if they share their documents) takes this out, to the first order
+    in 1 / G:
 
         r - (G - 1) (mean_g r_(g) - r),    r_(g) without block g
 
-    The interval is a bootstrap: documents are drawn again, block by block, the same blocks for both sides if
-    they share them, and all of the above is done anew. Since x and y are noisy themselves, they are moved
-    beforehand to where |x|^2 = v_x, |y|^2 = v_y and their correlation is the estimate, as little as that can
-    be done; or the draws would scatter by their noise twice over. A draw in which v <= 0 on a side, be it
-    with one block left out, is compatible with any correlation of its sign.
-
-    Simulated with 72 heads, 200 times, a lognormal scale common to all heads of an example (log sd .8 or
-    1.2), and 40, 100 or 400 examples, with reliabilities of .93 and more: the mean estimate of .978 is .978
-    to .980, that of .55 is .550 to .561. The interval holds .55 in .94 to .97 of the samples, and .978 in
-    .99 to 1.00: close to 1 it is too wide. With reliabilities of .60, .78 and .93 (log sd .8), the mean
-    estimates are .89, .96 and .98 of .978, where r itself is .59, .77 and .91, and .56, .54 and .55 of .55;
-    the intervals hold .93 to .99.
+    The interval is a bootstrap over blocks of documents, the same blocks for both sides if they share them.
+    Beforehand, x and y are moved as little as possible to where |x|^2 = v_x, |y|^2 = v_y and their
+    correlation is the estimate; or the draws would scatter by their noise twice over. A draw in which v <= 0
+    on a side is compatible with any correlation of its sign. Close to 1, the interval is too wide.
 
     Args:
         inside: In domain, at least 8 blocks for an interval.
@@ -179,11 +170,7 @@ class _Moments:
 
 
 def _compute_moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared: bool) -> _Moments:
-    """Multiply different blocks of both sides, each less its mean over heads.
-
-    ``here`` and ``there`` say how often each block of a side is drawn (draw, block); ``shared``, whether a
-    block of a number has the same documents on both sides.
-    """
+    """Multiply different blocks, drawn as often as ``here`` and ``there`` say (draw, block)."""
     ours, without = _square(one, here)
     theirs, without_its = _square(other, there)
     gram = one.total @ other.total.T  # of the blocks: draws know no heads
@@ -217,7 +204,6 @@ def _square(side: Sample, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _sum_drawn(values: Floats, weights: Floats) -> Floats:
-    """Sum what each block has, as often as it is drawn, (draw, 1)."""
     return (weights @ values)[:, None]
 
 
@@ -229,7 +215,6 @@ def _divide(moments: _Three) -> Floats:
 
 
 def align_samples(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
-    """Give both sides the same blocks, if they share blocks."""
     if not shared:
         return inside, outside
     own = [np.arange(len(side.count)) if side.block is None else side.block for side in (inside, outside)]
@@ -246,7 +231,6 @@ def are_equal(one: Sample, other: Sample) -> bool:
 
 
 def _draw_blocks(blocks: int, draw: np.random.Generator, draws: int) -> Floats:
-    """Draw blocks with replacement; say how often each is drawn (draw, block)."""
     return draw.multinomial(blocks, np.full(blocks, 1 / blocks), draws).astype(np.float64)
 
 

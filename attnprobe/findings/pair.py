@@ -116,9 +116,6 @@ class Side:
 
             2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
 
-        It knows of no noise but that which lowers a correlation: what makes all values of an example larger
-        leaves r as it is, and reliability, too.
-
         References:
             Spearman (1910), Correlation calculated from faulty data; Brown (1910).
         """
@@ -128,11 +125,8 @@ class Side:
         second = numbers >= BLOCKS // 2
         if second.all() or not second.any():
             return float("nan")
-        parts = [
-            replace(self.sample, count=self.sample.count[some], total=self.sample.total[some])
-            for some in (~second, second)
-        ]
-        halves = np.stack([part.mean for part in parts])
+        count, total = self.sample.count, self.sample.total
+        halves = np.stack([total[some].sum(0) / count[some].sum() for some in (~second, second)])
         if not np.isfinite(halves).all() or not all(np.ptp(half) for half in halves):
             return float("nan")
         r = float(np.asarray(np.corrcoef(halves))[0, 1])
@@ -301,20 +295,17 @@ def _find_grids(side: Side) -> dict[str, _Grid]:
 
 
 def _read_size(side: Side, name: str, least: int) -> int:
-    """Read a number of the checkpoint's architecture: what is on record, but no less than there are."""
     found = _get_record(side, "architecture").get(name)
     return max(found, least) if isinstance(found, int) else least
 
 
 def _find_kind(side: Side) -> str:
-    """Find the kind of attention of a checkpoint that has only one: on record, or else what is usual."""
     kinds = _get_record(side, "architecture").get("kinds")
     known = {str(kind) for kind in kinds} if isinstance(kinds, list | tuple) else set[str]()
     return known.pop() if len(known) == 1 else str(Kind.ENCODER)
 
 
 def describe_mismatch(one: tuple[str, str], other: tuple[str, str]) -> str:
-    """Say that two checkpoints, each with its shape, have no heads in common, and what to do instead."""
     return (
         f"{one[0]} has {one[1]} and {other[0]} has {other[1]}, so that heads can't be put side by side; "
         f"`attnprobe compare {one[0]} {other[0]}` takes checkpoints of different shapes."
@@ -339,8 +330,7 @@ def describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
     """Tell whether a document of a number is the same one on both sides; None where nobody knows.
 
-    The same tokens are the same documents. Another tokenizer gives other tokens; the documents of the same
-    data then have the same numbers if none was skipped.
+    Where tokenizers differ, documents of the same data have the same numbers if none was skipped.
     """
     if inside.texts & outside.texts:
         return True if inside.texts == outside.texts else None
@@ -354,7 +344,6 @@ def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None
 
 
 def _same_data(inside: Side, outside: Side) -> bool:
-    """Tell whether both sides read the same data, as far as that is on record."""
     digests = [_get_record(side, "dataset").get("sha256") for side in (inside, outside)]
     if all(digests):
         return digests[0] == digests[1]

@@ -68,7 +68,6 @@ def _offset_rows(  # noqa: ANN202
 def _offsets_torch(
     p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int, out: Tensor
 ) -> None:
-    """Compute the same with torch."""
     keys = torch.arange(p.shape[3], device=p.device)
     here = torch.arange(offset, offset + p.shape[2], device=p.device)
     there = asks[:, None] & ~p[..., 0].isnan()  # (batch, head, query)

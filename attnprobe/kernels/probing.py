@@ -234,7 +234,6 @@ def choose_words(
 
 @numba.njit(nogil=True, cache=True)
 def _add_variances(maps, cell, words, asker, starts, candidates, total):  # noqa: ANN001, ANN202
-    """Add to total[feature] the variance over the candidates of each question."""
     heads = maps.shape[1]
     sums, squares = np.empty(2 * heads), np.empty(2 * heads)
     for q in range(len(cell)):

@@ -92,7 +92,6 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
 
 
 def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
-    """Compute the same with torch, in float64."""
     seen = (scores > find_lowest_visible(scores.dtype)) & asks[:, None, :, None]
     x = scores.double().where(seen, 0.0)
     count = seen.sum(-1, keepdim=True)
@@ -175,7 +174,6 @@ def _weighted_rows(p, lengths, start, stop, out, carried):  # noqa: ANN001, ANN2
 
 
 def _weighted_torch(p: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the same with torch."""
     rows = p * lengths[:, :, None]
     carried = rows.sum(-1)
     carried = torch.where(carried < NOTHING, 0, carried)

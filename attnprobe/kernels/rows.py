@@ -170,12 +170,10 @@ def _summary_rows(p, features, apart, offset, start, stop, out, argmax):  # noqa
 
 @lru_cache(maxsize=8)
 def _distances(longest: int) -> np.ndarray:
-    """List |j| for j from -longest to longest."""
     return np.abs(np.arange(-longest, longest + 1)).astype(np.float32)
 
 
 def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
-    """Compute the same with torch."""
     queries = torch.arange(offset, offset + p.shape[2], device=p.device)
     keys = torch.arange(p.shape[3], device=p.device)
     apart = (queries[:, None] - keys).abs().to(p.dtype)

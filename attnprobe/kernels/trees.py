@@ -83,11 +83,7 @@ def _precedes(weight, a, b, other, c, d):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN001, ANN202
-    """Count the gold edges in the heaviest tree of edges weight[u, v] + weight[v, u].
-
-    Prim's algorithm: the tree begins with the first word, and what is added is the word that the heaviest
-    edge joins to it.
-    """
+    """Count the gold edges in the heaviest tree of edges weight[u, v] + weight[v, u]."""
     best[:size], joint[:size], joined[:size] = -1.0, 0, False
     hits, newest = 0, 0
     for _ in range(size - 1):
@@ -134,10 +130,7 @@ def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
-    """Join the words of a circle to one in the slot of the first, and give the number of slots left alive.
-
-    What enters the circle at a word costs that word's head in the circle.
-    """
+    """Join the words of a circle to one in the slot of the first, and give the number of slots left alive."""
     kept = 0
     for place in range(slots):
         other = alive[place]
@@ -160,16 +153,7 @@ def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN00
 
 @numba.njit(nogil=True, cache=True)
 def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
-    """Fill head[v] with the head of word v in the heaviest tree in which all words descend from the root.
-
-    Edmonds' algorithm. From each word a path goes from head to head, always to the heaviest. Where it comes
-    back to itself, the words of the circle are joined to one, and the path goes on from there. It ends at the
-    root, or at what reached the root before. Each word and each circle looks over all others once, so there
-    are as many steps as arcs.
-
-    ``enter[v, u]`` is what the arc from head u to word v weighs; it is overwritten. ``arcs``, ``room`` and
-    ``cost`` are memory to work in.
-    """
+    """Fill head[v] with the head of word v in the heaviest tree in which all words descend from the root."""
     slot, node, state, alive = room[0], room[1], room[2], room[3]
     path, within, chosen = room[4], room[5], room[6]
     for v in range(size):

@@ -43,7 +43,6 @@ _SPARE = 1 << 24
 
 
 def _find_stated_head(adapter: Adapter) -> TaskHead | None:
-    """Find the head that an adapter names by its task, or by the class that it was trained in."""
     by_class = next((head for head in TASK_HEADS if adapter.trained_in.endswith(head.endings)), None)
     return _TASKS.get(adapter.task, by_class)
 
@@ -121,7 +120,6 @@ def _build_skeleton(config: PreTrainedConfig, head: TaskHead | None) -> PreTrain
 
 
 def _has_place(model: PreTrainedModel, saved: dict[str, Any]) -> bool:
-    """Tell whether a model has every module that an adapter changes."""
     modules = {name for name, _ in model.named_modules()}
     return all(any(part in modules for part in _list_parents(key)) for key in saved)
 

@@ -77,7 +77,6 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
 
 
 def _strip_wrappers(model: nn.Module) -> Any:
-    """Take a model out of what torch puts around it to train or to compile it."""
     found = cast(Any, model)
     while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
         found = cast(Any, inner)
@@ -85,7 +84,6 @@ def _strip_wrappers(model: nn.Module) -> Any:
 
 
 def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
-    """Take a model out of its wrappers, and list the adapters that are active in it."""
     found = _strip_wrappers(model)
     if not getattr(found, "peft_config", None):
         return found, []
@@ -95,7 +93,6 @@ def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
 
 
 def _list_active_adapters(model: Any) -> list[str]:
-    """List the active adapters of a model, each with its kind, such as "lora default"."""
     stated: Any = model.active_adapters
     names: Any = stated() if callable(stated) else stated
     active = {name: model.peft_config[name] for name in names}

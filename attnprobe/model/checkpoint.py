@@ -193,7 +193,6 @@ class Checkpoint:
 
     @property
     def _table(self) -> Any:
-        """Where tokens are looked up, or None where the model does not tell."""
         try:
             return self.body.get_input_embeddings()
         except NotImplementedError:  # in code that comes with a checkpoint

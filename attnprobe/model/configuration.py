@@ -26,6 +26,7 @@ from attnprobe.model.refusals import (
     BadCheckpointError,
     UnsupportedModelError,
 )
+from attnprobe.table.naming import join_names
 
 #: Numbers of a configuration that count something there must be at least one of.
 _COUNTS = re.compile(
@@ -73,7 +74,6 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
 
 
 def _find_impossible(folder: Path) -> Iterator[str]:
-    """List entries of a configuration that can't be meant."""
     for key, value in read_object(folder / "config.json").items():
         if key in _TYPES and value is not None and not _is_type(value):
             yield f"{key} is {value!r}, which is no floating-point type of torch"
@@ -125,7 +125,6 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
 
 
 def _iterate_stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
-    """List the outermost lists of modules that attend."""
     outer: list[str] = []
     for path, module in model.named_modules():
         if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
@@ -149,13 +148,8 @@ def _find_layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str
 
 def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
     kind = f"{kind} " if kind in {"encoder", "decoder"} else ""
-    numbers = [str(number) for number in beyond]
-    if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
-        named = f"layers {numbers[0]} to {numbers[-1]} are"
-    elif len(numbers) > 1:
-        named = f"layers {', '.join(numbers[:-1])} and {numbers[-1]} are"
-    else:
-        named = f"layer {numbers[0]} is"
+    numbers = join_names([str(number) for number in beyond])
+    named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
     return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
 
 

@@ -199,10 +199,7 @@ class Embedding:
             yield "letter case", "texts are written in lower case"
 
     def _lower_case(self, tokenizer: Any) -> Any:
-        """Give a tokenizer that writes texts in lower case, where the model wants it.
-
-        Characters keep their places, which words and links are found by.
-        """
+        """Give a tokenizer that writes texts in lower case, where the model wants it."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if not self.lower or backend is None:
             return tokenizer
@@ -263,7 +260,6 @@ def _describe(module: Any) -> Config:
 
 
 def _check_settings(settings: Config) -> None:
-    """Refuse a transformer that is run in another way than for its last states over a plain text."""
     task, shown = settings.get("transformer_task"), settings.get("modality_config")
     if task not in (None, _TASK):
         raise UnreadError(f"its transformer is run for {clean(str(task))}")

@@ -376,7 +376,6 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
 
 
 def _list_modules(root: Path) -> list[dict[str, Any]]:
-    """List the modules, as the file describes each; none where there is no such list."""
     listed = read_json(root / MODULES)
     return [
         one
@@ -433,7 +432,6 @@ def check_prompt(root: Path, name: str, prompt: str | None) -> None:
 
 
 def _list_settings_files(folder: Path) -> list[Path]:
-    """List the files with the settings of a transformer, the usual one first."""
     found = (path for path in folder.glob(_SETTINGS) if path.is_file())
     return sorted(found, key=lambda path: (path.name != _USUAL_SETTINGS, path))
 

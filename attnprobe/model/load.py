@@ -168,7 +168,6 @@ def _load(
 
 
 def _find_base(adapter: Adapter, name: str, options: LoadOptions) -> tuple[Path, list[Path], dict[str, Any]]:
-    """Find the folder of an adapter's base, its weights, and what is on record of both."""
     if options.device_map is not None:
         raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     base = locate(adapter.base, choose_base_options(adapter, options))
@@ -247,7 +246,6 @@ def sees_text(name: str, options: LoadOptions) -> bool:
 
 
 def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool, spread: bool) -> None:
-    """Refuse what a physically smaller checkpoint can't be used for."""
     if pruning is None:
         return
     if adapted:
@@ -263,7 +261,6 @@ def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool
 def _read_pruned(
     folder: Path, name: str, dtype: torch.dtype, heads: tuple[TaskHead, ...], *, force: bool
 ) -> Weights:
-    """Read a physically smaller checkpoint with the head that it was saved with."""
     with silence_transformers():
         model = load_stored(folder, name, physical=True, dtype=dtype)
     own = infer_head(model)
@@ -331,7 +328,6 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
 def _hash_files(
     folder: Path, weights: Iterable[Path], sentences: SentenceFolder | None = None
 ) -> dict[str, dict[str, str]]:
-    """Compute the SHA-256 of all files that decide what a checkpoint does."""
     modules = {} if sentences is None else sentences.list_files()
     return {
         **({"modules": {name: hash_file(path) for name, path in modules.items()}} if modules else {}),

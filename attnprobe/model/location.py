@@ -168,7 +168,6 @@ def choose_base_options(adapter: Adapter, options: LoadOptions) -> LoadOptions:
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
-    """Fetch what lies at the top of a repository, then the folders of modules that it names."""
     wanted = [
         *_WANTED,
         *(["*.safetensors"] if weights else []),
@@ -189,7 +188,6 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
 
 
 def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
-    """Fetch the files of a repository that match some patterns, and none of some others."""
     from huggingface_hub import errors, snapshot_download
 
     try:

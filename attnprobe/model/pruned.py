@@ -323,7 +323,6 @@ def _check_complete(missing: list[str], name: str) -> None:
 
 
 def _find_model_class(config: PreTrainedConfig, name: str) -> Any:
-    """Find the class that the configuration names, among those of transformers."""
     named = config.architectures
     found = named[0] if isinstance(named, list) and len(named) == 1 else None
     kind = getattr(transformers, found, None) if isinstance(found, str) else None
@@ -348,11 +347,7 @@ def _read_shapes(folder: Path) -> Shapes:
 
 
 def _derive_resizing_class(architecture: Any, resize: Callable[[Any], None]) -> Any:
-    """Derive a class whose projections take the stored shapes as soon as it is built.
-
-    So transformers loads it as it loads any model, with tied weights and buffers that are not stored. It is
-    built without memory, so that shapes are compared before any is allocated.
-    """
+    """Derive a class whose projections take the stored shapes as soon as it is built."""
 
     def build(self: Any, config: PreTrainedConfig, *arguments: Any, **options: Any) -> None:
         architecture.__init__(self, config, *arguments, **options)
@@ -380,7 +375,6 @@ def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
 
 
 def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Tell whether a weight lost rows or lost columns, as one does whose heads are removed."""
     if len(stored) != 2 or min(stored) == 0:
         return False
     (rows, columns), (all_rows, all_columns) = stored, whole

@@ -96,7 +96,6 @@ def is_projection(module: nn.Module) -> bool:
 
 
 def _find_sizes(module: nn.Module) -> tuple[int, int] | None:
-    """Find how wide what a projection gives and what it is given are."""
     sizes: Any = tuple(getattr(module, f"{side}_features", None) for side in ("out", "in"))
     return sizes if all(type(size) is int for size in sizes) else None
 

@@ -53,8 +53,6 @@ class Relevance(TorchFunctionMode):
 
 
 class _Ruled(Function):
-    """A function with a backward pass of its own."""
-
     @staticmethod
     def forward(ctx: Any, given: Tensor, work: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
         value, ctx.back = work(given)

@@ -95,7 +95,6 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
 
 
 def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
-    """Find the projections, and check that ``keep`` is about them."""
     if (found := checkpoint.quantisation) is not None:
         raise UnprunableModelError(
             checkpoint.model_type,
@@ -131,20 +130,17 @@ def _select_computed(
 
 
 def _list_present(checkpoint: Checkpoint, projections: Sequence[Projections]) -> list[Sequence[int]]:
-    """List the numbers of the heads that each layer computes."""
     if checkpoint.pruning is not None:
         return list(list_computed_heads(checkpoint.pruning.standing))
     return [range(found.heads) for found in projections]
 
 
 def _expand_heads(stays: NDArray[np.bool_], width: int) -> Tensor:
-    """Tell for each row or column of a projection whether its head stays."""
     return torch.from_numpy(stays).repeat_interleave(width)
 
 
 @torch.no_grad()
 def _zero_inputs(projection: nn.Module, inputs: Tensor) -> None:
-    """Zero the weights of a projection for some of its inputs."""
     weight: Any = projection.weight
     rows = weight if isinstance(projection, Conv1D) else weight.T  # (in, out)
     rows[inputs.to(weight.device)] = 0
@@ -170,7 +166,6 @@ def _shrink_layer(
 
 @torch.no_grad()
 def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
-    """Cut a Linear down; its bias goes along where its rows do."""
     rows, frozen = linear.out_features, not linear.weight.requires_grad
     linear.weight = nn.Parameter(cut(linear.weight).clone(), requires_grad=not frozen)
     linear.out_features, linear.in_features = linear.weight.shape

@@ -75,7 +75,6 @@ class StepCallback(TrainerCallback, ABC):
 
 
 def _find_tokenizer(given: Mapping[str, Any]) -> Any:
-    """Find the tokenizer of a trainer, which may lie in a processor."""
     found = given.get("processing_class")
     return getattr(found, "tokenizer", found)
 

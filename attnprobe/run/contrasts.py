@@ -271,9 +271,6 @@ def tokenise_contrasts(
 
     ``options``: which of them are read, and how many tokens make a batch.
     ``align``: whether texts of different lengths are compared in what they begin and end with.
-
-    Raises:
-        AttnprobeError: When no pair is left, or an answer is none that the model could give.
     """
     window = resolve_window(options.max_length, checkpoint)
     reader = ContrastReader(checkpoint, asked, window, align=align)

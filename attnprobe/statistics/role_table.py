@@ -136,14 +136,6 @@ def role_table(
     names = [place.head(head) for place in labels.places for head in range(heads)]
     there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
     notes = [*_note_roles(roles, names, there), *_note_few(corpus.get("clusters", FEW_DOCUMENTS))]
-    if not decided:
-        without = decide_roles(every, thresholds, found)
-        some = [
-            names[at]
-            for at in np.flatnonzero(there).tolist()
-            if any(r.name == "rare words" for r in without[at])
-        ]
-        notes += _note_undecided(some)
     return build.table(title, notes, "roles")
 
 
@@ -185,29 +177,9 @@ def _note_roles(
         shown = ", ".join(some) if len(some) <= _NAMED else f"{len(some)} heads"
         listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")
     if listed:
-        explained = []
-        if any(len(some) <= _NAMED for some in by_role.values()):
-            explained.append("layer-head, counted from 0")
-        if any(len({role.name for role in roles[at]}) > 1 for at in np.flatnonzero(there).tolist()):
-            explained.append("a head may have several roles")
-        how = f" ({'; '.join(explained)})" if explained else ""
-        yield f"{'; '.join(listed)}{how}."
+        yield f"{'; '.join(listed)} (layer-head, counted from 0; a head may have several roles)."
     if mixed := sum(not roles[at] for at in np.flatnonzero(there).tolist()):
         yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
-
-
-def _name_some(named: Sequence[str]) -> str:
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"{', '.join(named[:_NAMED])}{more}"
-
-
-def _note_undecided(some: Sequence[str]) -> Iterator[str]:
-    """Name the heads that would be called rare words, if the text were large enough to say what is rare."""
-    if some:
-        yield (
-            f"{_name_some(some)} {'looks' if len(some) == 1 else 'look'} most at what is rarest here, and no "
-            "head is called rare words: too many types occur once in this text to say which are rare."
-        )
 
 
 ROLES = Tabulation("role", role_table, FAMILY.title)

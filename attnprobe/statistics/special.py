@@ -49,7 +49,6 @@ def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
 def _on(
     feature: str, title: str, order: int, reduce: Reduce | None = None, *, headline: bool = False
 ) -> Statistic:
-    """Give how much is on the keys of a kind."""
     function, title = partial(mass, feature=feature), f"attention to {title}"
     return Statistic(
         feature, "share", function, reduce, family=FAMILY, title=title, headline=headline, order=order

@@ -273,7 +273,6 @@ class Statistic:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
 
     def _check_weighable(self) -> None:
-        """Refuse what has no meaning for weighted rows."""
         name = (self.of or self).name
         if self.scope == "parameters":
             reason = "it sees no rows"

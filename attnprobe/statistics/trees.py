@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.gold_trees import (
     ARC_COUNTS,
     BARE,
@@ -197,8 +196,6 @@ def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
     if bare:
         noun, verb = ("sentence was", "it has") if bare == 1 else ("sentences were", "they have")
         yield f"{bare:,} {noun} left out: {verb} no gold edge between two words other than punctuation."
-    if Kind.CROSS in kinds:
-        yield "Heads of cross-attention have no trees, since they attend from one text to another."
 
 
 BY_HEAD = Tabulation("tree", by_head_table, "syntax: how much of the tree of a sentence each head holds")

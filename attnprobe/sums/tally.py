@@ -145,7 +145,6 @@ class Tally(Sum):
 
     @property
     def _plain(self) -> list[str]:
-        """The fields whose first axis are all keys."""
         return [one.name for one in fields(self) if one.name not in _WHOLE]
 
     def arrays(self) -> dict[str, NDArray[Any]]:

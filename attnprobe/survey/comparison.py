@@ -90,19 +90,9 @@ def compare_checkpoints(
 ) -> Comparison:
     """Verify the capture of both models, and pass once over the texts with each, batch by batch.
 
-    Args:
-        checkpoints: The two models.
-        documents: The texts, for either; the second is read where the two make different tokens of them.
-        options: How text becomes sequences.
-        statistics: What is measured of both.
-        pairs: Whether every head is compared with every other, or only with that of its number.
-        outputs: Where heads are matched by what they give.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        labelled: Whether labels are target texts, for the decoders beside both encoders.
-        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
-        workers: How many batches are in flight.
-        progress: Is told how far it is.
+    The second ``documents`` are read where the two models make different tokens of the texts. ``pairs``
+    compares every head with every other, not only with that of its number; ``outputs`` says where heads are
+    matched by what they give.
     """
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
@@ -164,8 +154,7 @@ def compare_checkpoints(
         wordless = measurement.sequences - max(counts, default=measurement.sequences)
         left = record["corpus"]["sequences"] - measurement.sequences
         notes = [_explain_words((first.name, second.name), left, wordless), *notes]
-    ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
-    notes += write_notes(statistics, ours, mine.corpus.rarity, first.model.dtype)
+    notes += write_notes(statistics, mine.corpus.rarity, first.model.dtype)
     record |= {
         **facts,
         "other": {name: part for name, part in beside_record.items() if name not in record_versions()},
@@ -220,14 +209,10 @@ def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outp
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:
-    said = (
+    note = (
         f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
         f"by word, over the words that both see; columns are over the tokens of each."
     )
-    if left:
-        texts, are = ("text", "is") if left == 1 else ("texts", "are")
-        said += f" {left:,} {texts} that only {names[0]} has tokens for {are} left out."
-    if wordless:
-        texts, have = ("text", "has") if wordless == 1 else ("texts", "have")
-        said += f" {wordless:,} {texts} {have} no word that both see whole, and no divergence."
-    return said
+    if left or wordless:
+        note += f" Texts without tokens in {names[1]}: {left:,}; without a word that both see: {wordless:,}."
+    return note

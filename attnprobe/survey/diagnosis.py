@@ -75,7 +75,6 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings += [
         _check_observable(checkpoint, architecture),
         _check_heads(checkpoint, architecture),
-        _report_threads(architecture),
     ]
     if frame is not None:
         findings += [_report_length(checkpoint), _report_tokenizer(checkpoint, frame)]
@@ -114,7 +113,6 @@ def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
 
 
 def _report_removed(architecture: Architecture) -> list[Finding]:
-    """Say what is gone from a physically pruned checkpoint, layer by layer."""
     if not architecture.removed:
         return []
     left = zip(architecture.standing.sum(1), architecture.places, strict=True)
@@ -127,7 +125,6 @@ def _report_removed(architecture: Architecture) -> list[Finding]:
 
 
 def _count_layers(architecture: Architecture) -> str:
-    """Count the layers, of each kind where there are several."""
     if all(place.kind is None for place in architecture.places):
         return f"{architecture.layers} layers"
     counts = Counter(architecture.kinds)
@@ -135,7 +132,6 @@ def _count_layers(architecture: Architecture) -> str:
 
 
 def _count_heads(architecture: Architecture) -> str:
-    """Count the heads of a layer, or of each layer where they differ."""
     counts = architecture.layer_heads or (architecture.heads,)
     return str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
 
@@ -157,10 +153,6 @@ def _report_weights(checkpoint: Checkpoint) -> Finding:
 
 
 def _report_length(checkpoint: Checkpoint) -> Finding:
-    embedded = checkpoint.embedded_length
-    if embedded is not None and embedded != checkpoint.longest:
-        takes = "no limit is stated" if checkpoint.longest is None else f"{checkpoint.longest:,} are taken"
-        return Finding("maximum length", "ok", f"{embedded:,} tokens are embedded; {takes} with --max-length")
     if checkpoint.longest is not None:
         return Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
     window = resolve_window(None, checkpoint)
@@ -188,14 +180,6 @@ def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Fin
         return Finding("observations", "ok", f"statistics may ask for {', '.join(found)}")
     detail = f"statistics can't ask for {', '.join(absent)}: {'; '.join(dict.fromkeys(reasons))}"
     return Finding("observations", "warning", detail)
-
-
-def _report_threads(architecture: Architecture) -> Finding:
-    if architecture.threaded:
-        detail = "the model keeps nothing between passes, so that several batches can run at once"
-        return Finding("threads", "ok", detail)
-    detail = "the model keeps something between passes, so that one batch runs at a time"
-    return Finding("threads", "warning", detail)
 
 
 def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:

@@ -113,7 +113,6 @@ class Divergences:
             found.setdefault(kind, []).append(whole)
 
     def _leave_empty(self, kind: Kind, maps: Tensor, found: dict[str, list[Tensor]]) -> None:
-        """Say that a sequence has no word that both see."""
         size = self.shared.size(kind)
         if self.pairs:
             found.setdefault(name_pairs(kind), []).append(maps.new_full((1, *size), torch.nan))

@@ -65,12 +65,7 @@ def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
     What goes to a word is the sum over its tokens, what goes from it their mean (Clark et al. 2019, section
     4.1). What goes to no word, such as a special token, is one more key, so that rows still sum to 1.
 
-    Args:
-        maps: (head, query, key).
-        words: The tokens of each.
-
-    Returns:
-        (head, word, word + 1)
+    ``maps`` are (head, query, key); the result is (head, word, word + 1).
     """
     place = torch.cat([torch.full((word.stop - word.start,), n) for n, word in enumerate(words)])
     token = torch.cat([torch.arange(word.start, word.stop) for word in words])
@@ -306,13 +301,8 @@ class SharedHeads:
     def assign(self, apart: NDArray[np.float64], kind: Kind, within: Within) -> Places:
         """Assign heads of a kind to heads one to one, so that how far they are apart adds up to the least.
 
-        Args:
-            apart: (head, other head), below 1; NaN for removed heads, which get no partner.
-            kind: The kind.
-            within: Where partners are looked for.
-
-        Returns:
-            The head of the second model for each of the first, -1 where there is none.
+        ``apart`` is (head, other head), below 1, NaN for removed heads, which get no partner. Gives the head
+        of the second model for each of the first, -1 where there is none.
 
         References:
             Kuhn (1955), The Hungarian method for the assignment problem.

@@ -107,7 +107,6 @@ class ProbeData:
         return minimize(compute_loss, begin, jac=True, method="L-BFGS-B", options=options).x
 
     def _scaled(self, weights: Floats) -> NDArray[np.floating]:
-        """Give the weights of attention as it is."""
         return (weights * self.scale).astype(PRECISION)
 
     def answer(self, weights: Floats, some: Bools) -> Bools:

@@ -179,11 +179,7 @@ def tabulate_labels(
     build.add(Column("baseline_rule", role="text"), names)
     said = [*_note_few_documents(scored)]
     if rare:
-        verb = "is" if len(rare) == 1 else "are"
-        said.append(
-            f"{len(rare)} {asking.counted(len(rare))} with fewer than {fewest} links {verb} in no row of "
-            f"{'its' if len(rare) == 1 else 'their'} own: {join_names(rare)}."
-        )
+        said.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
     return build.table("probe: what all heads know together", [*said, *notes], "probes")
 
 

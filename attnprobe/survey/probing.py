@@ -105,7 +105,6 @@ def _read(
     ready: PreparedCorpus,
     plan: ProbePlan,
 ) -> AskedCorpus:
-    """Pass once over the texts and keep attention between words."""
     batches = ready.corpus.batches
     with _open_reader(checkpoint, architecture, plan) as (read, thread_context):
         return run.total(

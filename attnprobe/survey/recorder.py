@@ -76,15 +76,8 @@ class Recorder(local):
     ) -> None:
         """Record statistics of layers of some kinds, with so many heads each.
 
-        Args:
-            statistics: What is recorded.
-            kinds: The kind of each layer, or its number where tokens differ from layer to layer.
-            heads: Heads of each layer.
-            projections: For each layer, (head, width, model width), if needed.
-            standing: (layer, head) which heads are there, if some are removed.
-            weigh: Weights each block, once keys that don't count are dropped.
-            unembedding: The way from what heads add to logits, if needed.
-            keep: Keep all maps of a batch until the next.
+        ``kinds`` holds a layer's number where tokens differ from layer to layer; ``projections`` are (head,
+        width, model width) for each layer, and ``standing`` (layer, head) says which heads are there.
         """
         self._weigh = weigh
         self._every, self._kinds, self._heads = statistics, list(kinds), heads

@@ -274,7 +274,7 @@ class _Draft:
     ) -> None:
         """Note what a reader has to know of what was found in a corpus, the first of the table or another."""
         own, found = self.controls[name], self.measurements[name]
-        self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
+        self.notes += write_notes(own.statistics, rarity, checkpoint.model.dtype)
         if first:
             if turn := self.request.corpora[0].options.turn:
                 number, of = turn
@@ -339,7 +339,6 @@ def _prepare(
     *,
     describe: bool = True,
 ) -> AbstractContextManager[PreparedCorpus]:
-    """Tokenise a corpus into batches that fit the memory."""
     return prepare_corpus(
         checkpoint,
         architecture,

@@ -1,19 +1,15 @@
 """What becomes of a survey's table: original numbers of heads, only some layers, and notes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.rare import FREQUENT_TYPES, RAREST_TWO
-from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Rows, Statistic, peak
-from attnprobe.sums.base import Measurement
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 
@@ -67,67 +63,23 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
     return replace(table, data=data, notes=[*table.notes, note])
 
 
-def write_notes(
-    statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
-) -> list[str]:
+def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
     """Give the sentences that belong beside the table, the same from a command and from a function."""
     found: list[str] = []
-    if rarity is not None and any(statistic.by_corpus for statistic in statistics):
-        found += _describe_ties(rarity)
-        found += _explain_rarest_two(
-            [one.name for one in statistics if RAREST_TWO in {one, one.of}], rarity, measurement
+    ties = None if rarity is None or rarity.given else rarity.ties
+    if any(one.by_corpus for one in statistics) and ties is not None and ties.occurrences == 1:
+        found.append(
+            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
+            "read more text, or give a file of frequencies."
         )
     # Weights by norm tie less than probabilities do.
     as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
     by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
-        offset = (
-            ", and may move offset by a token and the error of its share by up to a third"
-            if "offset_share" in by_peak
-            else ""
-        )
         found.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {join_names(by_peak)} towards the first tokens{offset}; float32 avoids it."
+            f"attended. That moves {join_names(by_peak)} towards the first tokens; float32 avoids it."
         )
-    return [*found, *_name_empty(statistics, measurement)]
-
-
-def _name_empty(statistics: Sequence[Statistic], measurement: Measurement) -> Iterator[str]:
-    """Name the statistics of one's own that never gave a number; those of attnprobe say why by themselves."""
-    known = all_statistics().values()
-    for statistic in statistics:
-        own = (statistic.of or statistic) not in known and statistic.scope != "links"
-        if own and not np.isfinite(measurement.sums[statistic.name].average).any():
-            yield f"{statistic.name} has no number: the statistic gave NaN or inf for every head."
-
-
-def _describe_ties(rarity: Rarity) -> Iterator[str]:
-    """Say how many types the text can't tell apart where the rare ones end."""
-    ties = rarity.ties
-    if ties is None:
-        return
-    each = "once" if ties.occurrences == 1 else f"{ties.occurrences:,} times"
-    yield (
-        f"{ties.types:,} of {rarity.types:,} types occur {each} and tie for the last place among the rare: "
-        f"each counts as {ties.share:.2g} of a rare type."
-    )
-    if ties.occurrences == 1 and rarity.given:
-        yield "The file of frequencies does not tell these types apart; give one that lists more of them."
-    elif ties.occurrences == 1:
-        yield (
-            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
-            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
-            "read more text, or give a file of frequencies."
-        )
-
-
-def _explain_rarest_two(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
-    """Say why there is no share of the two rarest, where no sequence has one."""
-    if names and not any(np.any(measurement.sums[name].count) for name in names):
-        verb = "is" if len(names) == 1 else "are"
-        yield (
-            f"{' and '.join(names)} {verb} empty: no sequence has a token that is rarer than "
-            f"{FREQUENT_TYPES} types, and {rarity.types:,} types occur in this text."
-        )
+    return found

@@ -1,7 +1,6 @@
 """Reading as much as it takes: documents in a random order, until columns are precise enough.
 
-Looks are at 128, 256, 512, ... documents, and at all there are. The documents between two looks are the same
-for any target and any number of processes, so a resumed run ends at the same look, with the same bits.
+Looks are at 128, 256, 512, ... documents, and at all there are, so a resumed run ends at the same look.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -92,13 +91,7 @@ def read_until_enough(
 ) -> tuple[Round, dict[str, Any], str]:
     """Measure documents in a random order until the widest interval of each column is within its target.
 
-    Args:
-        documents: All of them.
-        options: With ``targets``, and what else is read.
-        order: The random order; it may be the one that they come in.
-        measure: Measures some documents; it is also told the number of the look.
-        tabulate: Makes the table of what was measured so far.
-        most: Tells how many observations errors tell apart, at most.
+    ``measure`` is also told the number of the look; ``most`` tells how many observations errors tell apart.
 
     Returns:
         All rounds together, what goes on record, and a sentence on how precise the numbers are.

@@ -144,6 +144,7 @@ def treebank(tmp_path_factory):
 
 
 @pytest.mark.parametrize("options", [{"by": "head"}, {"trees": True}], ids=["by head", "trees"])
+@pytest.mark.slow
 def test_links_of_each_head_are_as_they_are_alone(treebank, options):
     few = {} if "trees" in options else {"min_links": 1}
     table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", dtype="float64", **few, **options)
@@ -164,6 +165,7 @@ def test_links_of_each_head_are_as_they_are_alone(treebank, options):
             )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose(treebank):
     """A loop over folds and blocks of documents; right answers of the groups add up to those of all."""
     table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", min_links=1)
@@ -204,6 +206,7 @@ def read_tally(table) -> Tally:
     return Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
 
 
+@pytest.mark.slow
 def test_batches_of_any_size_and_parts_of_a_run_add_up():
     """However sequences share batches, and in whatever order groups come."""
     given = {"text_column": "t", "by_group": "genre", "dtype": "float64"}

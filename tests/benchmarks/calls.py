@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 
 import torch
-from attnprobe.run.allocator import keep_freed_memory
 from figures import Figure
 from ratios import as_figure
 from shapes import BERT_BASE, MINILM, word_tokenizer
@@ -48,7 +47,7 @@ def call_costs(*, quick: bool) -> Iterator[Figure]:
         parts = ids.split(each)
 
         def bare(model=model, parts=parts) -> float:
-            with keep_freed_memory(), torch.inference_mode():
+            with torch.inference_mode():
                 start = time.process_time()
                 for some in parts:
                     model(some)

@@ -16,7 +16,6 @@ from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.integration import integrate_gradients
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.relevance import head_relevance
@@ -32,8 +31,6 @@ from attnprobe.run.preparation import Corpus
 GRADIENT = (2.6, 2.1)
 RELEVANCE = (2.3, 2.05)
 ABLATION = (0.65, 0.55)
-#: In bare passes, six layers with 4 nodes; and one pass that measures lengths.
-INTEGRATED = (50, 40)
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
 SHARE = 0.5
 
@@ -52,13 +49,6 @@ def relevance_costs(*, quick: bool) -> Iterator[Figure]:
         bench = _bench(case)
         ratios = paired_ratios(_bare(bench), partial(head_relevance, bench), 3 if quick else 9)
         yield as_figure(f"relevance of all heads, {case.name}", ratios, *RELEVANCE)
-
-
-def integration_costs(*, quick: bool) -> Iterator[Figure]:
-    """Compare integrated gradients with the bare forward pass."""
-    bench = _bench(MINILM_CASE)
-    ratios = paired_ratios(_bare(bench), partial(integrate_gradients, bench), 1 if quick else 5)
-    yield as_figure(f"integrated gradients of all heads, {MINILM_CASE.name}", ratios, *INTEGRATED)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:

@@ -1,4 +1,4 @@
-"""The divergence loop alone: its speed, and how far it is from float64."""
+"""The speed of the divergence loop alone."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from statistics import median
 
 import torch
 from figures import Figure
-from scipy.special import rel_entr
 from torch import Tensor
 
 from attnprobe.kernels.divergence import pairwise_divergence
@@ -27,19 +26,6 @@ def kernel_speed(*, quick: bool) -> Iterator[Figure]:
             spent.append((time.process_time_ns() - start) / work)
         note = f"fastest of {len(spent)}; median {median(spent):.3f}"
         yield Figure(f"JSD kernel, per pair and key, {shape}", min(spent), "ns", 0.4, 0.2, note)
-
-
-def kernel_error(*, quick: bool) -> Iterator[Figure]:
-    """Compare it with scipy in float64."""
-    for shape in SHAPES:
-        p = attention_like(shape)
-        rows = p.double().numpy()
-        a, b = torch.triu_indices(shape[1], shape[1], 1).numpy()
-        middle = (rows[:, a] + rows[:, b]) / 2
-        exact = (rel_entr(rows[:, a], middle) + rel_entr(rows[:, b], middle)).sum(-1) / 2
-        worst = float((pairwise_divergence(p).double() - torch.from_numpy(exact)).abs().max())
-        name = f"JSD kernel, largest error, {shape}"
-        yield Figure(name, worst, "nats", 1e-6, 1e-6, "against scipy in float64")
 
 
 def attention_like(shape: tuple[int, ...]) -> Tensor:

@@ -11,16 +11,12 @@ from shapes import BERT_BASE, MINILM, random_batch
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX, make_control
+from attnprobe.statistics.links import SYNTAX, make_control
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import DIRECTED, TREES
-from attnprobe.sums.documents import name_documents
 from attnprobe.survey.measure import open_meter
-from attnprobe.survey.probe import ProbeData
-from attnprobe.survey.word_maps import AskedCorpus, WordRecorder
 
 RELATIONS = [f"relation {number}" for number in range(35)]
 #: Lengths in tokens of the sentences of a treebank (English EWT, cut by WordPiece): nine quantiles.
@@ -91,40 +87,6 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
             asked = _asked(checkpoint, architecture, annotated, passes)
             ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
             yield as_figure(f"{command}, {name}", ratios, *limits)
-
-
-def probe_costs(*, quick: bool) -> Iterator[Figure]:
-    """Compare a probe of all heads, its reading and its fitting, with the bare forward pass."""
-    batches = [random_batch(640 // length, length) for length in TREEBANK for _ in range(1 if quick else 4)]
-    annotated = [
-        replace(
-            treebank_like(batch), names=name_documents(100 * number + np.arange(len(batch), dtype=np.uint64))
-        )
-        for number, batch in enumerate(batches)
-    ]
-    for name, shape in (("MiniLM-L6", MINILM), ("BERT-base", BERT_BASE)):
-        checkpoint, architecture = shape.checkpoint(), shape.architecture()
-        ratios = paired_ratios(
-            _bare(checkpoint, batches), _probed(checkpoint, architecture, annotated), 3 if quick else 9
-        )
-        yield as_figure(f"probe, {name}, sentences of a treebank", ratios, 2.5, 1.5)
-
-
-def _probed(checkpoint: Checkpoint, architecture: Architecture, batches: list[Batch]) -> object:
-    def probed() -> None:
-        recorder = WordRecorder(ASKING_SYNTAX, architecture.kinds[0], architecture.standing)
-        found = []
-        with capture_attention(checkpoint.body, recorder, architecture.way, set()):
-            for batch in batches:
-                said = tuple(TokenAnnotation.from_bytes(one.to_bytes()) for one in batch.annotations)
-                recorder.begin(replace(batch, annotations=said))
-                checkpoint.forward(batch.inputs)
-                found.append(recorder.finish())
-        data = ProbeData(AskedCorpus(tuple(found)), 100.0)
-        data.cross_fit(5)
-        data.encode()
-
-    return probed
 
 
 def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:

@@ -7,12 +7,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import chain, cycle, islice, repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import torch
 from figures import Figure
-from shapes import LONG, MINILM, TINY, random_batch, word_tokenizer
+from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
@@ -45,14 +45,6 @@ def length_memory(*, quick: bool) -> Iterator[Figure]:
     yield Figure(name, (census["peak"] - bare["peak"]) / MIB, "MiB", 256, 100, note)
 
 
-def short_memory(*, quick: bool) -> Iterator[Figure]:
-    """Compare a census of 1,000 short sentences with one of 16,000, with default options on two threads."""
-    few, many = (_measured("short", number)["peak"] for number in (1_000, 4_000 if quick else 16_000))
-    note = f"whole process {few / MIB:.0f} to {many / MIB:.0f} MiB"
-    name = f"peak memory, {'4,000' if quick else '16,000'} short sentences over 1,000"
-    yield Figure(name, 100 * (many / few - 1), "%", 10, 0, note)
-
-
 def _measured(task: str, *numbers: int) -> dict[str, int]:
     command = [sys.executable, __file__, task, *map(str, numbers)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -72,14 +64,6 @@ def _corpus(copies: int, times: int) -> None:
     texts = chain.from_iterable(repeat(sentences, copies * times))
     budget = TOKENS_PER_COPY * copies
     attnprobe.census(TINY.model(), texts, tokenizer=word_tokenizer(sentences), batch_tokens=budget)
-
-
-def _short(number: int) -> None:
-    """Read so many sentences of many lengths as the command line does."""
-    torch.set_num_threads(2)
-    sentences = [document.text for document in read_documents(Source(EMBEDDED))]
-    texts = islice(cycle(sentences), number)
-    attnprobe.census(MINILM.model(), texts, tokenizer=word_tokenizer(sentences))
 
 
 def _long(task: str) -> int:
@@ -103,8 +87,6 @@ def _main(task: str, *numbers: str) -> None:
     loaded = 0
     if task == "corpus":
         _corpus(*map(int, numbers))
-    elif task == "short":
-        _short(*map(int, numbers))
     else:
         loaded = _long(task)
     # Not ru_maxrss, which a process inherits from the one that started it.

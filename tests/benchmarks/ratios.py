@@ -20,9 +20,7 @@ from attnprobe.model.verifying.observations import find_output_factors, find_out
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
-from attnprobe.statistics.profile import PROFILE
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.measure import open_meter
@@ -88,16 +86,6 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     census = build_census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
-
-
-def profile_costs(*, quick: bool) -> Iterator[Figure]:
-    """Add attention by offset to the census; the goals are those of the census alone."""
-    for case in CASES:
-        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-        every = [*census_statistics(), PROFILE]
-        census = build_census(checkpoint, case.shape, batch, every)
-        ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
-        yield as_figure(f"census with profile, {case.name}", ratios, case.bar, case.aim)
 
 
 def rank_costs(*, quick: bool) -> Iterator[Figure]:
@@ -179,16 +167,6 @@ def _compared(
 def _readable(checkpoint: Checkpoint) -> Checkpoint:
     """Give a tokenizer: output projections are found in two texts, once in a run, which is not counted."""
     return replace(checkpoint, tokenizer=word_tokenizer(["a b c d"]))
-
-
-def cluster_costs(*, quick: bool) -> Iterator[Figure]:
-    """Compare a census of windows of a few documents with one of as many documents."""
-    case = CASES[2]
-    batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    windows = replace(batch, clusters=name_documents(batch.members // 4))
-    alone, clustered = (build_census(checkpoint, case.shape, some) for some in (batch, windows))
-    ratios = paired_ratios(alone, clustered, 9 if quick else 25)
-    yield as_figure(f"errors by document over errors by sequence, {case.name}", ratios, 1.01, 1.0)
 
 
 def today_costs(*, quick: bool) -> Iterator[Figure]:

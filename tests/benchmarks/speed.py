@@ -16,30 +16,26 @@ from figures import show
 from interventions import (
     ablation_costs,
     gradient_costs,
-    integration_costs,
     pruning_gains,
     relevance_costs,
 )
-from kernel import kernel_error, kernel_speed
-from links import link_costs, probe_costs
-from memory import length_memory, short_memory, text_memory
+from kernel import kernel_speed
+from links import link_costs
+from memory import length_memory, text_memory
 from page import page_milliseconds
 from pictures import picture_seconds
 from precision import precision_costs
 from ratios import (
     all_pairs_costs,
     census_costs,
-    cluster_costs,
     comparison_costs,
     mixing_costs,
     norm_costs,
-    profile_costs,
     rank_costs,
     tap_costs,
     today_costs,
 )
 from report import report_figures
-from startup import entropy_seconds, help_seconds, table_seconds
 from training import callback_costs
 
 MEASUREMENTS = {
@@ -49,30 +45,21 @@ MEASUREMENTS = {
     "norms": norm_costs,
     "tap": tap_costs,
     "all-pairs": all_pairs_costs,
-    "clusters": cluster_costs,
     "compare": comparison_costs,
     "links": link_costs,
-    "probe": probe_costs,
     "mixing": mixing_costs,
     "rank": rank_costs,
-    "profile": profile_costs,
     "today": today_costs,
     "gradient": gradient_costs,
     "relevance": relevance_costs,
     "ablation": ablation_costs,
-    "integration": integration_costs,
     "callback": callback_costs,
     "pruning": pruning_gains,
     "kernel": kernel_speed,
-    "error": kernel_error,
     "threads": thread_gains,
     "processes": process_gains,
     "text-memory": text_memory,
-    "short-memory": short_memory,
     "length-memory": length_memory,
-    "help": help_seconds,
-    "entropy": entropy_seconds,
-    "tables": table_seconds,
     "page": page_milliseconds,
     "report": report_figures,
     "pictures": picture_seconds,

@@ -67,6 +67,7 @@ def test_refusals(invoke, rows, tmp_path, groups, words, says):
     assert not (tmp_path / "x.csv").exists()
 
 
+@pytest.mark.slow
 def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path):
     """A group may be in one job alone."""
     first, second = rows(["a", "b"] * 8, "1.jsonl"), rows(["b", "c"] * 8, "2.jsonl", 500)

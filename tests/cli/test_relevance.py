@@ -105,6 +105,29 @@ def test_objectives(invoke, with_head, tmp_path, name, auto, objective, attentio
     np.testing.assert_allclose(groups["relevance_share"].sum(), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_other_name_of_measure(invoke, refused, classifier, reviews):
+    sides = ["--in-domain", reviews / "first.tsv", "--out-domain", reviews / "second.tsv"]
+    one, other = (
+        invoke("correlate", classifier, *sides, name, "lrp")[:2] for name in ("--measure", "--method")
+    )
+    assert one == other
+    assert one[0] == 0
+    assert "nonsense" in refused("correlate", classifier, *sides, "--method", "nonsense")
+    assert "relevance is of the logits" in refused(
+        "correlate", classifier, *sides, "--method", "lrp", "--metric", "loss"
+    )
+    texts = {"in_domain": reviews / "first.tsv", "out_domain": reviews / "second.tsv", "model": classifier}
+    found = attnprobe.correlate(**texts, method="lrp")
+    assert found.to_csv() == one[1]
+    with pytest.raises(AttnprobeError, match="method is another name of measure; give one of them"):
+        attnprobe.correlate(**texts, method="lrp", measure="lrp")
+    with pytest.raises(
+        AttnprobeError, match="measure must be one of gradient, ig, lrp, ablation, not 'nonsense'"
+    ):
+        attnprobe.correlate(**texts, method="nonsense")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "command", [["importance", *LRP], ["prune", "--by", "lrp"], ["correlate", "--method", "lrp"]]

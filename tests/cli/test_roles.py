@@ -78,6 +78,7 @@ def test_thresholds(invoke):
         assert why in error
 
 
+@pytest.mark.slow
 def test_several_corpora(invoke, text, tmp_path):
     """The census is of the text; relations are of a treebank, antecedents of snippets."""
     lines = tmp_path / "lines.txt"
@@ -105,6 +106,7 @@ def test_refusals(invoke, photos):
     assert "there is no file missing.conllu" in error
 
 
+@pytest.mark.slow
 def test_jobs_add_up(invoke, tmp_path):
     """Two jobs over parts of a text make the table over all; the random tokens that they share count once."""
     lines = [

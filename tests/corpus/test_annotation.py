@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.annotation import TokenLink, TokenSpan
 from attnprobe.corpus.annotation import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenization import Frame
-from attnprobe.errors import AttnprobeError
 
 TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"
 
@@ -191,27 +190,6 @@ def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest)
     assert (reader.reading.links, reader.reading.links_lost) == (len(links), len(links) - len(expected))
 
 
-def test_pairs(tokenizer):
-    fast, first, second = tokenizer("bert"), "the old dog ran", "a cat ran slowly"
-    words = words_of(first) + words_of(second, "pair")
-    annotation = Annotation(words, (Link(words[2], words[5], "rival", (words[4], words[5])),))
-    (sequence,) = SequenceReader(fast, 100).read([Document(first, second, annotation=annotation)])
-    (link,) = sequence.annotation.links
-    assert spelled(fast, sequence.ids, link.source) == "dog"
-    assert spelled(fast, sequence.ids, link.target) == "cat"
-    assert [spelled(fast, sequence.ids, one) for one in link.candidates] == ["a", "cat"]
-
-
-def test_a_word_of_a_pair_that_was_cut_in_two_is_gone(tokenizer):
-    fast, first = tokenizer("bert"), "the dog ran unlikely"  # three pieces at least
-    whole = fast(first, "a")["input_ids"]
-    for longest in range(6, len(whole) + 1):
-        annotation = Annotation(words_of(first))
-        (sequence,) = SequenceReader(fast, longest).read([Document(first, "a", annotation=annotation)])
-        for word in sequence.annotation.words:
-            assert spelled(fast, sequence.ids, word) in first.split()
-
-
 def test_a_store_gives_back_what_it_was_given(tokenizer):
     fast = tokenizer("bert")
     documents = [
@@ -279,16 +257,6 @@ def test_parts_of_speech_of_a_decoder(tokenizer):
     assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
 
 
-def test_what_is_written_of_words_without_parts_of_speech_is_as_it_was():
-    """Digests of corpora, which states hold, go by it."""
-    bare = TokenAnnotation((TokenSpan(1, 2),), forms=(7,))
-    assert bare.to_bytes() == b"[[[1,2]],[],[],null,null,null,false,false,0,[],[7],[]]"
-    said = replace(bare, parts_of_speech=("NOUN",))
-    assert TokenAnnotation.from_bytes(said.to_bytes()) == said
-    crossed = replace(bare, keys=bare.words, key_parts_of_speech=("DET",))
-    assert TokenAnnotation.from_bytes(crossed.to_bytes()) == crossed
-
-
 def test_words_of_one_token_are_one(tokenizer):
     """ "du" stands for "de le"; and a token that WordPiece does not know covers two atoms."""
     fast = tokenizer("bert")
@@ -349,17 +317,3 @@ def test_a_character_that_lost_a_byte_is_gone():
     assert whole.tokens(Span(1, 2)) == TokenSpan(1, 5)
     assert cut.tokens(Span(1, 2)) is None
     assert cut.tokens(Span(0, 1)) == TokenSpan(0, 1)
-
-
-def test_a_slow_tokenizer_is_refused(tokenizer):
-    class Slow:
-        def __init__(self, fast):
-            self.fast, self.is_fast = fast, False
-
-        def __call__(self, *texts, **options):
-            return self.fast(*texts, **options)
-
-    reader = SequenceReader(Slow(tokenizer("bert")), 20)
-    assert len(list(reader.read([Document("the dog")]))) == 1
-    with pytest.raises(AttnprobeError, match=r"\(Slow\) has no fast form"):
-        list(reader.read([Document("the dog", annotation=Annotation())]))

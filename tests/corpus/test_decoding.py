@@ -63,19 +63,6 @@ class TestImages:
         assert (read_image(path) == expected).all()
         assert read_image_size(path) == (expected.shape[1], expected.shape[0])
 
-    def test_a_palette(self, image, tmp_path):
-        indexed = image.new("P", (3, 2))
-        indexed.putpalette([255, 0, 0, 0, 255, 0])
-        indexed.putdata([0, 1, 0, 1, 0, 1])
-        indexed.save(path := tmp_path / "a.gif")
-        red, green = [255, 0, 0], [0, 255, 0]
-        assert read_image(path).tolist() == [[red, green, red], [green, red, green]]
-
-    def test_alpha(self, image, pixels, tmp_path):
-        alpha = np.full((5, 7, 1), 99, np.uint8)
-        image.fromarray(np.concatenate([pixels, alpha], 2)).save(path := tmp_path / "a.png")
-        assert (read_image(path) == pixels).all()
-
     def test_cut_short(self, image, pixels, tmp_path):
         image.fromarray(pixels).save(path := tmp_path / "a.png")
         whole = path.read_bytes()
@@ -123,7 +110,7 @@ class TestSound:
         found = read_sound(write(np.stack([left, right], 1), subtype="FLOAT"), RATE)
         np.testing.assert_allclose(found, (left + right) / 2, atol=1e-7)
 
-    @pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000])
+    @pytest.mark.parametrize("rate", [11_025, 44_100])
     def test_a_sine_stays_a_sine(self, write, rate):
         time = np.arange(rate) / rate
         found = read_sound(write(0.5 * np.sin(2 * np.pi * 440 * time), rate, subtype="FLOAT"), RATE)
@@ -133,17 +120,12 @@ class TestSound:
         expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
         np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
 
-    @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 22_050, 44_100, 48_000])
-    @pytest.mark.parametrize("frames", [1, 2, 7, 160, 999, 4_410])
+    @pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
+    @pytest.mark.parametrize("frames", [1, 7, 999])
     @pytest.mark.parametrize("wanted", [16_000, 24_000])
     def test_the_length_is_known_beforehand(self, write, rate, frames, wanted):
         path = write(np.zeros(frames), rate)
         assert count_samples(path, wanted) == len(read_sound(path, wanted))
-
-    @pytest.mark.parametrize("name", ["a.flac", "a.ogg"])
-    def test_other_formats(self, write, name):
-        path = write(0.3 * np.sin(np.arange(1600) / 9), name=name)
-        assert count_samples(path, RATE) == len(read_sound(path, RATE)) == 1600
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
     @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
@@ -151,9 +133,6 @@ class TestSound:
         (path := tmp_path / name).write_bytes(content)
         assert f"{name} is damaged" in sentence(read_sound, path, RATE)
         assert f"{name} is damaged" in sentence(count_samples, path, RATE)
-
-    def test_no_file(self, tmp_path):
-        assert "gone.wav" in sentence(read_sound, tmp_path / "gone.wav", RATE)
 
 
 PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]

@@ -72,21 +72,6 @@ def test_every_order_is_as_likely():
     assert max(abs(count - 500) for count in orders.values()) < 100  # 5 standard deviations
 
 
-@pytest.mark.parametrize(("name", "separator"), [("bert", "[SEP]"), ("roberta", "</s>"), ("t5", "</s>")])
-def test_texts_of_a_pair_keep_apart(read, name, separator):
-    """Whether token types tell them apart, as BERT's do, or separators alone."""
-    tokenizer, plain, mixed = read(name, Document(*PAIR))
-
-    def texts(ids):
-        names = " ".join(tokenizer.convert_ids_to_tokens(ids)).split(separator)
-        return [sorted(one.split()) for one in names]
-
-    (before, _), (after, _) = plain[0], mixed[0]
-    assert before != after
-    assert texts(before) == texts(after)
-    assert len([text for text in texts(before) if text]) >= 2
-
-
 def test_the_order_depends_on_seed_and_tokens_alone(read):
     """Not on company, batches, or the part of a corpus that a job reads."""
     lines = [TEXT, "stone", "blue water and red light", TEXT[4:], "the parcel came late by day and by night"]
@@ -107,17 +92,3 @@ def test_given_targets_are_shuffled_within_themselves(read):
     assert Counter(target) == Counter(target_after)
     assert (target[0], target[1]) == (target_after[0], target_after[1])  # start and <s>
     assert Counter(source) == Counter(source_after)
-
-
-def test_what_is_known_of_tokens_goes_with_them(saved):
-    """Punctuation moves; special tokens and rare types are marked where they stand now."""
-    checkpoint = load_checkpoint(str(saved("bert")))
-    with tokenise(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
-        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffle(SEED)
-        assert plain.tokens is not None
-        assert mixed.tokens is not None
-        assert not np.array_equal(plain.ids, mixed.ids)
-        for one in (plain, mixed):
-            names = checkpoint.tokenizer.convert_ids_to_tokens(one.ids[0].tolist())
-            assert one.tokens.punctuation[0].tolist() == [name in {",", ".", ";"} for name in names]
-            assert one.tokens.special[0].tolist() == [name in {"[CLS]", "[SEP]"} for name in names]

@@ -74,12 +74,6 @@ class TestKinds:
         assert found["separator"] == ["[SEP]", "[SEP]"]
         assert found["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
 
-    def test_t5(self, marked: Callable[..., dict[str, list[str]]]):
-        found = marked("t5", "the dog , ran.", "a bird")
-        assert found["first"] == []
-        assert found["separator"] == ["</s>", "</s>"]
-        assert found["punctuation"] == ["▁,", "."]
-
     def test_special_tokens_spelled_out_in_the_text(self, marked: Callable[..., dict[str, list[str]]]):
         found = marked("bert", "the [SEP] dog [CLS] ran")
         assert found["first"] == ["[CLS]"]  # the leading one only
@@ -95,16 +89,6 @@ class TestKinds:
         tiny = tokenizer(name)
         kinds = TokenKinds(tiny, Frame.of(tiny))
         assert {tiny.convert_ids_to_tokens(token) for token in kinds.framing} == framing
-
-    def test_batches_of_any_shape(self, tokenizer: Tokenizers):
-        tiny = tokenizer("bert")
-        kinds = TokenKinds(tiny, Frame.of(tiny))
-        ids = np.array([tiny("the dog .")["input_ids"], tiny("a , bird")["input_ids"]], np.int32)
-        expected = [[False, False, False, True, False], [False, False, True, False, False]]
-        for _ in range(2):  # first spelled out, then remembered
-            assert kinds.punctuation(ids).tolist() == expected
-        assert kinds.first(ids)[:, 0].all()
-        assert not kinds.first(ids)[:, 1:].any()
 
 
 NOTHING = frozenset[int]()
@@ -165,19 +149,6 @@ class TestRare:
         assert counts @ found.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
         assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
 
-    def test_it_is_the_mean_over_ways_to_break_the_tie(self):
-        """Break ties at random and fill the tenth; the mean over many draws is the share."""
-        counts = np.array(
-            [60, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
-        )  # 80: the tenth is 8 of 8 that occur once
-        counts = np.append(counts, [1] * 20)  # 100: 10 of 28
-        generator = np.random.default_rng(0)
-        total = np.zeros(len(counts))
-        for _ in range(4000):
-            order = np.lexsort((generator.random(len(counts)), counts))
-            total[order[counts[order].cumsum() <= counts.sum() / 10]] += 1
-        assert np.abs(total / 4000 - rank_types(counts, NOTHING).rare).max() < 0.04
-
 
 class TestTies:
     """What the text can't tell apart is known, so that it can be said."""
@@ -210,9 +181,6 @@ class TestFile:
 
         return ask
 
-    def test_tokens_as_the_tokenizer_names_them(self, read: Callable[..., dict[str, float]]):
-        assert read("the\t10\n##ing\t3\n,\t2.5\n") == {"the": 10, "##ing": 3, ",": 2.5}
-
     def test_a_piece_is_not_the_word_that_is_spelled_alike(self, read: Callable[..., dict[str, float]]):
         """``s`` is a word of its own; ``##s`` has no frequency unless the file gives it."""
         assert read("s\t7\n") == {"s": 7}
@@ -238,14 +206,3 @@ class TestFile:
     ):
         with pytest.raises(AttnprobeError, match=pattern):
             read(content, name=name)
-
-    def test_not_there_or_cut_short(
-        self, tmp_path: Path, tokenizer: Callable[[str], PreTrainedTokenizerFast]
-    ):
-        cut = tmp_path / "cut.tsv.gz"
-        cut.write_bytes(gzip.compress(b"the\t10\n" * 1000)[:-12])
-        plain = tmp_path / "plain.gz"
-        plain.write_bytes(b"the\t10\n")
-        for path in (tmp_path / "none.tsv", cut, plain, tmp_path):
-            with pytest.raises(AttnprobeError, match=r"can't be read|not a whole gzip file"):
-                read_frequencies(path, tokenizer("bert"), 10)

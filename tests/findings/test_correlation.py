@@ -70,18 +70,6 @@ def test_numbers_are_those_of_scipy(layers):
     assert number(found, "heads") == len(x) == layers * HEADS
 
 
-def test_ties_are_averaged():
-    values = np.repeat([1.0, 2.0, 3.0, 4.0], 6)
-    inside, outside = side(1, importance=values), side(2, importance=values[::-1] ** 2 + (np.arange(24) % 3))
-    found = compared(inside, outside)
-    x, y = Pair.of(inside, outside).values
-    ranks = [stats.rankdata(one) for one in (x, y)]
-    assert number(found, "spearman") == pytest.approx(np.corrcoef(ranks)[0, 1])
-    pairs = [(np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i in range(24) for j in range(i)]
-    a, b = np.array(pairs).T
-    assert number(found, "kendall") == pytest.approx((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_reliability_is_spearman_brown(seed):
     halves = table(seed)
@@ -109,40 +97,6 @@ def test_reliability_is_unknown_without_two_halves_that_vary():
     assert np.isnan(number(compared(lacking, side(2)), "reliability_in"))
 
 
-def test_reliability_predicts_how_well_twice_the_examples_agree():
-    """The correlation of two independent averages of as many examples is what the halves foretell."""
-    draw = np.random.default_rng(3)
-    truth = draw.normal(size=5000)
-    quarters = truth + draw.normal(size=(4, 5000)) * 1.5
-    frame = pandas.DataFrame({"layer": range(5000), "head": 0, "score": quarters[:2].mean(0)})
-    frame["score_half_a"], frame["score_half_b"] = quarters[:2]
-    again = np.corrcoef(quarters[:2].mean(0), quarters[2:].mean(0))[0, 1]
-    assert halved(frame, "x", "score").reliability == pytest.approx(again, abs=0.02)
-
-
-def test_a_table_agrees_with_itself():
-    found = compared(side(1), side(1))
-    for name in ("pearson", "spearman", "kendall", "pearson_low", "pearson_high"):
-        assert number(found, name) == pytest.approx(1)
-    np.testing.assert_allclose(tabulate_disagreement(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
-
-
-def test_the_order_of_rows_changes_nothing():
-    shuffled = halved(table(2).sample(frac=1, random_state=1), "2.csv")
-    for build in (correlate_sides, tabulate_disagreement):
-        wanted, found = build(side(1), side(2), {}).to_pandas(), build(side(1), shuffled, {}).to_pandas()
-        pandas.testing.assert_frame_equal(found, wanted, rtol=1e-12)
-
-
-def test_swapping_the_sides_swaps_the_columns():
-    there, back = compared(side(1), side(2)), compared(side(2), side(1))
-    for name in ("pearson", "pearson_low", "spearman_p", "kendall"):
-        assert number(there, name) == pytest.approx(number(back, name))
-    assert number(there, "reliability_in") == pytest.approx(number(back, "reliability_out"))
-    ours, theirs = (tabulate_disagreement(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
-    np.testing.assert_allclose(ours["disagreement"], -np.array(theirs["disagreement"]))
-
-
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
     found = tabulate_disagreement(side(1), side(2), {}).to_pandas()
@@ -159,19 +113,6 @@ def test_disagreement_in_order_and_with_ranks():
         assert found[name].tolist() == ranks[order].astype(int).tolist()
 
 
-def test_the_most_that_disagree():
-    whole, top = (tabulate_disagreement(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
-    assert len(top) == 4
-    assert not {"rank_in", "rank_out"} & set(top)
-    pandas.testing.assert_frame_equal(top, whole[list(top)].head(4))
-
-
-def test_disagreement_says_what_it_is():
-    columns = {column.name: column for column in tabulate_disagreement(side(1), side(2), {}).columns}
-    assert columns["place"].role == "key"
-    assert (columns["disagreement"].role, columns["disagreement"].unit) == ("measure", "sd")
-
-
 def test_the_note_on_opposite_directions():
     """A high importance, but a low accuracy without the head, says that it matters."""
 
@@ -183,12 +124,6 @@ def test_the_note_on_opposite_directions():
     assert said not in " ".join(compared(side(1), scored("loss")).notes)
     assert said in " ".join(compared(scored("loss"), scored("accuracy")).notes)
     assert said not in " ".join(compared(scored("accuracy"), scored("accuracy")).notes)
-
-
-def test_halves_that_do_not_agree_are_said():
-    assert not any("don't agree" in note for note in compared(side(1), side(2)).notes)
-    opposite = side(1, importance_half_b=-table(1)["importance_half_a"] + np.arange(24) * 0.01)
-    assert any("don't agree" in note for note in compared(opposite, side(2)).notes)
 
 
 def measured(seed, noise, examples=200):
@@ -208,23 +143,6 @@ def read(table, *texts):
     return Side.from_table(
         replace(table, provenance={**table.provenance, "corpus": {"texts": [*texts]}}), "x"
     )
-
-
-def test_what_noise_leaves_is_said():
-    """A true correlation of 1: noise lowers r, the disattenuated one finds it, and says how surely."""
-    found = compared(Side.from_table(measured(1, 4.0), "1"), Side.from_table(measured(2, 4.0), "2"))
-    true, low, high = (number(found, f"pearson_true{end}") for end in ("", "_low", "_high"))
-    assert number(found, "pearson") < 0.97 < high
-    assert low < true <= high
-
-
-def test_what_noise_hides_is_said():
-    """The interval of the noisy r, around 0, is not that of the true one, which is 1."""
-    found = compared(Side.from_table(measured(1, 60.0), "1"), Side.from_table(measured(2, 60.0), "2"))
-    low, high = number(found, "pearson_true_low"), number(found, "pearson_true_high")
-    assert high - low > 1
-    said = f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible"
-    assert any(note.startswith(said) for note in found.notes)
 
 
 def test_the_same_examples_on_both_sides():
@@ -321,11 +239,6 @@ def test_which_column_is_compared():
     for column in (None, "entropy"):
         with pytest.raises(AttnprobeError, match="its columns are layer, head, importance_half_b"):
             Side.from_frame(table(1)[["layer", "head", "importance_half_b"]], "x", column)
-
-
-def test_a_table_without_labels_is_called_by_its_file():
-    found = Side.from_frame(table(1)[["layer", "head", "importance"]], "mine.csv")
-    assert (found.model, found.dataset, found.kind) == ("", "mine.csv", {})
 
 
 @pytest.mark.parametrize(

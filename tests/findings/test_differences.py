@@ -6,11 +6,10 @@ from scipy import stats
 
 from attnprobe.findings.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
-from attnprobe.sums.base import Constant
 from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.resampling import Jackknife
 
-ENTROPY, OFFSET = find_statistic("entropy"), find_statistic("offset_share")
+ENTROPY = find_statistic("entropy")
 
 
 def same_number(layers, heads):
@@ -78,22 +77,6 @@ def test_one_text_has_no_error_and_no_p():
     assert np.isnan(found.error).all()
     assert np.isnan(found.p).all()
     assert found.delta == pytest.approx((second - first).ravel())
-
-
-def test_what_is_the_same_for_all_texts_has_a_difference_without_error():
-    first, second = Constant.of(np.array([[1.0, 2.0]])), Constant.of(np.array([[3.0, 2.5]]))
-    found = compare_statistic(ENTROPY, first, second, same_number(1, 2))
-    assert found.delta.tolist() == [2.0, 0.5]
-    assert np.isnan(found.p).all()
-
-
-def test_the_offset_of_a_head_is_its_own_in_either_model():
-    shares = np.zeros((70, 1, 1, 129))
-    other = shares.copy()
-    shares[..., 63], other[..., 65] = 0.9, 0.7
-    found = compare_statistic(OFFSET, summed(shares), summed(other), same_number(1, 1))
-    assert (found.first, found.second) == (pytest.approx([0.9]), pytest.approx([0.7]))
-    assert [cells.tolist() for cells in found.said["offset"]] == [[-1], [1]]
 
 
 @pytest.mark.parametrize("texts", [12, 64, 500])

@@ -18,23 +18,18 @@ from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_single_run
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import open_meter
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 Text = str | tuple[str, str]
-EXACT, CLOSE = 1e-12, 1e-5
+EXACT = 1e-12
 #: Of every scope, every kind of row and every kind of sum; what each of the others says is tested elsewhere.
 STATISTICS = [
     all_statistics()[name]
@@ -204,61 +199,3 @@ def test_only_the_same_statistics_add_up(
     one, other = measured(a, STATISTICS[:3]), measured(b, STATISTICS[1:4])
     with pytest.raises(ValueError, match="same statistics"):
         one + other
-
-
-@pytest.mark.parametrize(("budget", "content_only"), [(64, True), (4096, False)])
-def test_batches_do_not_matter(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement], whole: Whole, budget: int,
-    content_only: bool,
-):  # fmt: skip
-    (together,), (alone, expected) = parts(budget=budget, content_only=content_only), whole(content_only)
-    assert len(together) < len(alone)
-    same(measured(together), expected, CLOSE)
-
-
-@pytest.mark.parametrize("name", ["bert", "t5"])
-@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (1, 7), (4000, 1)])
-@pytest.mark.slow
-def test_blocks_do_not_matter(
-    checkpoint: Callable[[str], Checkpoint], documents: list[Document], monkeypatch: pytest.MonkeyPatch,
-    name: str, cells: int, rows: int,
-):  # fmt: skip
-    """Blocks of single queries, of seven, of several sequences: biases and masks are cut alike."""
-
-    def ask() -> Measurement:
-        corpus = CorpusRequest(documents, STATISTICS, CorpusOptions(max_length=40, batch_tokens=200))
-        request = TableRequest([corpus], "texts", {})
-        return survey_corpora(checkpoint(name), [request], progress=SilentProgress())[0].measurement
-
-    expected = ask()
-    monkeypatch.setattr(blocks, "BLOCK_CPU", cells)
-    monkeypatch.setattr(blocks, "LEAST_QUERIES", rows)
-    same(ask(), expected, CLOSE)
-
-
-def test_workers_do_not_matter(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
-    (batches,) = parts(budget=64)
-    alone, three = (measured(batches, workers=workers) for workers in (1, 3))
-    for name, array in alone.arrays().items():
-        np.testing.assert_array_equal(three.arrays()[name], array, err_msg=name)
-
-
-def test_progress_counts_tokens(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
-    (batches,), told = parts(budget=64), []
-
-    class Told(SilentProgress):
-        def advance(self, steps: int) -> None:
-            told.append(steps)
-
-    found = measured(batches, STATISTICS[:1], open_single_run(Told()))
-    assert len(told) == len(batches)
-    assert sum(told) == found.tokens == batches.source.store.tokens
-
-
-def test_nothing_to_measure_is_refused(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
-):
-    (batches,) = parts()
-    batches.plan = []
-    with pytest.raises(AttnprobeError, match="not a single sequence"):
-        measured(batches)

@@ -70,16 +70,6 @@ def test_parts_are_the_whole(files, ask):
             assert both.data[name] == cells, name
 
 
-def test_how_many_documents_are_said_in_the_table(files):
-    said = (
-        "The 60 sequences are of only 24 documents: standard errors are over documents, and rough below 30."
-    )
-    table = attnprobe.entropy("demo", files["whole"])
-    assert said in table.notes
-    assert table.provenance["corpus"]["clusters"] == 24
-    assert not any("sequences are of" in note for note in attnprobe.entropy("demo", ["a b", "c d"]).notes)
-
-
 def test_one_document_has_no_error(tmp_path):
     """Its sentences are no sample of documents."""
     file = str(treebank(tmp_path / "one.conllu", range(1)))
@@ -107,22 +97,3 @@ class TestTwice:
         assert names == ["first.conllu", "second.conllu", "third.conllu"]
         with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
             attnprobe.merge([merged, attnprobe.entropy("demo", files["first"], limit=5)])
-
-
-def test_a_refusal_lists_every_command_that_can_be_merged():
-    table = attnprobe.entropy("demo", ["a b"])
-    table.provenance.pop("measurement")
-    with pytest.raises(AttnprobeError, match="census, entropy") as caught:
-        attnprobe.merge([table, table])
-    for name in (
-        "census",
-        "special",
-        "induction",
-        "syntax",
-        "coreference",
-        "links",
-        "roles",
-        "rank",
-        "mixing",
-    ):
-        assert name in str(caught.value)

@@ -9,7 +9,6 @@ import pytest
 import attnprobe
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.base import unpack
 from attnprobe.table.head_table import HeadTable
 
 LINES = [
@@ -175,16 +174,6 @@ def test_tables_at_hand_or_in_files(jobs, command):
         assert found.columns == from_files.columns
         assert found.notes == from_files.notes
         assert found.provenance["measurement"] == from_files.provenance["measurement"]
-
-
-def test_what_was_seen_adds_up():
-    def count(table):
-        return unpack(table.provenance["measurement"]["sums"])["seen"].tolist()
-
-    parts = [of(*lines, statistics=["entropy"]) for lines in (LINES[:3], LINES[3:])]
-    sequences, tokens = count(of(*LINES, statistics=["entropy"]))
-    assert count(attnprobe.merge(parts)) == [sequences, tokens] == np.add(*map(count, parts)).tolist()
-    assert (sequences, tokens > sequences) == (len(LINES), True)
 
 
 def test_tables_that_were_never_written(tmp_path):

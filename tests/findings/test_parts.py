@@ -60,17 +60,6 @@ class TestTables:
             else:
                 assert table.data[name] == cells, name
 
-    def test_counts_are_those_of_the_whole_to_the_last_bit(self):
-        """Of links, which are counted; and merging the parts of a part gives no other bits."""
-        ask = {"by": "head", "min_links": 1}
-        whole = attnprobe.syntax("demo", **ask)
-        parts = [attnprobe.syntax("demo", **ask, part=f"{number}/4") for number in range(1, 5)]
-        both = attnprobe.merge([attnprobe.merge(parts[:2]), attnprobe.merge(parts[2:])])
-        for table in (attnprobe.merge(parts), both):
-            assert table.data["n"] == whole.data["n"]
-            assert table.data["accuracy"] == whole.data["accuracy"]
-        assert both.provenance["merged"][0]["parts"] == {"of": 4, "read": "1-4"}
-
     def test_what_is_missing_is_said_and_can_come_later(self, files, tmp_path):
         file = files / "a.txt"
         parts = [attnprobe.entropy("demo", file, part=f"{number}/5") for number in (1, 3, 4)]
@@ -83,25 +72,6 @@ class TestTables:
         assert "Part 5 of 5 of a.txt is missing." in later.notes
         with pytest.raises(AttnprobeError, match=r"both hold part 3 of 5 of a\.txt, which would count twice"):
             attnprobe.merge([later, parts[1]])
-
-    def test_more_parts_of_a_census_can_come_later(self, files):
-        """Though the columns on rare tokens, counted in each part, are gone from what was merged."""
-        file = files / "a.txt"
-        parts = [attnprobe.census("demo", file, part=f"{number}/3") for number in (1, 2, 3)]
-        at_once = attnprobe.merge(parts)
-        later = attnprobe.merge([parts[2], attnprobe.merge(parts[:2])])
-        assert "Columns on rare tokens are left out" in later.notes[-1]
-        assert numbers(later).keys() == numbers(at_once).keys()
-        for name, cells in numbers(at_once).items():
-            np.testing.assert_allclose(later.data[name], cells, rtol=1e-9, atol=1e-12, err_msg=name)
-        with pytest.raises(AttnprobeError, match="both hold part 3 of 3"):
-            attnprobe.merge([later, parts[2]])
-
-    def test_a_record_without_parts_is_as_it_was(self, files):
-        assert "part" not in attnprobe.entropy("demo", files / "a.txt").provenance["options"]
-        table = attnprobe.entropy("demo", files / "a.txt", part="2/3")
-        assert table.provenance["options"]["part"] == "2/3"
-        assert "Only part 2 of 3 was read; merge adds parts up." in table.notes
 
     def test_a_part_beside_the_whole(self, files):
         whole = attnprobe.entropy("demo", files / "a.txt")
@@ -151,9 +121,3 @@ class TestRefusals:
         others = [{**FILE, "sha256": "b"}, {**FILE, "text_column": "b"}, {"name": "hub", "split": "test"}]
         notes = self.add(*read_parts([1], 2), *(read_parts([1], 2, one)[0] for one in others))
         assert len(notes) == 4
-
-    def test_without_a_hash_the_name_and_the_split_tell_a_corpus(self):
-        hub = {"name": "hub", "sha256": None, "split": "test"}
-        assert self.add(*read_parts([1, 2], 2, hub)) == []
-        with pytest.raises(AttnprobeError, match="both hold part 1 of 2 of hub"):
-            self.add(*read_parts([1, 1], 2, hub))

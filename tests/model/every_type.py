@@ -27,6 +27,7 @@ LENGTH, DECODER_LENGTH = 23, 17
 WAVE = 240
 
 Maps = list[tuple[str, Tensor]]
+KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,9 @@ TARGETS = {
 }
 KINDS = {
     "dora": lambda: peft.LoraConfig(target_modules=["query"], use_dora=True, init_lora_weights=False),
-    "rslora": lambda: peft.LoraConfig(target_modules=["key"], use_rslora=True, init_lora_weights=False),
-    "adalora": lambda: peft.AdaLoraConfig(target_modules=["query"], total_step=10, init_lora_weights=False),
     "ia3": lambda: peft.IA3Config(
         target_modules=["key", "value"], feedforward_modules=[], init_ia3_weights=False
     ),
-    "oft": lambda: peft.OFTConfig(target_modules=["query"], oft_block_size=4, init_weights=False),
     "saved beside": lambda: peft.LoraConfig(
         target_modules=["query"], modules_to_save=["embeddings.LayerNorm"], init_lora_weights=False
     ),

@@ -10,7 +10,6 @@ import torch
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.model.borrowing import borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
@@ -118,18 +117,6 @@ class TestThreads:
         with ThreadPoolExecutor(2) as pool:
             found = list(pool.map(work, [[one, other], [other, one]]))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7)
-
-    def test_an_error_gives_the_model_back(self, tiny):
-        model = tiny("bert")[0]
-        with pytest.raises(KeyError), borrow([model]):
-            raise KeyError
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(_take, model).result(10)
-
-
-def _take(model):
-    with borrow([model]):
-        pass
 
 
 def _importance(model, tokenizer):

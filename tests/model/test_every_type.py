@@ -7,7 +7,6 @@ The models, what they are given and their own maps come from ``every_type``, whi
 prints the table of what is supported as Markdown.
 """
 
-import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -192,14 +191,6 @@ def slow_but(usual: set[str], names: list[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if name in usual else pytest.mark.slow) for name in names]
 
 
-#: Text types of the installed transformers that nobody has looked at yet are tried too.
-INSTALLED = {
-    *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    *modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
-}
-NEW = sorted((INSTALLED & set(CONFIG_MAPPING)) - set(every_type.TYPES))
-
-
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch):
     """Read in blocks of some queries each, shorter than any text."""
@@ -305,19 +296,6 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
         with torch.inference_mode():
             own = found.body(**given, **({"use_cache": False} if "use_cache" in found.inputs({}) else {}))[0]
         assert apart(states, own) < 1e-4 * float(own.abs().max())
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NEW)
-def test_a_type_nobody_has_looked_at(name: str):
-    """It may be refused, but never be read wrongly; whatever it does, there is no other error."""
-    try:
-        torch.manual_seed(0)
-        model = every_type.make(every_type.configuration(name)).eval().requires_grad_(False)
-    except Exception as error:  # its configuration needs more than is known
-        pytest.skip(f"{name} is not built: {error}")
-    with contextlib.suppress(UnsupportedModelError):
-        examine(Checkpoint(name, model, tokenizer()))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -173,29 +173,6 @@ class TestCheckSaysNo:
         assert not gating.skips_projections
         assert "passes can't be resumed at a layer" in gating.evidence
 
-    def test_projections_that_are_read(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        """Where skipping the projections does harm, they are run."""
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
-        from attnprobe.model.gates import BatchReplay
-
-        right = BatchReplay._as_projection
-
-        def spoiling(self: BatchReplay, site: str, width: int, forward: Any) -> Any:
-            wrapped = right(self, site, width, forward)
-
-            def projection(hidden: Tensor) -> Tensor:
-                if self._skip_projections and self._gates.replayed:
-                    raise ValueError("someone looks at this")
-                return wrapped(hidden)
-
-            return projection
-
-        monkeypatch.setattr(BatchReplay, "_as_projection", spoiling)
-        gating = check_gates(found, architecture)
-        assert gating.replays
-        assert not gating.skips_projections
-
 
 # Left as found
 
@@ -242,18 +219,6 @@ class TestLeftAsFound:
         with pytest.raises(KeyboardInterrupt), gate_attention(encoder):
             raise KeyboardInterrupt
         assert state(model) == before
-
-
-def test_each_model_has_its_own_gates(copied: Tiny):
-    """Inside the gates of one model, another that shares the function has none."""
-    (one, tokenizer), (other, _) = copied("bert"), copied("bert")
-    ids = some_ids(tokenizer)
-    expected = states(other, ids)
-    with gate_attention(one) as gates:
-        gates.set(torch.zeros(1, LAYERS, HEADS))
-        other.set_attn_implementation(IMPLEMENTATION)
-        assert close(states(other, ids), expected)
-        assert not close(states(one, ids), expected)
 
 
 def test_softcap(tiny: Tiny):

@@ -85,17 +85,6 @@ def test_tied_weights_stay_tied(tiny: Tiny, kind: Any):
     assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
 
 
-def test_types_are_those_of_the_model_weight_by_weight(copied: Tiny):
-    model, tokenizer = copied("llama")
-    model.to(torch.bfloat16)
-    model.norm.to(torch.float32)
-    found: Any = randomise_weights(Checkpoint("llama", model, tokenizer)).model
-    assert {key: weight.dtype for key, weight in found.named_parameters()} == {
-        key: weight.dtype for key, weight in model.named_parameters()
-    }
-    assert found.rotary_emb.inv_freq.dtype == torch.float32  # or positions would be rounded
-
-
 def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Tiny):
     checkpoint = wrap(tiny, "bert")
     packed = replace(checkpoint, quantisation=Quantisation("torchao", "Int8Tensor"))

@@ -106,21 +106,6 @@ class TestRules:
         _, gradient = pulled(lambda x: (x * 2) / x.abs().sum(-1, keepdim=True))
         torch.testing.assert_close(gradient, 2 * ALONG / ROWS.abs().sum(-1, keepdim=True))
 
-    @pytest.mark.parametrize("named", [False, True])
-    def test_solutions(self, named: bool):
-        """What solves A x = b has all that it has from b, and nothing from A."""
-
-        def function(rows: Tensor) -> Tensor:
-            system = 2 * torch.eye(3, dtype=torch.float64) + (rows @ rows.T).tril()
-            if named:
-                return torch.linalg.solve(A=system, B=rows)
-            return torch.linalg.solve_triangular(system, rows, upper=False)
-
-        value, gradient = pulled(function)
-        inverse = torch.linalg.inv(2 * torch.eye(3, dtype=torch.float64) + (ROWS @ ROWS.T).tril())
-        torch.testing.assert_close(value, inverse @ ROWS)
-        torch.testing.assert_close(gradient, inverse.T @ ALONG)
-
     @pytest.mark.parametrize("affine", [False, True])
     def test_layer_norm(self, affine: bool):
         norm = nn.LayerNorm(6, elementwise_affine=affine).double().requires_grad_(False)

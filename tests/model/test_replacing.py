@@ -225,47 +225,6 @@ def test_resumed_equals_whole(tiny: Tiny, name: str):
                 assert close(model(**given)[0], taken)
 
 
-def test_heads_that_are_gone(tiny: Tiny):
-    """Gates are set by the numbers that heads had; outputs and what replaces them are of those computed."""
-    model, given, heads = build("bert", tiny)
-    outputs = outputs_by_hand(model, given, heads)
-    present = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
-    draw = torch.Generator().manual_seed(6)
-    numbers = ((1, 3, 4, 6), (0, 2, 4, 5), (0, 1, 2, 6))  # of seven that there were
-    rows = torch.rand(3, 7, generator=draw)
-    places = {k: torch.randn(o.shape, generator=draw) for k, o in outputs.items()}
-
-    def replace(layer: int, read: Tensor) -> Tensor:
-        gate = rows[layer, list(numbers[layer])][:, None]
-        return gate * read + (1 - gate) * places[layer]
-
-    with hooked(model, heads, replace):
-        expected = model(**given)[0]
-    with gate_attention(model, present=numbers) as gates:
-        gates.set(rows[None])
-        gates.replacements = places
-        assert close(model(**given)[0], expected)
-    with gate_attention(model, present=present) as gates:
-        gates.set(rows[None, :, :4])
-        gates.replacements = places
-        assert not close(model(**given)[0], expected)
-
-
-def test_what_heads_give_can_not_be_told():
-    """Longformer multiplies parts of its bands, by means of its own."""
-    model = every_type.build("longformer")
-    given = every_type.inputs("longformer", model)
-    with gate_attention(model, Way.TAP) as gates, torch.inference_mode():
-        untouched = model(**given)[0]
-        gates.rows = {0: torch.zeros(1, every_type.HEADS)}
-        model(**given)  # as it is where nothing takes its place
-        gates.replacements = {0: torch.zeros(1, 1, 1, 1)}
-        with pytest.raises(UnsupportedModelError, match="what its heads give can't be replaced"):
-            model(**given)
-        gates.open()
-        assert torch.equal(model(**given)[0], untouched)
-
-
 def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
     """The dry run's numbers of heads fit: a head's own output in its place changes nothing."""
     keep = np.ones((3, 4), bool)

@@ -121,33 +121,23 @@ def test_what_is_left_out_is_counted(read):
 
 
 @pytest.mark.parametrize(
-    ("pair", "says"),
-    [
-        ({**MASKED, "answer": "kindnesses"}, r"'kindnesses' is \d tokens to bert \('k'.*one token"),
-        ({**MASKED, "answer": "☃"}, "does not know the answer '☃'"),
-        ({**MASKED, "other": "ran"}, "Both answers to 'the dog .* are the same"),
-        ({**MASKED, "clean": "the dog ran late"}, "has no mask"),
-        ({**MASKED, "corrupted": "the [MASK] [MASK] late"}, "has 2 masks"),
-        ({**MASKED, "clean": 3}, "pair 1 of data has no text in column 'clean', but 3"),
-        ({**MASKED, "answer": ["ran"]}, "no answer in column 'answer'"),
-        ({**MASKED, "clean": "\ud800 [MASK]"}, "surrogate"),
-        ({"text": "a", "label": "b"}, "no column 'clean' .*--text-column.*'text', 'label'"),
-    ],
-)
-def test_refusals(read, pair, says):
-    with pytest.raises(AttnprobeError, match=says):
-        read("bert", "mask", [pair])
+    "changed",
+    [{"answer": "kindnesses"}, {"answer": "☃"}, {"other": "ran"}, {"clean": "the dog ran late"},
+     {"corrupted": "the [MASK] [MASK] late"}, {"clean": 3}, {"answer": ["ran"]}, {"clean": "\ud800 [MASK]"}],
+)  # fmt: skip
+def test_refusals(read, changed):
+    with pytest.raises(AttnprobeError):
+        read("bert", "mask", [{**MASKED, **changed}])
 
 
-def test_targets_of_which_one_begins_with_the_other(read):
+def test_other_refusals(read):
+    with pytest.raises(AttnprobeError, match="no column 'clean'"):
+        read("bert", "mask", [{"text": "a", "label": "b"}])
+    with pytest.raises(AttnprobeError, match="no mask token"):
+        read("t5", "mask", [MASKED])
     pair = {"clean": "the dog", "corrupted": "the cat", "answer": "the river", "other": "the river"}
     with pytest.raises(AttnprobeError, match="one begins with the other"):
         read("t5", "target", [pair])
-
-
-def test_no_mask_token(read):
-    with pytest.raises(AttnprobeError, match="no mask token"):
-        read("t5", "mask", [MASKED])
 
 
 @pytest.mark.parametrize(
@@ -214,20 +204,3 @@ def test_batches_agree_in_the_lengths_of_all_sides(tiny):
             assert first.baseline is not None
             assert len(first.baseline) == len(first)
             assert len(second.baseline or ()) == len(second)
-
-
-def test_the_content_has_a_name_of_its_own(tiny):
-    """What is compared, the answers, and where they are."""
-    model, tokenizer = tiny("bert")
-    digests = set()
-    for pair in (
-        MASKED,
-        {**MASKED, "answer": "late"},
-        {**MASKED, "corrupted": "a cat [MASK] late"},
-        {**MASKED},
-    ):
-        with tokenise_contrasts(
-            Checkpoint("bert", model, tokenizer), documents([pair]), CorpusOptions(), "mask", align=False
-        ) as found:
-            digests.add(found.batches.digest)
-    assert len(digests) == 3

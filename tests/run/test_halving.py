@@ -120,17 +120,6 @@ class TestHalving:
             "batch of 4 sequences of 3 tokens does not fit the memory; going on with half of it.",
         ]
 
-    def test_remembers_tokens(self):
-        """What fits of long sequences says how many shorter ones fit."""
-        work, tried = self.limited(4, CUDA)
-        halving = Halving()
-        halving.run(batch_of(6, 12), work)
-        assert tried == [6, 3, 3]  # 36 tokens fit
-        tried.clear()
-        halving.run(batch_of(4, 9), work)
-        halving.run(batch_of(4, 10), work)
-        assert tried == [4, 2, 2]
-
     def test_alone(self):
         work, _ = self.limited(0, CUDA)
         said = r"single sequence of 3 tokens .*--max-length.*--batch-tokens.*--dtype"
@@ -168,7 +157,7 @@ class TestHalving:
         assert out_of_memory(caught.value)
 
 
-@pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2", "albert"])
+@pytest.mark.parametrize("name", ["bert", "t5"])
 @pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "heap"])
 def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseException):
     """The values of every sequence are the same, and every batch is one batch."""

@@ -80,28 +80,6 @@ def test_in_flight(number: int):
     assert 1 <= most <= number
 
 
-def test_at_the_same_time():
-    """Three workers meet: no one of them would get any further alone."""
-    barrier = threading.Barrier(3)
-    assert len([*Workers(3).map_in_order(lambda _: barrier.wait(10), range(9))]) == 9
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_reads_in_the_calling_thread(number: int):
-    """A store of sequences need not know about threads."""
-    mine, readers, workers = threading.get_ident(), set(), set()
-
-    def items() -> Iterator[int]:
-        for item in range(ITEMS):
-            readers.add(threading.get_ident())
-            yield item
-
-    for _ in Workers(number).map_in_order(lambda _: workers.add(threading.get_ident()), items()):
-        pass
-    assert readers == {mine}
-    assert workers == {mine} if number == 1 else mine not in workers
-
-
 class TestEnding:
     """However it ends, it ends at once and for all threads."""
 
@@ -178,16 +156,6 @@ class TestJoining:
             "2",
         ]
 
-    def test_refused(self):
-        @contextmanager
-        def joined() -> Iterator[None]:
-            raise RuntimeError("closed")
-            yield
-
-        with pytest.raises(RuntimeError, match="closed"):
-            [*Workers(2).map_in_order(str, range(ITEMS), joined)]
-        assert ours() == []
-
     @pytest.mark.parametrize("number", NUMBERS)
     def test_context(self, number: int):
         """What was settled for the asking thread, such as how much memory there is, holds in all."""
@@ -218,12 +186,6 @@ class TestThreads:
         one.join()
         assert later == [before]
 
-    def test_as_before_an_error(self):
-        before = torch.get_num_threads()
-        with pytest.raises(ZeroDivisionError):
-            [*Workers(2, 4).map_in_order(lambda item: 1 // item, range(ITEMS))]
-        assert torch.get_num_threads() == before
-
     @pytest.mark.parametrize(
         ("workers", "batches", "expected"),
         [
@@ -234,16 +196,6 @@ class TestThreads:
     def test_for_batches(self, workers: tuple[int, int], batches: int, expected: tuple[int, int]):
         """Few batches have all threads, too."""
         assert Workers(*workers).for_batches(batches) == Workers(*expected)
-
-    @pytest.mark.parametrize("number", range(1, 9))
-    def test_no_more_threads_than_there_are(self, number: int):
-        for threads in range(1, 9):
-            for batches in range(12):
-                found = Workers(number, threads).for_batches(batches)
-                assert 1 <= found.number <= max(1, batches)
-                assert found.number <= number
-                assert found.number * found.threads <= number * threads
-                assert found.threads >= threads
 
     @pytest.mark.parametrize(
         ("threads", "wanted", "expected"),

@@ -1,7 +1,7 @@
 """A statistic more is one function and one ``Statistic``: the rest of the house finds them by themselves."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -63,15 +63,3 @@ def test_a_file_of_ones_own_is_found(added: None, tmp_path: Path):
     whole = attnprobe.census("demo", TEXTS, statistics=["runner_up"])
     np.testing.assert_allclose(attnprobe.merge(parts)["runner_up"], whole["runner_up"], atol=1e-6)
     assert "#### `runner_up`" in document_statistics()
-
-
-@pytest.mark.exhaustive
-def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
-    """A family has one more, and the command line has it too."""
-    copy, run = package_copy
-    family = copy / "statistics" / "entropy.py"
-    family.write_text(family.read_text("utf-8") + ADDED, "utf-8")
-    printed = run("census", "demo", "--limit", "2", "--statistics", "entropy,runner_up", "-q")
-    header, first, *_ = printed.splitlines()
-    cells = dict(zip(header.split(","), first.split(","), strict=True))
-    assert 0 < float(cells["runner_up"]) < 0.5

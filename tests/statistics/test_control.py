@@ -47,10 +47,3 @@ def test_undefined_heads_stay_undefined():
     found = table(plain, shuffled=shares({-1: 0.9}, {1: 0.9}))
     assert found["offset"].tolist() == [-1, None]
     assert np.isnan(found["offset_share_shuffled"][1])
-
-
-def test_a_terminal_shows_the_shares():
-    found = table(shares({-1: 0.9}), shuffled=shares({-1: 0.9}))
-    assert [column.name for column in found.columns if column.headline] == [
-        "offset_share", "offset_share_shuffled",
-    ]  # fmt: skip

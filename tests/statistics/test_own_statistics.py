@@ -51,18 +51,6 @@ def test_a_function_of_a_block(own_maps):
         np.testing.assert_allclose(table[f"{name}_se"], values.std(0, ddof=1) / np.sqrt(3), atol=1e-6)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_statistic_without_a_number_is_named(value):
-    @statistic(unit="share")
-    def empty(block):
-        return torch.full_like(block.probabilities[..., 0], value)
-
-    table = attnprobe.census("demo", TEXTS, statistics=["entropy", empty, second])
-    assert [note for note in table.notes if "has no number" in note] == [
-        "empty has no number: the statistic gave NaN or inf for every head."
-    ]
-
-
 def test_maps_are_put_together_from_blocks(monkeypatch):
     expected = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
     monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)

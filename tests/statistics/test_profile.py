@@ -5,10 +5,6 @@ import math
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.layout import Layout
-from attnprobe.statistics import all_statistics
 from attnprobe.statistics.profile import PROFILE
 from attnprobe.table.naming import REACH, list_offsets
 
@@ -68,38 +64,3 @@ def test_uniform_attention(block, profile):
     # A query q has q - 11 ordinary tokens more than ten places before it, of those from 1 on.
     assert found["before"] == pytest.approx(sum(range(1, 19)) / 18 / LENGTH)
     assert found["after"] == pytest.approx(sum(range(1, 19)) / 18 / LENGTH)
-
-
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize("content_only", [False, True])
-@pytest.mark.parametrize("length", [11, 40])
-def test_compiled_loop_and_torch_agree(drawn, number, kind, content_only, length):
-    whole = drawn(length=length, kind=kind, content_only=content_only)
-    double = AttentionBlock(whole.probabilities.double(), whole.layout)
-    found, expected = (number(PROFILE, one) for one in (whole, double))
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6, equal_nan=True)
-    undefined = {name for name, cells in zip(NAMES, found.unbind(-1), strict=True) if cells.isnan().all()}
-    ahead = {name for name in NAMES if name == "after" or (name.isdigit() and int(name) > 0)}
-    if kind == "cross":
-        assert undefined == set(NAMES) - ({"first", "special"} if not content_only else set())
-    elif kind == "decoder":
-        assert undefined >= ahead
-    else:
-        assert not undefined & {str(offset) for offset in range(-4, 5)}
-
-
-def test_neighbours_are_those_of_previous_and_next_without_sinks(drawn, number):
-    """A text without special tokens has but the first as a sink."""
-    whole = drawn(length=40)
-    tokens = whole.layout.keys
-    no = torch.zeros_like(tokens.first)
-    plain = Layout.of(TokenFeatures(no, no, no, ~no, no.float(), ~no, tokens.rank, tokens.order))
-    block = AttentionBlock(whole.probabilities, plain)
-    found = number(PROFILE, block)
-    for name in ("next", "self", "previous"):
-        values = all_statistics()[name](block)
-        place = NAMES.index({"previous": "-1", "self": "0", "next": "1"}[name])
-        first = {"previous": 2, "self": 1, "next": 0}[
-            name
-        ]  # the first query whose key is not the first token
-        torch.testing.assert_close(found[..., place], values[..., first:].nanmean(-1))

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.observed import HeadParameters, Observed
 from attnprobe.statistics import all_statistics
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF
-from attnprobe.statistics.statistic import evaluate
 from attnprobe.sums.base import Constant
 
 WIDTH = 5
@@ -66,22 +64,6 @@ class TestLogits:
         found = number(LONGER, block)
         assert torch.equal(found[..., 0], torch.full((2, 3), float(WIDTH)))
         assert torch.equal(found[..., 1], (kept > WIDTH).float()[:, None].expand(2, 3))
-
-    @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
-    def test_blocks_of_queries_make_the_whole(self, observed, kind, content_only, cuts):
-        block = observed(content_only=content_only, kind=kind)
-        ends = [0, *cuts, block.layout.queries.length]
-        parts = [
-            AttentionBlock(
-                block.probabilities[:, :, start:stop],
-                block.layout,
-                start,
-                Observed(queries=block.queries[:, :, start:stop], keys=block.keys),
-            )
-            for start, stop in pairwise(ends)
-        ]
-        found = torch.stack([evaluate(LOGIT_RANK, part.restricted()) for part in parts]).sum(0)
-        torch.testing.assert_close(found, evaluate(LOGIT_RANK, block.restricted()))
 
 
 def alone(queries, keys, features):

@@ -18,23 +18,20 @@ from by_definition import Rarity, Sample, apart, read, reference
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.norm import MEANING, weight_by_norm
-from attnprobe.statistics.statistic import statistic
+from attnprobe.statistics.norm import weight_by_norm
 
 TOLERANCE = 1e-5
 #: Of every architecture: where values come from, and where heads are projected from there.
 BERT = r"attention\.self\.value$", "attention.output.dense"
 DECODER = r"self_attn\.v_proj$", "self_attn.o_proj"
 SITES = {
-    "bert": BERT, "roberta": BERT, "electra": BERT, "minilm": BERT,
-    "albert": (r"attention\.value$", "attention.dense"),
-    "modernbert": (r"attn\.Wqkv$", "attn.Wo"),
+    "bert": BERT,
+    "minilm": BERT,
     "gpt2": (r"attn\.c_attn$", "attn.c_proj"),
-    "llama": DECODER, "eurobert": DECODER,
+    "llama": DECODER,
     "t5": (r"Attention\.v$", r"Attention.o"),
-    "bart": (r"attn\.v_proj$", "attn.out_proj"),
 }  # fmt: skip
-FUSED = {"modernbert", "gpt2"}
+FUSED = {"gpt2"}
 CAUSAL = {"gpt2", "llama"}
 
 
@@ -177,37 +174,6 @@ def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_onl
     assert apart(layers["jsd_mean_norm"], expected["jsd_layer"].mean) < TOLERANCE
 
 
-# Tables
-
-
-def test_names_families_and_statistics_of_one_s_own(saved, texts):
-    @statistic(unit="share")
-    def highest(block):
-        "Largest weight."
-        return block.probabilities.amax(-1)
-
-    def of(*statistics, weights="attention"):
-        table = attnprobe.census(str(saved("bert")), texts, statistics=statistics, weights=weights)
-        return [column.name for column in table.columns if column.role == "measure"], table
-
-    assert of("entropy", "entropy_norm")[0] == ["entropy", "entropy_norm"]
-    assert of("entropy", weights="both")[0] == ["entropy", "entropy_norm"]
-    assert of("norm", "confidence")[0] == ["confidence", *(f"norm_{part}" for part in PARTS)]
-    assert of("norm", "confidence", weights="norm")[0] == [
-        "confidence_norm",
-        *(f"norm_{part}" for part in PARTS),
-    ]
-    names, table = of("confidence", highest, weights="both")
-    assert names == ["confidence", "highest", "confidence_norm", "highest_norm"]
-    assert table["highest_norm"].tolist() == table["confidence_norm"].tolist()
-    assert table["highest"].tolist() != table["highest_norm"].tolist()
-    assert of("norm")[1].title == "what heads carry, by length"
-    assert MEANING not in of("norm")[1].notes
-
-
-PARTS = ("total", "first", "separator", "punctuation", "other")
-
-
 # The pass
 
 
@@ -264,8 +230,3 @@ def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
         match="deberta-v2",
     ):
         getattr(attnprobe, command)(str(saved("deberta-v2")), texts, weights="norm")
-
-
-def test_other_weights_are_refused(saved, texts):
-    with pytest.raises(AttnprobeError, match="weights must be one of attention, norm, both, not 'values'"):
-        attnprobe.census(str(saved("bert")), texts, weights="values")

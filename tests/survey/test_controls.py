@@ -11,11 +11,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.options import CorpusOptions as Options
 from attnprobe.run.preparation import tokenise
-from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import census_statistics, select_controls
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 TEXTS = [
     "the dog ran over the road by the river , and the train was slow",
@@ -109,32 +105,3 @@ def test_parts_add_up_to_the_whole(saved):
         attnprobe.merge([parts[0], other])
     with pytest.raises(AttnprobeError, match="not tables of the same command"):
         attnprobe.merge([parts[0], attnprobe.positional(saved("bert"), TEXTS[2:])])
-
-
-def test_the_census_with_controls_is_one_run(saved, tmp_path):
-    """What names roles asks for both at once: two passes over one tokenised corpus, one state."""
-    statistics = [*census_statistics(), *select_controls("positional")]
-    stages = []
-
-    class Told(SilentProgress):
-        def stage(self, name, total):
-            stages.append((name, total))
-
-    corpus = CorpusRequest([Document(text) for text in TEXTS], statistics, Options())
-    (found,) = survey_corpora(
-        load_checkpoint(str(saved("bert"))),
-        [TableRequest([corpus], "texts", {}, seed=3)],
-        resume=tmp_path / "state",
-        progress=Told(),
-    )
-    size = sum(map(len, tokens(saved("bert"))[1]))
-    assert [stage for stage in stages if stage[1] is not None] == [
-        ("measuring", size), ("measuring, tokens shuffled", size),
-    ]  # fmt: skip
-    assert [name for name, _ in stages].count("tokenising") == 1
-    assert found.measurement.sequences == len(TEXTS)
-    expected = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=3)
-    np.testing.assert_allclose(
-        found.measurement.sums["previous_shuffled"].average.ravel(), expected["previous_shuffled"]
-    )
-    assert set(found.measurement.sums) == {one.name for one in statistics if one.about != "patches"}

@@ -120,7 +120,7 @@ def direct(model, written):
     return states @ model.cls.predictions.decoder.weight.double().numpy().T
 
 
-@pytest.mark.parametrize("name", ["llama", "bart", "t5"])
+@pytest.mark.parametrize("name", ["llama", "t5"])
 def test_the_way_to_the_logits_is_found(tiny, name):
     """A small step of the last states moves logits as the matrix says, to first order and up to the norm."""
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM

@@ -28,9 +28,7 @@ TEXTS = [
 #: What reads the heads of each layer, by the end of its name.
 PROJECTIONS = {
     "bert": "attention.output.dense",
-    "gpt2": "attn.c_proj",
     "llama": "self_attn.o_proj",
-    "modernbert": "attn.Wo",
 }
 
 

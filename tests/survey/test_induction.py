@@ -1,26 +1,16 @@
 """Random tokens, repeated: a planted head, values from a model's own maps, and what is drawn."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import tokenise
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
-from attnprobe.statistics.induction import INDUCTION
-from attnprobe.statistics.statistic import Statistic
-from attnprobe.survey.measure import open_meter
 
 LENGTH, SEQUENCES = 12, 6
 
@@ -207,32 +197,3 @@ def test_what_is_drawn(saved, name):
 def test_refusals(options):
     with pytest.raises(AttnprobeError):
         attnprobe.induction("demo", **options)
-
-
-def test_the_pass_without_repetition_comes_first_and_asks_only_what_is_subtracted(copied):
-    """Maps that are kept are those of the batch, and a statistic without a baseline sees only the batch."""
-    checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-    seen = []
-
-    def ask(block):
-        seen.append(block.probabilities.clone())
-        return block.probabilities.sum(-1)
-
-    other = Statistic("other", "one", ask, headline=True)
-    text = Document("the river bank the river bank the river bank")
-    with tokenise(checkpoint, [text], CorpusOptions(batch_tokens=16)) as corpus:
-        (batch,) = corpus.batches
-    ids = batch.ids.clone()
-    ids[0, 4:-1] = ids[0, 1]
-    doubled = replace(batch, baseline=replace(batch, inputs={**batch.inputs, "input_ids": ids}))
-    with open_meter(checkpoint, architecture, [INDUCTION, other], keep=True) as measure:
-        plain = measure.part(batch)
-        (maps, _) = next(iter(measure.maps().values()))
-        expected = maps.clone()
-        once = len(seen)
-        values = measure.part(doubled)
-        (maps, _) = next(iter(measure.maps().values()))
-    assert torch.equal(maps, expected)
-    assert len(seen) == 2 * once
-    assert np.array_equal(values["other"], plain["other"])
-    assert not np.allclose(values["induction"], plain["induction"], equal_nan=True)

@@ -22,10 +22,7 @@ pytest.importorskip("PIL")
 
 #: Of PaliGemma's own processor.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
-USUAL = ("llava", "gemma3")
-EVERY = [
-    name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in seeing_models.KINDS
-]
+EVERY = ("llava", "gemma3")
 Floats = NDArray[np.float64]
 
 

@@ -13,7 +13,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 
-NAMES = ["bert", "modernbert", "llama", "t5"]
+NAMES = ["bert", "llama", "t5"]
 TEXTS = [
     "the river bank was slow , and the dog ran to the water .",
     "is it late ?",
@@ -113,21 +113,6 @@ def test_logits_by_singular_values(copied, name, content_only):
     np.testing.assert_allclose(by_layer(table, "logit_rank_share", len(rank)), share, rtol=1e-8)
     assert (np.array(table["logit_rank_share"]) <= 1).all()
     assert set(table["head_width"]) == {8}
-
-
-@pytest.mark.parametrize("name", ["bert", "llama"])
-@pytest.mark.parametrize("rows", [3])
-def test_blocks_of_queries_and_content_only(copied, monkeypatch, name, rows):
-    """However queries are cut, keys are taken once and all of them."""
-    model, tokenizer = copied(name)
-    model.double()
-    options = {"tokenizer": tokenizer, "content_only": True, "map_rank": True}
-    whole = attnprobe.rank(model, TEXTS, **options)
-    monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)
-    monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", rows)
-    cut = attnprobe.rank(model, TEXTS, **options)
-    for column in ("longer", "logit_rank", "logit_rank_se", "logit_rank_share", "map_rank"):
-        np.testing.assert_allclose(cut[column], whole[column], rtol=1e-9, err_msg=column)
 
 
 # Weights, by hand
@@ -259,17 +244,3 @@ def test_refused_by_name_with_the_reason(tiny, name):
 
 
 # Tables
-
-
-def test_parts_add_up_to_the_whole(saved):
-    lines = [*TEXTS[:3], "a bird", "the dog and the cat", "not early , not late ."]
-    options = {"map_rank": True, "batch_tokens": 1}
-    one, two = (attnprobe.rank(saved("bart"), some, **options) for some in (lines[:2], lines[2:]))
-    whole = attnprobe.rank(saved("bart"), lines, **options)
-    merged = attnprobe.merge([one, two])
-    for column in (column.name for column in whole.columns if column.role != "key"):
-        np.testing.assert_allclose(merged[column], whole[column], rtol=1e-9, err_msg=column)
-    assert list(merged.notes) == list(whole.notes)
-    plain = attnprobe.rank(saved("bart"), lines[:2])
-    with pytest.raises(AttnprobeError, match="not tables of the same command"):
-        attnprobe.merge([plain, two])

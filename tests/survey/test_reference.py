@@ -29,7 +29,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
 from attnprobe.table.head_table import HeadTable
 
-USUAL = ("bert", "t5", "llama", "modernbert")
+USUAL = ("bert", "t5", "llama")
 OTHERS = (
     "albert", "bart", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie", "esm",
     "eurobert", "marian", "mobilebert", "mpnet", "nomic_bert", "roberta", "umt5", "xlm-roberta", "gpt2",

@@ -5,7 +5,6 @@ import pytest
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -67,12 +66,6 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     for name in ("contribution_norm", "logit_rank", "entropy_norm"):
         assert name in said
     assert "could not be measured: attnprobe can't read" in said
-
-
-@pytest.mark.parametrize("more", [{"statistics": ["entropy"]}, {"weights": "norm"}])
-def test_it_is_everything_already(saved, more):
-    with pytest.raises(AttnprobeError):
-        attnprobe.census(saved("bert"), TEXTS, everything=True, **more)
 
 
 def of(words: str, text: str) -> list[str]:

@@ -128,20 +128,6 @@ def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["t5", "llama"])
-def test_other_architectures(tiny: Tiny, texts: Any, name: str):
-    """Of an encoder-decoder, the encoder is probed, and a note says so."""
-    model, tokenizer = tiny(name)
-    table = run(Checkpoint(name, model, tokenizer), gold_sentences(texts))
-    total = sum(len(links) for *_, links in gold_sentences(texts))
-    assert total - 1 <= table["n"][0] <= total  # the ends of one are one unknown token
-    assert 0 <= table["accuracy"][0] <= 1
-    assert any("encoder" in note for note in table.notes) == (name == "t5")
-    by_head = run(Checkpoint(name, model, tokenizer), gold_sentences(texts), by="head")
-    assert len(by_head) == 2 * 12
-    assert sum(by_head["share"]) == pytest.approx(1)
-
-
 def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch: Any):
     """Head 2 of layer 1 attends to the next token alone, and every word depends on the next."""
     model, tokenizer = tiny("bert")

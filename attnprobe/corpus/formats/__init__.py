@@ -63,9 +63,6 @@ def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "
     """Name columns after the first row, or by their numbers, from 1, where the user says that it is data.
 
     An empty cell, as pandas has it above its index, is called by its number too: "column 1".
-
-    Raises:
-        AttnprobeError: When the first row is a title above the line of column names.
     """
     if not source.header:
         return [str(number) for number in range(1, len(header) + 1)]
@@ -215,11 +212,7 @@ def list_linked_extensions() -> list[str]:
 
 
 def find_extension(path: PurePath) -> str:
-    """Give the extension that names the format, that of packing set aside; none at all means plain text.
-
-    Raises:
-        AttnprobeError: When no format has it.
-    """
+    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
     extension = strip_packing(path).suffix.lower() or ".txt"
     if extension not in find_formats():
         raise AttnprobeError(
@@ -235,11 +228,7 @@ def list_coreference(join: Callable[[Sequence[str]], str] = either) -> str:
 
 
 def find_coreference_format(name: str | PurePath) -> CoreferenceFormat | None:
-    """Find the format of a file of coreference by its extension; None where it has none.
-
-    Raises:
-        AttnprobeError: When no format has it.
-    """
+    """Find the format of a file of coreference by its extension; None where it has none."""
     extension = strip_packing(PurePath(name)).suffix.lower()
     found = next((one for one in _load_formats(CoreferenceFormat) if one.extension == extension), None)
     if extension and found is None:
@@ -259,9 +248,6 @@ def read_coreference(
         lines: Of a file, or of standard input.
         name: The path of the file, or what errors call it. Without an extension, the first line decides.
         group: The column or the comment that says in which group a document counts.
-
-    Raises:
-        AttnprobeError: When the lines are not in the format that the extension names, or in none.
     """
     found = find_coreference_format(name)
     if found is None:

@@ -66,11 +66,7 @@ class Brackets:
         self._done: list[Bracketed] = []
 
     def read(self, brackets: str, node: int, line: int) -> None:
-        """Read the brackets that stand at a node.
-
-        Raises:
-            AttnprobeError: When they make no mentions.
-        """
+        """Read the brackets that stand at a node."""
         chunks = _split_brackets(brackets)
         if not set(self.fields) & set(_ENTITY):
             raise AttnprobeError(
@@ -172,9 +168,6 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
     ``# newpar``. One without any link is left out. ``group`` is the comment that says in which group a
     document counts; the first one of a document counts.
-
-    Raises:
-        AttnprobeError: Where a sentence is not CoNLL-U, or brackets make no mentions.
 
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.

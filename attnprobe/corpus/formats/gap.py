@@ -27,9 +27,6 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
     A name stands for its last word. The link is labelled ``pronoun`` and with the pronoun's gender. Rows in
     which neither name is right are left out. ``group`` is the column of the group that a snippet counts in.
 
-    Raises:
-        AttnprobeError: When a column is missing, or a row does not say what it should.
-
     References:
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
     """

@@ -110,9 +110,6 @@ def is_squad(items: Sequence[Any]) -> bool:
 def list_questions(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
     """Give an object for each question, with its context and answers.
 
-    Raises:
-        AttnprobeError: When an article is made otherwise.
-
     References:
         Rajpurkar et al. (2016), SQuAD; Rajpurkar, Jia and Liang (2018), Know what you don't know.
     """

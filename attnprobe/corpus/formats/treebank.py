@@ -208,11 +208,7 @@ class _StratumReader:
 
 
 def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
-    """Say of each sentence of a file which document it is a part of.
-
-    A document begins with ``# newdoc``; as long as none has begun, a paragraph, ``# newpar``, is one; before
-    either, a sentence is.
-    """
+    """Say of each sentence of a file which document it is a part of."""
 
     def openings() -> Iterator[tuple[str | None, str, Document]]:
         documents = False
@@ -267,10 +263,6 @@ def read_conllu(
 
     ``group``: the comment that says in which group a sentence counts: its own, or that of the sentence that
     opens its document.
-
-    Raises:
-        AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
-            ``annotated`` their heads too.
     """
     strata = _StratumReader(group)
 
@@ -289,11 +281,7 @@ def read_conllu(
 
 
 def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
-    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence.
-
-    Raises:
-        AttnprobeError: Where a sentence is not CoNLL-U.
-    """
+    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence."""
     import conllu
     from conllu.exceptions import ParseException
 
@@ -334,19 +322,14 @@ def _find_declared(block: Sequence[str]) -> list[str]:
 
 
 def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
-    """Give the numbers of the lines that are no comments.
-
-    Refuse lines with other columns; conllu itself fills up what is missing and drops the rest.
-    """
+    """Give the numbers of the lines that are no comments."""
     numbers = []
     for number, line in enumerate(block, start=start):
         if line.startswith("#"):
             continue
         found = line.rstrip("\r\n").count("\t") + 1
-        if found == 1:
-            raise ValueError(f"line {number} has no tabs between its columns")
         if found != len(columns):
-            raise ValueError(f"line {number} has {found} columns, not {len(columns)}")
+            raise ValueError(f"line {number} has {found} columns with tabs between, not {len(columns)}")
         numbers.append(number)
     return numbers
 
@@ -355,22 +338,18 @@ def _check_words(sentence: Iterable[Token]) -> None:
     """Refuse words that are not numbered 1, 2, 3 ..., ranges that hold no words, and words without a form."""
     words, last = 0, 0
     for token in sentence:
-        if not token["form"]:
-            raise ValueError(f"word {_format_id(token['id'])} has no form")
         match token["id"]:
             case int(number):
-                if number != words + 1:
-                    raise ValueError(f"word {number} stands where word {words + 1} should")
-                words = number
+                words, fits = words + 1, number == words + 1
             case (int(begin), "-", int(end)):
-                if begin != words + 1 or end < begin or begin <= last:
-                    raise ValueError(f"the range {begin}-{end} stands before word {words + 1}")
+                fits = begin == words + 1 and end >= begin > last
                 last = end
             case (int(number), ".", _):
-                if number != words:
-                    raise ValueError(f"the empty node {_format_id(token['id'])} stands after word {words}")
-            case other:
-                raise ValueError(f"{other!r} numbers no word")
+                fits = number == words
+            case _:
+                fits = False
+        if not (fits and token["form"]):
+            raise ValueError(f"a line behind word {words} has no form, or a number out of order")
     if last > words:
         raise ValueError(f"a range ends at word {last} of {words}")
 
@@ -394,10 +373,6 @@ def _check_heads(sentence: Iterable[Token]) -> None:
             path.append(word)
             word = heads[word] or 0
         safe.update(path)
-
-
-def _format_id(number: Any) -> str:
-    return str(number) if isinstance(number, int) else "".join(map(str, number))
 
 
 FORMATS = [DocumentFormat((".conllu",), read, links=True)]

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def read(stream: BinaryIO, source: "Source") -> Table:
-    """Read the sheet that --dataset-config names, or the first; its first row not blank names the columns.
-
-    Raises:
-        AttnprobeError: When there is no such sheet, or the file is no workbook.
-    """
+    """Read the sheet that --dataset-config names, or the first; its first row not blank names the columns."""
     name, sheet = source.spec, source.config
     try:
         import openpyxl

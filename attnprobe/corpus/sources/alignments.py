@@ -25,11 +25,7 @@ _MOST = 16
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open the lines of a file, blank ones too, without their ends.
-
-    Raises:
-        AttnprobeError: When it is not there or is no text.
-    """
+    """Open the lines of a file, blank ones too, without their ends."""
     try:
         there = path.is_file() or (path.exists() and not path.is_dir())
     except (OSError, ValueError):  # a name too long, or with a NUL in it
@@ -41,11 +37,7 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
-    """Read two files of parallel texts, a text a line; the text of the second is the label.
-
-    Raises:
-        AttnprobeError: When one has more lines than the other.
-    """
+    """Read two files of parallel texts, a text a line; the text of the second is the label."""
     with open_lines(source) as ours, open_lines(target) as theirs:
         for number, (text, other) in enumerate(zip_longest(ours, theirs), start=1):
             if text is None or other is None:
@@ -58,11 +50,7 @@ def read_parallel(source: Path, target: Path) -> Iterator[Document]:
 
 
 def read_joined(path: Path) -> Iterator[Document]:
-    """Read pairs of texts with ``|||`` between them, a pair a line; the second text is the label.
-
-    Raises:
-        AttnprobeError: When a line does not hold two texts.
-    """
+    """Read pairs of texts with ``|||`` between them, a pair a line; the second text is the label."""
     with open_lines(path) as lines:
         for number, line in enumerate(lines, start=1):
             parts = line.split(BETWEEN)
@@ -83,10 +71,6 @@ def align_documents(
     of a word of its first text, and that of a word of its second; links with ``p`` or ``?`` between them are
     possible, others sure. An empty line is a pair without a link. Pairs of which a text is blank are left
     out, with their line.
-
-    Raises:
-        AttnprobeError: When there are fewer pairs than lines or more, a pair has one text alone, or a link is
-            not what it has to be.
 
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
@@ -116,9 +100,6 @@ def align_document(
 
     ``one_based``: whether words are counted from 1; None where they are counted from 0, and nobody can say
     otherwise.
-
-    Raises:
-        AttnprobeError: When a link is not what it has to be.
     """
     second = document.label if document.pair is None else document.pair
     sides: tuple[tuple[Where, str], ...] = (

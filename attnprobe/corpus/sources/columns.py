@@ -84,9 +84,6 @@ def read_table(
         usual: Where two texts and what is said of them are wanted, the usual names of each of the three
             columns, which are taken where none is named.
         images: Which column holds images that are read with the texts; rows without one are left out.
-
-    Raises:
-        AttnprobeError: When a column is missing, or a cell is not what it has to be.
     """
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:

@@ -35,9 +35,6 @@ class ContrastColumns:
 
         A row that lacks either text has a contrast with an empty text, which is left out, and counted, where
         it is tokenised.
-
-        Raises:
-            AttnprobeError: When a column is missing, or a cell is not what it has to be.
         """
         first = list(islice(table.rows, PEEK_ROWS))
         if not first:

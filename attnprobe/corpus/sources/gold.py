@@ -29,9 +29,6 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
 
     Returns:
         Both, or None where not one word has a label.
-
-    Raises:
-        AttnprobeError: When there are more or fewer labels than words, or one is neither string nor number.
     """
     if tags is None:
         return None
@@ -64,11 +61,7 @@ def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
 
 
 def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
-    """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1.
-
-    Raises:
-        AttnprobeError: When one of them is neither string nor number.
-    """
+    """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1."""
     found = [int(one) if isinstance(one, bool) else one for one in cell]
     for one in found:
         if not isinstance(one, str | int | float) or (isinstance(one, float) and math.isnan(one)):
@@ -86,9 +79,6 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
 
     Returns:
         The answers, or None where nobody said whether there is one.
-
-    Raises:
-        AttnprobeError: When an answer does not stand where it is said to stand.
     """
     if cell is None or context is None:
         return None

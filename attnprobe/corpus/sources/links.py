@@ -27,9 +27,6 @@ def filter_links(
     """Keep the links that have one of some labels, or all, and refuse a source without a single link.
 
     With ``fold``, ``nsubj:pass`` counts as ``nsubj``. ``nothing`` says what is wrong where there is no link.
-
-    Raises:
-        AttnprobeError: Where the documents end, when no link is left, or a label was not among them.
     """
     seen: set[str] = set()
     for document in documents:
@@ -160,9 +157,6 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
 
     Returns:
         Its annotation, or None where it has neither words nor links.
-
-    Raises:
-        AttnprobeError: When a span is no span of its text, or a link can't be what it says.
     """
     if all(cells.get(column) is None for column in (LINKS, *WORD_COLUMNS.values())):
         return None
@@ -183,9 +177,6 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
 
     ``rows``: mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or
     documents with an annotation, whose words are found where it names none.
-
-    Raises:
-        AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
     """
     for number, row in enumerate(rows):
         found = _read_row(row, f"text {number}")

@@ -57,9 +57,6 @@ class MediaFolder:
         else the name of the folder it lies in, if all files lie in folders of their own.
 
         ``column``: of the table; by default label, text, transcription, transcript or sentence.
-
-        Raises:
-            AttnprobeError: When there is none of them, or images and sound.
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
@@ -175,11 +172,7 @@ def _explain_damage(name: object, error: Exception, what: str) -> AttnprobeError
 
 
 def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
-    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors.
-
-    Raises:
-        AttnprobeError: When it is none, or larger than any honest one.
-    """
+    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -212,11 +205,7 @@ def read_image_size(path: Path) -> tuple[int, int]:
 
 
 def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
-    """Read sound as samples at ``rate`` a second, the mean of its channels.
-
-    Raises:
-        AttnprobeError: When it is none, or silent for want of samples.
-    """
+    """Read sound as samples at ``rate`` a second, the mean of its channels."""
     samples, own = _decode_sound(path)
     if not len(samples):
         raise AttnprobeError(f"{path} holds no sound.")

@@ -25,11 +25,7 @@ Drawn = TypeVar("Drawn")
 
 
 def open_anything(source: Source) -> OpenSource:
-    """Open a source; a bad name is refused at once.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-    """
+    """Open a source; a bad name is refused at once."""
     if source.spec in {EMBEDDED, STDIN} or source.coreference:
         return open_source(source)
     path = Path(source.spec)
@@ -103,9 +99,6 @@ def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     """Chain sources of text; one alone is given back as it is.
 
     The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
-
-    Raises:
-        AttnprobeError: When one of several holds images or sound, or is there twice.
     """
     if len(sources) == 1:
         return sources[0]
@@ -173,9 +166,6 @@ def take_part(
 
     Documents are numbered as they come, so nothing is read ahead, each is in one part, and parts are alike in
     size to one document. ``document`` is as for ``draw_documents``.
-
-    Raises:
-        AttnprobeError: At the end, if there are fewer documents than K.
 
     >>> list(take_part("abcdefg", (2, 3)))
     ['b', 'e']

@@ -80,9 +80,6 @@ class Picture:
 
         Returns:
             The image; None where the cell is empty.
-
-        Raises:
-            AttnprobeError: When it is none of these.
         """
         if isinstance(cell, list | tuple):
             if len(cell) > 1:

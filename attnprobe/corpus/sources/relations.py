@@ -114,9 +114,6 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
     ``split``: which judgements; None takes ``test``, or the only ones.
 
-    Raises:
-        AttnprobeError: When a part is missing, or made otherwise.
-
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
     """

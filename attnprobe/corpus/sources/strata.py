@@ -41,10 +41,6 @@ def check_strata(documents: Iterable[Document], column: str, name: str) -> Itera
     How many are left out is said at the end.
 
     ``column``: the column or the comment that names the groups, for errors.
-
-    Raises:
-        AttnprobeError: When there are more than ``MOST`` groups, one has the name of the rows over all, or,
-            where the documents end, none is in a group.
     """
     known: set[str] = set()
     left = 0

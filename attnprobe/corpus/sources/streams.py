@@ -235,11 +235,7 @@ def check_proportion(size: int, packed: int, name: str) -> None:
 
 @contextmanager
 def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file that errors call ``name``; one whose extension says that it is packed is unpacked.
-
-    Raises:
-        AttnprobeError: When it can't be read; also while it is read.
-    """
+    """Open a file that errors call ``name``; one whose extension says that it is packed is unpacked."""
     extension = path.suffix.lower()
     with explain_errors(name), path.open("rb") as raw:
         packed = extension in PACKED

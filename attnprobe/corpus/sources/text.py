@@ -302,10 +302,7 @@ def _find_texts(folder: Path) -> Iterator[Path]:
 
 
 def _read_folder(folder: Path, *, grouped: bool) -> Iterator[Document]:
-    """Read files by their names, a text a line; the lines of a file are parts of one document.
-
-    With ``grouped``, the files of each folder inside it are a group.
-    """
+    """Read files by their names, a text a line; the lines of a file are parts of one document."""
     for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))

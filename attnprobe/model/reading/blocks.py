@@ -44,11 +44,7 @@ def _show_all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def _show_all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Switch BigBird's block-sparse attention to its full one for the forward passes made inside.
-
-    The modules it swaps are put back afterwards. On short inputs BigBird does this by itself, and for
-    good; so without this, what a census reads would depend on the length of the texts before.
-    """
+    """Switch BigBird's block-sparse attention to its full one for the forward passes made inside."""
     switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
     sparse = any(module.attention_type != _FULL for module in switched)
     switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
@@ -268,11 +264,7 @@ def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
 
 
 def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
-    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one.
-
-    Fresh memory for each block costs page faults and cache misses; ``room`` grows to the largest
-    block and is used again. Gradients need memory of their own.
-    """
+    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one."""
     batch, heads, queries, width = query.shape
     shape = batch * heads, queries, keys_last.shape[3]
     if room is not None:
@@ -311,7 +303,6 @@ def _cut_block(extra: Tensor, some: slice, span: slice, batch: int, queries: int
 
 
 def _add_bias(scores: Tensor, extra: Tensor) -> Tensor:
-    """Add a bias, or mask what a boolean mask leaves out."""
     lowest = torch.finfo(scores.dtype).min
     if extra.dtype == torch.bool:
         return scores.masked_fill(~extra, lowest)

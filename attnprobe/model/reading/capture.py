@@ -81,7 +81,6 @@ class Tap(TorchFunctionMode):
         return self.on_softmax(layer, scores, func(scores, *arguments, **options), form)
 
     def _turn(self, module: nn.Module) -> int | None:
-        """Count a softmax of a module's call; its layer if it is the first."""
         self._running.softmaxes += 1
         return self.sites.enter(module) if self._running.softmaxes == 1 else None
 
@@ -95,8 +94,6 @@ class Tap(TorchFunctionMode):
 
 
 class _Showing(Tap):
-    """Shows what it catches to an observer."""
-
     def __init__(
         self, running: ModuleTracker, sites: Sites, observer: Observer, observe: Collection[str]
     ) -> None:
@@ -235,11 +232,7 @@ def _attend_captured(
     softcap: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attend in blocks, showing each to the active observer.
-
-    Returns:
-        The output (batch, query, head, width), and None in place of the weights.
-    """
+    """Attend in blocks, showing each to the active observer."""
     reader = _readers.find(module)
     if reader is None:
         if _readers:

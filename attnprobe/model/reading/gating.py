@@ -54,12 +54,7 @@ class _Awaited(local):
 
 
 class _Gating(Tap):
-    """Multiplies probabilities by the gates of their layer.
-
-    What a head gives to its layer is linear in its probabilities, so that this is the same as
-    multiplying what it gives. Where that has to be at hand, as something else is to take its place, it is the
-    product of what the softmax gave with something.
-    """
+    """Multiplies probabilities by the gates of their layer."""
 
     def __init__(self, running: ModuleTracker, sites: Sites, gates: OutputGates) -> None:
         super().__init__(running, sites)

@@ -1,21 +1,18 @@
 """What the dry run found out about a model's attention, and which of its layers attend."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid
 from attnprobe.model.pruned import list_computed_heads
-from attnprobe.model.reading.routing import SOFTMAX, Way, list_attention_modules
+from attnprobe.model.reading.routing import Way
+from attnprobe.table.naming import join_names
 
 
 @dataclass(frozen=True)
@@ -141,67 +138,7 @@ def describe_skipped_layers(config: Any) -> str:
 
 
 def _format_layers(numbers: Sequence[str]) -> str:
-    """List the numbers of layers in a phrase.
-
-    >>> _format_layers(["3"]), _format_layers(["0", "2", "4"])
-    ('layer 3', 'layers 0, 2 and 4')
-    """
-    if len(numbers) == 1:
-        return f"layer {numbers[0]}"
-    return f"layers {', '.join(numbers[:-1])} and {numbers[-1]}"
-
-
-class SoftmaxTracker(TorchFunctionMode):
-    """Records in which layers of a stack a softmax over tokens is taken, and changes nothing.
-
-    Attributes:
-        tokens: How many tokens sequences have.
-        now: The layer that runs, by its place in the stack; None outside.
-        softmaxes: The layers in which a softmax over tokens came by.
-    """
-
-    def __init__(self, tokens: int) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.now: int | None = None
-        self.softmaxes: set[int] = set()
-
-    @contextmanager
-    def track(self, model: nn.Module, layers: int) -> Iterator["SoftmaxTracker"]:
-        """Track the passes made inside, where a model has one stack of so many layers."""
-        with ExitStack() as undo:
-            for place, layer in enumerate(_find_stack(model, layers)):
-                enter, leave = (partial(self._move_to, where) for where in (place, None))
-                undo.callback(layer.register_forward_pre_hook(enter).remove)
-                undo.callback(layer.register_forward_hook(leave, always_call=True).remove)
-            undo.enter_context(self)
-            yield self
-
-    def _move_to(self, place: int | None, *_: Any) -> None:
-        self.now = place
-
-    def _note(self, shape: Sequence[int]) -> None:
-        if self.now is not None and len(shape) > 2 and tuple(shape[-2:]) == (self.tokens, self.tokens):
-            self.softmaxes.add(self.now)
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """Record a softmax whose rows are over as many keys as there are queries and tokens."""
-        given = args[0] if args else None
-        if isinstance(given, Tensor) and func in SOFTMAX:
-            self._note(given.shape)
-        if isinstance(given, Tensor) and func is functional.scaled_dot_product_attention:
-            self._note((*given.shape[:-1], given.shape[-2]))
-        return func(*args, **(kwargs or {}))
-
-
-def _find_stack(model: nn.Module, layers: int) -> Sequence[nn.Module]:
-    """Find the one stack of so many layers in which there is attention."""
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == layers and list_attention_modules(module):
-            return list(module)
-    return []
+    return f"layer{'s' * (len(numbers) > 1)} {join_names(numbers, len(numbers))}"
 
 
 def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:

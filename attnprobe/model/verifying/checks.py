@@ -1,5 +1,6 @@
 """What has to hold of the maps that a dry run captures, each with a sentence of evidence or a refusal."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,11 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import SeeingProcessor, find_sight
 from attnprobe.model.pruned import PruningRecord
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.reading.routing import Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import (
-    SoftmaxTracker,
     describe_skipped_layers,
     find_attending_layers,
-    list_layer_kinds,
 )
 from attnprobe.model.verifying.probing import (
     Reference,
@@ -130,12 +128,10 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
 
 
 def _find_stated(config: Any, *names: str) -> int:
-    """Find the first number that a configuration states; 0 where it states none."""
     return next((value for name in names if (value := getattr(config, name, None))), 0)
 
 
 def _count_stages(config: Any) -> int:
-    """Count the layers of all stages of a pyramid, as SegFormer states them; 0 where it states none."""
     depths = getattr(config, "depths", None)
     if not isinstance(depths, list | tuple):
         return 0
@@ -182,19 +178,15 @@ def check_against_own(
 
 
 def _format_shapes(maps: Iterable[Tensor]) -> str:
-    """Say how many maps there are of which shape.
-
-    >>> _format_shapes([torch.ones(2, 4, 8, 8)] * 3)
-    '3 x (2, 4, 8, 8)'
-    """
     counts = Counter(tuple(rows.shape) for rows in maps)
     return ", ".join(f"{count} x {shape}" for shape, count in counts.items())
 
 
-def check_numbers(
-    checkpoint: Checkpoint, known: Reference, layers: int, keys: int, way: Way
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def check_numbers(checkpoint: Checkpoint, sites: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Verify that the layers that were read are those that attend, where a model has others.
+
+    ``sites`` are the modules that attended, in order; their names hold the numbers of their layers, unless
+    layers share a module.
 
     Returns:
         The model's own numbers of the layers, and a sentence on those that are left out; nothing for a model
@@ -204,21 +196,8 @@ def check_numbers(
     attend = () if checkpoint.decodes else find_attending_layers(config)
     if not attend:
         return (), ()
-    tracker, found = SoftmaxTracker(keys), dict[int, int | None]()
-
-    def note(piece: Piece) -> None:
-        found.setdefault(piece.layer, tracker.now)
-
-    with tracker.track(checkpoint.body, len(list_layer_kinds(config))):
-        checkpoint.forward(known.inputs)
-        unread = sorted(tracker.softmaxes - {*attend})
-        with capture_attention(checkpoint.body, note, way):
-            checkpoint.forward(known.inputs)
-    if unread:
-        reason = f"layers {unread} take a softmax over tokens, and its configuration says they do not attend"
-        raise UnsupportedModelError(checkpoint.model_type, reason)
-    numbers = tuple(found.get(layer) for layer in range(layers))
-    if numbers != attend:
+    numbers = tuple(int(part) for site in sites for part in re.findall(r"(?:^|\.)(\d+)(?:\.|$)", site)[:1])
+    if len(set(sites)) == len(sites) and numbers != attend:
         reason = f"attention was found in its layers {list(numbers)}, its configuration says {list(attend)}"
         raise UnsupportedModelError(checkpoint.model_type, reason)
     return attend, (describe_skipped_layers(config),)

@@ -92,7 +92,6 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
 def _run_captured(
     checkpoint: Checkpoint, known: Reference, observer: Observer, way: Way, observe: Collection[str] = ()
 ) -> tuple[Tensor, Sites]:
-    """Show an observer the attention of a pass; gives its hidden states, and which modules attended."""
     try:
         with capture_attention(checkpoint.body, observer, way, observe) as capture:
             return checkpoint.forward(known.inputs), capture.sites
@@ -132,7 +131,7 @@ def _inspect_way(
         evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     kinds = sight.kinds
     evidence += check_layers(checkpoint, kinds)
-    numbers, skipped = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
+    numbers, skipped = check_numbers(checkpoint, called)
     warnings += skipped
     if known.absence == OTHER_STATES:
         warnings += (OTHER_STATES,)

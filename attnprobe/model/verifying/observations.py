@@ -175,7 +175,6 @@ def check_observations(
 
 @contextmanager
 def _record_outputs(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the outputs of some projections, call by call, without their bias."""
     given: dict[str, list[Tensor]] = {name: [] for name in names}
     with ExitStack() as hooks:
         for name in names:
@@ -195,7 +194,6 @@ def _error_of_sum(
     outputs: Mapping[int, Mapping[int, list[Tensor]]],
     given: Mapping[str, list[Tensor]],
 ) -> float:
-    """Measure by how much the contributions of heads miss what their layers give."""
     calls, furthest = {name: iter(found) for name, found in given.items()}, 0.0
     for layer, projection in enumerate(projections):
         # Blocks of the queries of some sequences come one after the other.
@@ -228,8 +226,6 @@ def _split_by_head(body: nn.Module, found: Projections) -> Tensor:
 
 @dataclass
 class _Watch:
-    """Holds what comes with a piece against the piece."""
-
     logits: Logits
     softmax: float = 0.0
     mixed: float = 0.0
@@ -323,7 +319,6 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
 
 
 def _find_output_layer(model: Any) -> Any:
-    """Find the layer whose output is the logits of tokens, or None."""
     try:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError):  # of code that comes with a checkpoint
@@ -337,7 +332,6 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _are_parallel(one: Tensor, other: Tensor) -> bool:
-    """Tell whether two tensors are the same up to one factor."""
     if one.shape != other.shape:
         return False
     return float(torch.cosine_similarity(one.flatten().float(), other.flatten().float(), 0)) > _SAME

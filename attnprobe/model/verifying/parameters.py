@@ -128,7 +128,6 @@ def _watch_inputs(checkpoint: Checkpoint, architecture: Architecture) -> "_Input
 
 
 def _name_missing(watch: "_InputWatch", layer: int, side: str) -> str:
-    """Say why no projection gives the queries or keys of a layer."""
     unread = (each.module for each in watch.feeding[layer] if read_weight(each.module) is None)
     packed = next(unread, None)
     return _UNKNOWN.format(side=side) if packed is None else PACKED.format(kind=describe_packing(packed))

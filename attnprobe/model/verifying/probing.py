@@ -190,7 +190,6 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
 
 
 def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
-    """Take the maps out of what a model returns; none at all if some are missing."""
     if checkpoint.decodes:
         found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
@@ -293,6 +292,5 @@ def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
 
 
 def _list_rotary_kinds(module: nn.Module) -> set[str]:
-    """Name the kinds of rotary embedding that a module has: one, or one for each kind of layer."""
     kind: Any = getattr(module, "rope_type", None)
     return {str(one) for one in (kind.values() if isinstance(kind, dict) else [kind])}

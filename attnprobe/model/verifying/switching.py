@@ -31,8 +31,6 @@ _HALF = torch.tensor(0.5)
 
 
 class _Closed(NamedTuple):
-    """The gates of a layer that are partly closed (1, head), and the hidden states under them."""
-
     row: Tensor
     hidden: Tensor
 
@@ -262,7 +260,6 @@ def explain_without_biases(
 
 
 def _compare_entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) -> Iterator[Entry]:
-    """Compare what enters each call with what should."""
     whole = float(explained.detach())
     found = calls.relevance(explained)
     stacks = [call.stack for call in calls.found]

@@ -25,12 +25,11 @@ def sources(spec):
     return opened, list(opened.documents)
 
 
-@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", FORMATS)
-def test_files(tmp_path, name, packed):
+def test_files(tmp_path, name):
     content = FORMATS[name].encode()
-    path = tmp_path / (f"{name}.gz" if packed else name)
-    path.write_bytes(gzip.compress(content) if packed else content)
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(content))
     opened, documents = sources(path)
     assert opened.name == path.name
     assert opened.described["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -75,12 +74,3 @@ def test_other_extensions_and_columns(tmp_path):
         open_anything(Source(str(path), coreference=True, text_column="Text"))
     with pytest.raises(AttnprobeError, match="is a folder"):
         sources(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["x.conllu", "x.tsv", "plain"])
-@pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_empty_files(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(AttnprobeError, match="holds no text: it is empty or blank"):
-        sources(path)

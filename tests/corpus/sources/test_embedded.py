@@ -16,7 +16,6 @@ from attnprobe.corpus.sources.text import (
     open_source,
     read_embedded,
 )
-from attnprobe.errors import AttnprobeError
 
 WANTED = {
     Embedded.SENTENCES: {},
@@ -37,22 +36,6 @@ def test_each_part_has_its_documents_and_its_hash(part):
     assert opened.described["bytes"] == len(content)
 
 
-@pytest.mark.parametrize("part", Embedded)
-def test_no_part_has_columns_or_splits(part):
-    with pytest.raises(AttnprobeError, match="--text-column"):
-        open_source(Source(EMBEDDED, text_column="text", **WANTED[part]))
-    with pytest.raises(AttnprobeError, match="--split"):
-        open_source(Source(EMBEDDED, split="test", **WANTED[part]))
-
-
-@pytest.mark.parametrize("part", Embedded)
-def test_only_files_of_the_part_are_read(part):
-    names = [name for _, name in open_embedded(part)]
-    assert names == sorted(names)
-    assert all(name.endswith(part.value) for name in names)
-    assert len(names) == (2 if part is Embedded.SENTENCES else 1)
-
-
 FEMININE, MASCULINE = {"she", "her", "hers"}, {"he", "him", "his"}
 
 
@@ -65,11 +48,6 @@ def rows():
 
 def right(row):
     return "A" if row["A-coref"] else "B"
-
-
-def test_the_columns_of_gap(rows):
-    assert ",".join(rows[0]) == "ID,Text,Pronoun,Pronoun-offset,A,A-offset,A-coref,B,B-offset,B-coref,URL"
-    assert len({row["ID"] for row in rows}) == len({row["Text"] for row in rows}) == len(rows) >= 80
 
 
 def test_offsets_fit(rows):

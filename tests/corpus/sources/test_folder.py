@@ -53,11 +53,6 @@ class TestListing:
         assert names(found, root) == ["a.JPG", "b.tiff", "c.png", "sub/d.webp", "sub/deep/e.gif"]
         assert found.kind == IMAGE
 
-    def test_hidden_files_and_folders_of_that_name_are_no_files(self, folder):
-        root = folder("a.png", ".b.png", ".git/c.png", "sub/.d.png")
-        (root / "folder.png").mkdir()
-        assert names(MediaFolder.open(root), root) == ["a.png"]
-
     def test_both_kinds(self, folder):
         assert "images and sound" in refused(folder("a.png", "sub/b.wav"))
 
@@ -76,9 +71,6 @@ class TestLabels:
         found = MediaFolder.open(folder("cat/a.png", "dog/b.png", "cat/more/c.png"))
         assert labels(found) == ["cat", "cat", "dog"]
 
-    def test_one_file_outside_of_all_folders_and_nobody_is_sorted(self, folder):
-        assert labels(MediaFolder.open(folder("cat/a.png", "b.png"))) == [None, None]
-
     def test_a_table(self, folder):
         csv = 'label,file_name\ncat,a.png\n,b.png\n"a, b",in/c.png\nlost,gone.png\n'
         found = MediaFolder.open(folder("a.png", "b.png", "in/c.png", "d.png", csv=csv))
@@ -95,28 +87,16 @@ class TestLabels:
         assert labels(MediaFolder.open(root)) == ["hi", None]
         assert labels(MediaFolder.open(root, "n")) == [1, None]
 
-    def test_a_byte_order_mark(self, folder):
-        assert labels(MediaFolder.open(folder("a.png", csv="\ufefffile_name,label\r\na.png,é\r\n"))) == ["é"]
-
     def test_a_column_by_name(self, folder):
         root = folder("a.wav", csv="file_name,label,mood\na.wav,no,yes\n")
         assert labels(MediaFolder.open(root, "mood")) == ["yes"]
         assert "no column 'colour'; its columns are file_name, label, mood" in refused(root, "colour")
-
-    def test_a_table_without_names_of_files(self, folder):
-        assert "no column 'file_name'" in refused(folder("a.png", csv="name,label\na.png,1\n"))
-        assert "no column 'file_name'" in refused(folder("a.png", csv=""))
 
     @pytest.mark.parametrize("line", ["{", "[]", "3", '{"label": 1}', '"text"', "null", "[" * 100_000])
     def test_a_broken_table_of_json(self, folder, line):
         good = '{"file_name": "a.png", "label": "x"}\n'
         assert "metadata.jsonl" in refused(folder("a.png", jsonl=good + line + "\n"))
         assert "metadata.jsonl" in refused(folder("a.png", jsonl=line + "\n"))
-
-    def test_a_broken_table(self, folder):
-        root = folder("a.png")
-        (root / "metadata.csv").write_bytes(b"file_name,label\na.png,\xff\n")
-        assert "metadata.csv is damaged" in refused(root)
 
 
 class TestDescription:
@@ -144,16 +124,3 @@ class TestSource:
         found = open_anything(Source(str(folder("cat/a.png"))))
         assert (found.kind, found.name) == (IMAGE, "data")
         assert found.described["files"] == 1
-
-    @pytest.mark.parametrize(
-        ("option", "words"),
-        [
-            ("split", "--split"),
-            ("config", "--dataset-config"),
-            ("text_column", "--text-column"),
-            ("pair_column", "--text-pair-column"),
-        ],
-    )
-    def test_options_about_text(self, folder, option, words):
-        with pytest.raises(AttnprobeError, match=f"images or sound; leave out {words}"):
-            open_anything(Source(str(folder("a.png")), **{option: "x"}))

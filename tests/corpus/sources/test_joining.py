@@ -3,7 +3,7 @@
 import pytest
 
 from attnprobe.corpus.sources.opening import join_sources
-from attnprobe.corpus.sources.text import OpenSource, Source, open_source
+from attnprobe.corpus.sources.text import Source, open_source
 from attnprobe.errors import AttnprobeError
 
 WORD = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
@@ -42,18 +42,8 @@ def test_documents_of_several_files_stay_apart(tmp_path):
     assert both.described == {"name": both.name, "sources": described}
 
 
-def test_one_alone_is_itself(tmp_path):
-    alone = trees(tmp_path, "a.conllu", "one")
-    assert join_sources([alone]) is alone
-
-
 def test_the_same_file_twice(tmp_path):
     with pytest.raises(AttnprobeError, match=r"a\.conllu is the same file named twice"):
         join_sources([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "a.conllu", "one")])
     with pytest.raises(AttnprobeError, match=r"b\.conllu and a\.conllu are the same file"):
         join_sources([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "b.conllu", "one")])
-
-
-def test_images_are_no_text(tmp_path):
-    with pytest.raises(AttnprobeError, match="photos holds image"):
-        join_sources([trees(tmp_path, "a.conllu", "one"), OpenSource([], "photos", {}, "image")])

@@ -1,13 +1,9 @@
 """Parts of a corpus: each document in one of them, all of it in it, and nothing read ahead."""
 
-from itertools import count, islice
-from pathlib import Path
-
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import Item, MediaFolder
-from attnprobe.corpus.sources.opening import select, take_part
+from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError
 
 
@@ -36,21 +32,8 @@ def test_parts_are_of_what_limit_and_sample_leave():
     assert all(parts)
 
 
-def test_a_part_is_known_without_reading_ahead():
-    assert list(islice(take_part(count(), (3, 100)), 3)) == [2, 102, 202]
-
-
 def test_a_part_without_documents_is_refused():
     with pytest.raises(AttnprobeError, match="Part 11/12 holds nothing: there are only 10 documents; give"):
         list(select(documents(), None, None, 0, (11, 12)))
     with pytest.raises(AttnprobeError, match="Part 2/2 holds nothing: there is only 1 document;"):
         list(select([Document("a")], None, None, 0, (2, 2)))
-
-
-def test_files_of_a_folder_have_parts_too():
-    folder = MediaFolder(Path("a"), "image", tuple(Item(Path(f"{place}.png")) for place in range(7)))
-    parts = [select(folder, None, None, 0, (number, 3)).items for number in (1, 2, 3)]
-    assert list(map(len, parts)) == [3, 2, 2]
-    assert set().union(*parts) == set(folder.items)
-    with pytest.raises(AttnprobeError, match="Part 8/9 holds nothing"):
-        select(folder, None, None, 0, (8, 9))

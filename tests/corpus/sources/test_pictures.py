@@ -17,7 +17,7 @@ from attnprobe.corpus.sources.media import read_image
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.sources.text import Source
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 image = pytest.importorskip("PIL.Image")
 Pairs = list[tuple[Path, str]]
@@ -92,21 +92,6 @@ def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
     for document, (own, _) in zip(found, pairs, strict=True):
         assert document.image is not None
         assert np.array_equal(document.image.read(), read_image(own))
-
-
-def test_a_model_that_reads_no_image_is_not_asked_where_there_is_none(tmp_path: Path):
-    def never() -> bool:
-        raise AssertionError("asked")
-
-    (tmp_path / "a.jsonl").write_text('{"text": "a", "image": "no picture"}')
-    (found,) = open_anything(Source(str(tmp_path / "a.jsonl"), sees=never)).documents
-    assert found.image is None
-
-
-def test_rows_without_an_image_are_left_out(pairs: Pairs, tmp_path: Path):
-    path = write_lines(tmp_path, [f"seen/{pairs[0][0].name}", None, ""], ["a", "b", "c"])
-    with pytest.warns(AttnprobeWarning, match=r"^2 rows of .* without an image left out\.$"):
-        assert [document.text for document in read(path)] == ["a"]
 
 
 @pytest.mark.parametrize(

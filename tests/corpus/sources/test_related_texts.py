@@ -60,44 +60,6 @@ def test_positives(tmp_path: Path):
     assert sorted(names.values()) == [names[text] for text in ("q", "one", "r", "two", "bad", "three")]
 
 
-def test_from_python():
-    pairs = [("a", "b"), ("c", "d")]
-    assert read(pairs, "similarity", [1, 0.5])[1] == Document("c", label=Pair("d", 0.5))
-    assert read(pairs, "triplet", ["x", "y"])[0] == Document("a", label=Triplet("b", "x"))
-    assert [type(one.label) for one in read(pairs, "retrieval")] == [Query, Query, Passage, Passage]
-    table = {"query": ["a"], "passage": ["b"], "else": [3]}
-    assert [one.text for one in read(table, "retrieval")] == ["a", "b"]
-    given = [Document("a", label=Triplet("b", "c"))]
-    assert read(given, "triplet") == given
-
-
-@pytest.mark.parametrize(
-    ("objective", "header", "said"),
-    [
-        (
-            "retrieval",
-            "query,other",
-            "has no column called positive or pos or passage; name one with --text-pair",
-        ),
-        (
-            "triplet",
-            "text,positive,negative",
-            "has no column called anchor or query or question; name one with",
-        ),
-        ("similarity", "sentence1,sentence2,sentence1,score", "has more than one column 'sentence1'"),
-    ],
-)
-def test_missing_columns(tmp_path: Path, objective: str, header: str, said: str):
-    path = write(tmp_path / "a.csv", header, "a,b,c,d"[: 2 * header.count(",") + 1])
-    with pytest.raises(AttnprobeError, match=said):
-        read(path, objective)
-
-
-def test_a_negative_that_is_no_text():
-    with pytest.raises(AttnprobeError, match="The negative 3 is no text"):
-        read([("a", "b")], "triplet", [3])
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Write a folder as BEIR lays it out; the corpus is packed."""

@@ -2,7 +2,6 @@ import math
 import tracemalloc
 
 import numpy as np
-import pytest
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import draw_documents, select
@@ -45,16 +44,6 @@ def test_a_sample_is_of_what_the_limit_leaves():
     assert len(list(select(texts(5), 10**30, 10**30, 3))) == 5
 
 
-def test_nothing_beyond_the_limit_is_read():
-    """Of an endless stream, such as a dataset of the hub, a sample of its beginning can be had."""
-
-    def endless():
-        yield from texts(21)
-        raise AssertionError("more than the limit was read")
-
-    assert len(list(select(endless(), 20, 5, 0))) == 5
-
-
 def test_the_parts_of_a_document_are_drawn_together():
     def part(place, group):
         return Document(str(place), group=group)
@@ -70,11 +59,3 @@ def test_the_parts_of_a_document_are_drawn_together():
         assert sum(there) == 3
         drawn += there
     assert np.abs(drawn / 600 - 0.5).max() < 4.5 * math.sqrt(0.25 / 600)
-
-
-@pytest.mark.parametrize(("limit", "sample"), [(None, None), (4, None)])
-def test_what_is_not_sampled_streams(limit, sample):
-    seen = []
-    documents = (seen.append(document) or document for document in texts(10))
-    next(iter(select(documents, limit, sample, 0)))
-    assert len(seen) == 1

@@ -19,7 +19,6 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 import attnprobe
-from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import load_checkpoint
@@ -225,16 +224,6 @@ def test_planted_heads(tiny: Tiny):
     assert table["attention_distance"][1] == pytest.approx(0, abs=1e-5)
 
 
-@pytest.mark.parametrize("groups", [{"inner_group_num": 2}, {"num_hidden_groups": 3}])
-def test_shared_layers_are_told_apart(tiny: Tiny, groups: dict[str, int]):
-    tokenizer = tiny("bert")[1]
-    options = SMALL | {"num_hidden_layers": 3, "embedding_size": 16} | groups
-    model = from_config("albert", len(tokenizer), **options)
-    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-    layers = 3 * groups.get("inner_group_num", 1)
-    assert table["layer"].tolist() == [layer for layer in range(layers) for _ in range(4)]
-
-
 def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
     """Cross-attention has as many layers as the decoder, whatever the encoder has."""
     tokenizer = tiny("t5")[1]
@@ -246,26 +235,6 @@ def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
     found = list(dict.fromkeys(zip(table["attention"], table["layer"], strict=True)))
     expected = [("encoder", 2), ("decoder", 3), ("cross", 3)]
     assert found == [(kind, layer) for kind, layers in expected for layer in range(layers)]
-
-
-def test_an_encoder_whose_decoder_can_not_be_read(tiny: Tiny):
-    """Here the decoder has heads of another number."""
-    tokenizer = tiny("t5")[1]
-    model = from_config(
-        "bart", len(tokenizer), d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64,
-        pad_token_id=0, bos_token_id=1, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=1,
-    )  # fmt: skip
-    found, architecture = examine(Checkpoint("bart", model, tokenizer))
-    assert found.encoder_only
-    assert (architecture.layers, set(architecture.kinds)) == (2, {Kind.ENCODER})
-    (warning,) = architecture.warnings
-    assert warning.startswith(
-        "only its encoder can be read; with its decoder, its layers have different numbers"
-    )
-    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-    assert "attention" not in table.data
-    assert len(table) == 2 * 4
 
 
 def without_frame() -> PreTrainedTokenizerFast:
@@ -314,11 +283,6 @@ class TestRefused:
         name = "encoder.layer.1.attention.self.query.weight"
         rewrite(folder, lambda weights: weights[name].view(-1)[7:8].fill_(value))
         assert name in refuses(lambda: load_checkpoint(str(folder)), "NaN or infinite")
-
-    def test_weights_that_are_no_numbers_in_a_loaded_model(self, copied: Tiny):
-        model, tokenizer = copied("bert")
-        model.encoder.layer[0].attention.self.key.weight[3, 3] = float("nan")
-        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "NaN|nan")
 
     def test_missing_encoder_weights(self, folder: Path):
         rewrite(folder, lambda weights: weights.pop("encoder.layer.1.attention.self.query.weight"))
@@ -473,16 +437,6 @@ class TestWindow:
         assert hidden.shape[1] == longest
         with pytest.raises((IndexError, RuntimeError)):
             found.forward({"input_ids": torch.full((1, longest + 1), 5)})
-
-    @pytest.mark.parametrize("padding", [0, 1, 3])
-    def test_positions_begin_after_the_padding(self, tiny: Tiny, padding: int):
-        """A table of 64 has room for 64 - padding - 1 tokens, padding 0 included."""
-        tokenizer = copy.deepcopy(tiny("roberta")[1])
-        tokenizer.model_max_length = int(1e30)
-        model = from_config("roberta", len(tokenizer), **(SMALL | {"pad_token_id": padding}))
-        found = Checkpoint("roberta", model, tokenizer)
-        assert found.longest == 64 - padding - 1
-        assert found.forward({"input_ids": torch.full((1, found.longest), 5)}).shape[1] == found.longest
 
     def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
         assert resolve_window(184, checkpoint("bert")) == 184

@@ -17,10 +17,6 @@ import attnprobe
 from attnprobe.errors import AttnprobeWarning
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.verifying.architecture import (
-    describe_skipped_layers,
-    find_attending_layers,
-)
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -137,23 +133,3 @@ class TestRefused:
         model.config.layer_types = ["full_attention", "conv"] * 2
         with pytest.raises(UnsupportedModelError, match=r"in its layers \[1, 3\], .* \[0, 2\]|can't be run"):
             inspect(Checkpoint("lfm2", model, spelling()))
-
-
-@pytest.mark.parametrize(
-    ("kinds", "attend", "said"),
-    [
-        (["full_attention", "sliding_attention"], (), None),
-        (["mamba", "attention", "moe", "mlp"], (1,),
-         "3 of its 4 layers have no attention map and are left out: mamba in layer 0; moe in layer 2; "
-         "mlp in layer 3"),
-        (["conv", "full_attention"], (1,),
-         "1 of its 2 layers has no attention map and is left out: conv in layer 0"),
-        (["lightning_attention", "hybrid"], (1,), None),
-        ([], (), None),
-    ],
-)  # fmt: skip
-def test_kinds(kinds: list[str], attend: tuple[int, ...], said: str | None):
-    config = type("Config", (), {"layer_types": kinds})
-    assert find_attending_layers(config) == attend
-    if said:
-        assert describe_skipped_layers(config) == said

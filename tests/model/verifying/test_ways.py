@@ -106,13 +106,6 @@ def test_softmax_is_tapped(tiny: Any):
     assert "hidden states depend on every tapped softmax" in text
 
 
-def test_own_scores_are_no_probabilities(tiny: Any):
-    """What is tapped is held against their softmax, and that is said."""
-    found = inspect(own("scores", tiny("bert")[1]))
-    assert found.way is Way.TAP
-    assert any("equal the softmax of the scores" in sentence for sentence in found.evidence)
-
-
 def test_a_gap_in_a_later_layer_is_seen():
     """Rows that never came by are NaN, and a later NaN must not hide behind an earlier number."""
     whole = torch.full((2, HEADS, 5, 5), 0.2)
