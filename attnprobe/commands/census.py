@@ -67,16 +67,13 @@ def census(
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
     Jensen-Shannon divergence from the other heads of its layer.
-    [bold]--weights both[/bold] measures all of it again with each key weighted by the length of what it gives
-    to the residual stream, in columns that end in [bold]_norm[/bold], and that length itself:
-    [bold]norm_total[/bold], and [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold], its
-    parts by kind of token. [bold]--everything[/bold] adds rank and mixing to that, in the same pass; what a
-    model does not give is left out.
-    [bold]--by-group genre[/bold] gives rows of all groups of documents, then of each, and tests whether
-    groups are alike: [bold]NAME_q[/bold], Cochran's Q; [bold]NAME_q_p[/bold], its p, which counts the
-    documents of each group (Welch); [bold]NAME_q_p_adjusted[/bold], corrected for the number of rows (Holm).
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    [bold]--weights both[/bold] adds columns that end in [bold]_norm[/bold], with each key weighted by the
+    length of what it gives to the residual stream, and that length: [bold]norm_total[/bold], by kind of token
+    [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold].
+    [bold]--by-group genre[/bold] gives rows of all groups of documents, then of each, and a test that they
+    are alike: [bold]NAME_q[/bold], Cochran's Q, [bold]NAME_q_p[/bold] (Welch),
+    [bold]NAME_q_p_adjusted[/bold] (Holm).
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe census demo
@@ -120,8 +117,7 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
     [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
     value; [bold]entropy_first[/bold]: of the first token's row; [bold]confidence[/bold]: the largest p.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe entropy demo
@@ -166,10 +162,8 @@ def positional(
     that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
     distance in tokens, and its ratio to uniform attention.
     [bold]--control[/bold] adds columns that end in [bold]_shuffled[/bold], of the same sequences with their
-    ordinary tokens in a random order. Their offset_share is the share of the same offset: a head that keeps
-    its share looks at places; one that loses it looked at what stood there.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    tokens in a random order: a head that keeps its share of the same offset looks at places.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe positional demo
@@ -200,8 +194,7 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
     [bold]punctuation[/bold]: on punctuation; [bold]other[/bold]: on all others; [bold]sink_share[/bold]:
     queries whose most attended key is special or first. A model without such a token has an empty column.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe special demo
@@ -258,8 +251,7 @@ def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     the share of the visible keys (1 is no preference), what ends in [bold]_entropy[/bold] says how spread a
     head looks within the image or the text, and [bold]text_to_image_peak[/bold] how many of the text's tokens
     look most at the image.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe modality llava-hf/llava-1.5-7b-hf -d pairs.jsonl
@@ -300,8 +292,7 @@ def distance(
     for heads that never look at the same token; [bold]js_distance[/bold]: its square root.
     [bold]--by head[/bold] gives each head's mean to its layer and its nearest other; [bold]--by layer[/bold]
     gives mean and spread, and the head furthest from its layer.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe distance demo --by layer
@@ -335,8 +326,7 @@ def mixing(
     [bold]--by layer[/bold] gives effective_heads, the number of heads that differ, and cancellation, what
     heads add together over what they add apart (0: they cancel, 1: they are orthogonal, more: they agree).
     [bold]--by pair[/bold] gives the correlation of logits and the cosine of contributions.
-    Numbers are made of means over sequences. _se is the standard error, a jackknife over documents, and n the
-    number of sequences.
+    _se is the standard error, a jackknife over documents.
 
     Examples:
       attnprobe mixing demo
@@ -386,8 +376,6 @@ def rank(
     W_Q W_K^T, without biases; [bold]qk_top_half[/bold]: share of sum s^2 in the upper half of the singular
     values. [bold]--map-rank[/bold] adds [bold]map_rank[/bold]: how many different rows a map is made of.
     Only sequences longer than the head is wide together with a share near 1 speak of a bottleneck.
-    Numbers are means over sequences. _se is the standard error, and n the number of sequences; what is of
-    the weights alone has no error.
 
     Examples:
       attnprobe rank demo

@@ -155,9 +155,8 @@ def compare(
         One row for each head, or layer, of the first model.
 
     References:
-        Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
-        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Kornblith,
-        Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited.
+        Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
+        (2019), Similarity of neural network representations revisited.
 
     >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
     >>> list(table.data)[:7]
@@ -244,10 +243,9 @@ def correlate(
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
 
-    Give two tables that importance or ablate wrote; or MODEL and two datasets; or two or more checkpoints of
-    the same shape and one dataset, -d: the first checkpoint is compared with each of the others, which
-    [bold]model_out[/bold] names, on the same examples. Michel et al. (2019, section 3.4) correlate the scores
-    of an ablation: --measure ablation.
+    Give two tables that importance or ablate wrote; or MODEL and two datasets; or checkpoints of the same
+    shape and one dataset, -d: the first is compared with each of the others, which [bold]model_out[/bold]
+    names.
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
@@ -300,13 +298,11 @@ def merge(
 ) -> "HeadTable":
     """Add up the tables of separate jobs to the table of the whole.
 
-    For a corpus that is cut over several jobs, such as a Slurm array: each job reads its part (--part 3/100)
-    or a file of its own, writes a table with -o, and merge adds up the sums in the json files beside them. A
-    note names parts that are missing. Tables of census and of its parts, rank, induction,
-    mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
-    is rare is counted in each job's own text, so the columns on rare tokens are left out. Tables that read
-    the same text, file or part are refused. One table stays as it is, of any command; with -o,
-    in another format.
+    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and writes a
+    table with -o; merge adds up the sums in the json files beside them. Tables of census and of its parts,
+    rank, induction, mixing, syntax, coreference, links and roles can be merged, of the same model with the
+    same options. Columns on rare tokens, which each job counts in its own text, are left out. One table, of
+    any command, is written in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv

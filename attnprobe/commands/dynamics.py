@@ -110,10 +110,6 @@ def dynamics(
     that is measured and each kind of attention; [bold]settled[/bold], the step from which on spearman_last
     stays at 0.9 or above.
 
-    With [bold]--measure prune[/bold]: the pruning curve of every checkpoint (Michel et al. 2019, section 6).
-
-    [bold]--resume[/bold] keeps the steps that are done; checkpoints that come later are measured alone.
-
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
 

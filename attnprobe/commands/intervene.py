@@ -153,10 +153,9 @@ def ablate(
     [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
     of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
-    A head that is off gives zero, which the layers behind it never met in training. With
-    [bold]--with mean[/bold] it gives what it gives on average, and with [bold]--with resample[/bold] what it
-    gives in another example of about the same length ([bold]--draws[/bold] of them, whose spread is part of
-    the errors); [bold]replaced_by[/bold] says which.
+    A head that is off gives zero, or with [bold]--with mean[/bold] what it gives on average, or with
+    [bold]--with resample[/bold] what it gives in other examples of about the same length
+    ([bold]--draws[/bold]); [bold]replaced_by[/bold] says which.
 
     Examples:
       attnprobe ablate demo -L 50

@@ -88,20 +88,16 @@ def syntax(
 
     The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
     dependencies whose other end it is; [bold]baseline[/bold]: the same for the best of some simple rules, by
-    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech,
-    the nearest of those of a part of speech before or after the word that is asked, the nearest that is
-    spelled alike. A rule that finds no such word takes the nearest. [bold]accuracy_far[/bold] and
+    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech or
+    that is spelled alike. [bold]accuracy_far[/bold] and
     [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    The head of each fold of the documents is chosen on the other folds: [bold]accuracy[/bold] is that of the
-    folds' heads together, and the head that most folds chose is named ([bold]chosen[/bold]: the share of
-    them). The rule is the best over all dependencies, so that a gain is never flattered.
-    [bold]accuracy_selected[/bold]: what choosing and scoring on the same would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the heads so far ahead of the rule (sign flips over documents, heads
-    chosen anew); [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
-    [bold]selectivity[/bold], with --control: accuracy less that of the best heads for moved links. Models
-    without training have some too, as words can be told apart without it.
+    The head of each fold of the documents is chosen on the other folds; the one that most chose is named
+    ([bold]chosen[/bold]: their share). [bold]accuracy_selected[/bold]: what choosing and scoring on the same
+    would have claimed. [bold]p[/bold]: that heads are no better than the rule (sign flips over documents,
+    heads chosen anew), [bold]p_adjusted[/bold] by Holm. [bold]selectivity[/bold], with --control: accuracy
+    less that of the best heads for moved links.
 
     Examples:
       attnprobe syntax demo
@@ -148,9 +144,8 @@ def coreference(
 
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
-    noun or other noun, the nearest with the same words or head word, or the first with the same last word
-    (the nearest where there is none); or, where texts name candidates, chance among them. See syntax on
+    the same for the best of some simple rules, such as the nearest mention, or with the same head word; or,
+    where texts name candidates, chance among them. See syntax on
     [bold]accuracy[/bold], [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 

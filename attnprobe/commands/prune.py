@@ -123,13 +123,11 @@ def prune(
     importance ([bold]gradient[/bold]; [bold]gradient-normed[/bold]: divided by the norm of its layer, as
     Michel et al. 2019 do; [bold]fisher[/bold]: its square), by integrated gradients ([bold]ig[/bold]: ig_abs
     of importance --method ig), by relevance ([bold]lrp[/bold]: relevance_abs), by how far the score of each
-    example moves without the head ([bold]ablation[/bold]), or by a column of a table. Several orders, --by
-    gradient,ablation, are scored on the same examples. Random orders stand beside them: a criterion that is
-    no better than chance says nothing.
+    example moves without the head ([bold]ablation[/bold]), or by a column of a table, beside random orders.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
-    error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
-    for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
+    error. Each has a test ([bold]p[/bold], [bold]p_random[/bold]), adjusted for the number of steps by Holm
+    (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
     than the whole model the score is, at most (one-sided 95 %, paired). With [bold]--margin 0.01[/bold],
     heads go in tenths until the bound is more than that, then one by one inside that tenth (where it has
     more than ten heads, in ten parts): 20 passes at most. The tenths hold at 95 %; the heads inside the

@@ -1,6 +1,5 @@
 """A command is one function: its command line, Python's keywords, checks and documentation come from it."""
 
-import difflib
 import inspect
 import re
 import textwrap
@@ -84,9 +83,7 @@ class Command:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                close = difflib.get_close_matches(name, self.keywords, 1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                raise AttnprobeError(f"{self.name}() has no keyword {name!r}.{hint}")
+                raise AttnprobeError(f"{self.name}() has no keyword {name!r}.")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
             beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)

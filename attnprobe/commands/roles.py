@@ -186,8 +186,7 @@ def induction(
     nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
     whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
     always, 0 by chance, -1 never. Nothing is read; the columns of cross-attention are empty.
-    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
-    and n the number of sequences.
+    Numbers are means over queries, then over the n sequences; _se is the standard error.
 
     Examples:
       attnprobe induction gpt2

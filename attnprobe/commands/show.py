@@ -127,9 +127,8 @@ def plot(
     Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a census
     with profile), a map or a matrix of heads by their attention (of distance --all-pairs), curves of prune, a
     scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of dynamics).
-    Below the title stand what is significant and the strongest. Several tables of one kind make one picture;
-    an atlas has the table of roles beside that of heads, and a clustermap beside that of pairs. In a
-    pipe, the picture is svg.
+    Several tables of one kind make one picture; an atlas has the table of roles beside that of heads, and a
+    clustermap beside that of pairs. In a pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
@@ -234,25 +233,16 @@ def report(
         str | None,
         Option("What stands above. Default: the checkpoint's name.", metavar="TEXT", panel=_REPORT),
     ] = None,
-    author: Annotated[str | None, Option("Who made the report.", metavar="TEXT", panel=_REPORT)] = None,
-    note: Annotated[
-        str | None,
-        Option(
-            "What the reader should know first; blank lines part paragraphs.", metavar="TEXT", panel=_REPORT
-        ),
-    ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
     **options: Any,
 ) -> "Report":
     """Write one page about a checkpoint: what its heads do, for somebody without Python.
 
-    The page holds what was asked, the outliers, maps and roles of all heads, a card for each head with its
-    numbers and what it looks at in three sentences of the data, heads with similar attention, and with a task
-    importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
-    It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share
-    a pass over the data, and all numbers are those of the single commands. A table that lies in the folder
-    of [bold]--save-tables[/bold] already, of the same model, data and options, is not measured again.
+    The page holds maps and roles of all heads, a card for each head with its numbers and what it looks at in
+    three sentences of the data, heads with similar attention, and with a task importance and pruning. It is
+    one file that needs no network, with the tables inside. A table that lies in the folder of
+    [bold]--save-tables[/bold] already, of the same model, data and options, is not measured again.
 
     Examples:
       attnprobe report demo -o report.html
@@ -277,5 +267,5 @@ def report(
     asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
     asked |= {"links_name": links_name, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
-    asked |= {"by_group": by_group, "title": title, "author": author, "note": note}
+    asked |= {"by_group": by_group, "title": title}
     return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)

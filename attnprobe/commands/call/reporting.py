@@ -1,6 +1,5 @@
 """The function that makes a report of a checkpoint: measures, and puts all into one page."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,9 +46,8 @@ if TYPE_CHECKING:
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
 #: Keywords that say how it is measured, and not what.
 _HARMLESS = ("progress", "threads", "workers", "offline")
-#: What parts paragraphs, and most characters of what stands above a page.
-_PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
-_MOST_WORDS = {"title": 300, "author": 300, "note": 10_000}
+#: Most characters of a title.
+_MOST_TITLE = 300
 #: What is said where tables lie without sentences.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
@@ -70,8 +68,6 @@ def report(
     from_tables: Path | str | None = None,
     save_tables: Path | str | None = None,
     title: str | None = None,
-    author: str | None = None,
-    note: str | None = None,
     overwrite: bool = False,
     tokenizer: Tokenizer | None = None,
     **options: Any,
@@ -80,13 +76,13 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "links": links}
     of_roles |= {"links_name": links_name, "thresholds": thresholds}
     of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
-    words: Any = _read_words(title=title, author=author, note=note)
+    title = _read_title(title)
     if from_tables is not None:
         own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
         own |= {"by_group": by_group}
         named = {name: one for name, one in of_roles.items() if name != "links_name"}  # which goes with links
         _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
-        return _read_report(Path(from_tables), words)
+        return _read_report(Path(from_tables), title)
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
     has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
@@ -121,23 +117,18 @@ def report(
     there, watched = sort_tables(done.tables), done.watched
     missing = _suggest_commands(there, *names, seen=bool(watched.seen))
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, **words), folder.failure)
+    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, title=title), folder.failure)
 
 
-def _read_words(**given: str | None) -> dict[str, str]:
-    """Read the words that stand above the page, without what could steer a terminal or a page."""
-    found: dict[str, str] = {}
-    for name, words in given.items():
-        if words is None:
-            continue
-        if not isinstance(words, str):
-            raise AttnprobeError(f"--{name} must be text, not {words!r}.")
-        parts = _PARAGRAPHS.split(words) if name == "note" else [words]
-        found[name] = "\n\n".join(filter(None, (" ".join(clean(part).split()) for part in parts)))
-        if len(found[name]) > _MOST_WORDS[name]:
-            raise AttnprobeError(
-                f"--{name} has {len(found[name]):,} characters; a page has room for {_MOST_WORDS[name]:,}."
-            )
+def _read_title(title: str | None) -> str:
+    """Read the title of a page, without what could steer a terminal or a page."""
+    if title is None:
+        return ""
+    if not isinstance(title, str):
+        raise AttnprobeError(f"--title must be text, not {title!r}.")
+    found = " ".join(clean(title).split())
+    if len(found) > _MOST_TITLE:
+        raise AttnprobeError(f"--title has {len(found):,} characters; a page has room for {_MOST_TITLE:,}.")
     return found
 
 
@@ -235,7 +226,7 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
         raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
-def _read_report(folder: Path, words: Any) -> Report:
+def _read_report(folder: Path, title: str) -> Report:
     tables = read_folder(folder)
     sections = sort_tables(tables)
     path = folder / FILE
@@ -244,7 +235,7 @@ def _read_report(folder: Path, words: Any) -> Report:
     data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
     missing = _suggest_commands(sections, model, data, seen=bool(watched.seen))
     command = describe_call("report")
-    return Report(Contents(sections, watched.seen, watched.chosen, missing, command, **words))
+    return Report(Contents(sections, watched.seen, watched.chosen, missing, command, title=title))
 
 
 def _quote_data(table: HeadTable) -> str:

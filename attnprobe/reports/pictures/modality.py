@@ -21,8 +21,6 @@ _ASKERS = {"text": "what text looks at", "image": "what the image looks at"}
 #: width they stand side by side. So many heads of a chart are named.
 _LAYER, _MANY, _LOWEST, _GAP, _BESIDE, _SIDE = 18, 14, 44, 34, 50, 480
 _NAMED = 3
-#: Shares of tokens are drawn where heads differ by less than this in what they make them.
-_ALIKE = 0.02
 
 
 def can_draw_modality(table: HeadTable) -> bool:
@@ -73,26 +71,11 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     names = [named.mark_text(**look, **edge), named.mark_text(**look, color=theme.ink)]
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
-        *[
-            alt.Chart()
-            .transform_filter("isValid(datum.uniform)")
-            .mark_rule(strokeWidth=wide, color=hue)
-            .encode(
-                x=alt.X("uniform:Q", axis=percent, **x),
-                strokeDash=alt.value(dash),
-                y=alt.value(3),
-                y2=alt.value(step * len(layers) - 2),
-            )
-            for wide, hue, dash in ((3, theme.background, [1, 0]), (1.4, theme.ink, [4, 2]))
-        ],
-        # In front of the line, which a point at the share of tokens does not hide: it is longer than the bar.
         heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
         *[one.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N") for one in names],
     ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, across, width, "")
     remark = ["bars: mean over the heads of a layer", "points: how much of one head goes to the image"]
-    if any("uniform" in record for record in data):
-        remark.append("dashed lines: share of tokens, which uniform attention would give")
     return drawn.properties(
         title=make_remark(remark, theme, request.width), spacing={"column": _GAP, "row": 12}
     )
@@ -113,7 +96,6 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
                 continue
             panel = ", ".join(filter(None, [place, heading]))
             data += _stack_means(panel, layers, shares, rows)
-            data += [{"panel": panel, "uniform": end} for end in _find_ends(table, asker, rows)]
             data += [
                 {
                     "panel": panel, "layer": format_cell(layers[row]), "head": format_cell(heads[row]),
@@ -123,24 +105,6 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
                 for row in rows
             ]  # fmt: skip
     return data
-
-
-def _find_ends(table: HeadTable, asker: str, rows: Sequence[int]) -> list[float]:
-    """Find where the parts of uniform attention would end: that to the image, and then that to the text."""
-    ends: list[float] = []
-    for part in ("image", "text"):
-        share = _find_share(table, f"{asker}_to_{part}", rows)
-        if share is None:
-            break
-        ends.append(share + sum(ends[-1:]))
-    return [end for end in ends if end < 1 - _ALIKE / 2]
-
-
-def _find_share(table: HeadTable, name: str, rows: Sequence[int]) -> float | None:
-    """Find the share of the keys in sight that are of a sort: attention over its lift."""
-    values, lifts = read_numbers(table, name), read_numbers(table, f"{name}_lift")
-    shares = [value / lift for row in rows if (value := values[row]) is not None and (lift := lifts[row])]
-    return float(np.median(shares)) if shares and max(shares) - min(shares) < _ALIKE else None
 
 
 def _stack_means(

@@ -123,8 +123,6 @@ def write_page(contents: Contents) -> str:
     under = _sort_under_pictures(contents, pictures)
     data = {
         "title": contents.title,
-        "author": contents.author,
-        "note": contents.note,
         "heads": [list(head) for head in heads.every],
         "measures": [_describe_measure(one) for one in measures],
         "roles": None if roles is None else _describe_roles(heads, roles, measures),
@@ -151,8 +149,6 @@ def write_page(contents: Contents) -> str:
         title=make_visible(contents.title) if contents.title.strip() else usual,
         model=model,
         is_titled=bool(contents.title.strip()),
-        author=make_visible(contents.author) if contents.author.strip() else "",
-        remarks=[make_visible(line) for line in contents.note.splitlines() if line.strip()],
         lead=text.describe_heads(contents, heads),
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),
@@ -165,7 +161,6 @@ def write_page(contents: Contents) -> str:
         measures=list(enumerate(measures)),
         has_roles=roles is not None,
         effects=text.explain_effects(measures),
-        apart=text.warn_of_other_data(contents),
         sentences=[
             " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
             for sequence in contents.seen

@@ -49,11 +49,7 @@ class Contents:
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
     #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: What the user says above the page, each empty where nothing: paragraphs of a note are parted by blank
-    #: lines.
-    title: str = ""
-    author: str = ""
-    note: str = ""
+    title: str = ""  # what the user says above the page
 
     @cached_property
     def every(self) -> dict[str, HeadTable]:

@@ -82,20 +82,6 @@ def collect_notes(contents: Contents) -> dict[str, list[str]]:
     return found
 
 
-def warn_of_other_data(contents: Contents) -> str:
-    """Say that roles are of other data than the census, where they are."""
-    data = [
-        {str(_read_record(table, "dataset").get("sha256", "")) for table in contents.of(section).values()}
-        for section in ("census", "roles")
-    ]
-    if not all(data) or "" in data[0] | data[1] or data[0] == data[1]:
-        return ""
-    return (
-        "The roles are of other texts than the maps and the numbers of a head (\u201cWhat was asked\u201d "
-        "names both), so a role\u2019s evidence may differ a little from them."
-    )
-
-
 def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
     """Say what was asked: of which checkpoint, over which data, how it was verified."""
     first = next((table for table in contents.every.values() if _read_record(table, "model")), None)
@@ -173,9 +159,8 @@ def make_record(contents: Contents) -> dict[str, Any]:
         for name, table in contents.every.items()
     ]
     first = next((table.provenance for table in contents.every.values() if table.provenance), {})
-    words = {name: getattr(contents, name) for name in ("title", "author", "note")}
     return {
-        **{name: said for name, said in words.items() if said},
+        **({"title": contents.title} if contents.title else {}),
         "command": contents.command if isinstance(contents.command, str) else list(contents.command),
         "versions": dict(contents.versions) or dict(_ensure_mapping(first.get("versions"))),
         "created": first.get("created"),
