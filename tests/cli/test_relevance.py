@@ -11,6 +11,8 @@ import torch
 import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import attnprobe
+from attnprobe import AttnprobeError
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.relevance import Relevance
 
