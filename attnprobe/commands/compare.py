@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.head_table import HeadTable
 
-#: An option that ``dynamics`` has too.
-Keep = Annotated[
-    bool,
-    Option(
-        "Keep what is downloaded, or drop each checkpoint when it is measured; what was there before stays.",
-        panel=MODEL,
-    ),
-]
 _RULES = (
     *(
         Rule(
@@ -116,7 +108,6 @@ def compare(
             "which is quicker."
         ),
     ] = True,
-    keep: Keep = True,
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
@@ -167,7 +158,7 @@ def compare(
     from attnprobe.commands.call.comparing import compare as run
 
     asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
-    return run(model, texts, labels, **asked, keep=keep, tokenizers=tokenizers, **options)
+    return run(model, texts, labels, **asked, tokenizers=tokenizers, **options)
 
 
 @command(

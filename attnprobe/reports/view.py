@@ -316,24 +316,6 @@ def pack_layer(rows: Rows) -> str:
     return _pack(np.stack([parts >> 8, parts & 255]).astype(np.uint8))
 
 
-def unpack_layer(packed: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Undo ``pack_layer`` for maps of a known shape, whatever a stranger packed.
-
-    Raises ValueError when something else is packed (no more is unpacked than the maps take), and zlib.error
-    when it is damaged.
-    """
-    size = 2 * int(np.prod(shape))
-    unpacking = zlib.decompressobj()
-    content = unpacking.decompress(base64.b64decode(packed, validate=True), size)
-    if len(content) != size or unpacking.unconsumed_tail or not unpacking.eof:
-        raise ValueError("it has other probabilities than tokens")
-    high, low = np.frombuffer(content, np.uint8).astype(np.uint16).reshape(2, *shape)
-    parts = high * 256 + low
-    if parts.max() > SCALE:
-        raise ValueError("a probability is at most 1")
-    return (parts / SCALE).astype(np.float32)
-
-
 def pack_small_maps(rows: Rows) -> str:
     """Pack small maps, the square root of each probability in a byte."""
     return _pack(np.rint(np.sqrt(np.clip(rows, 0, 1)) * 255).astype(np.uint8))

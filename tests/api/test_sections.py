@@ -178,7 +178,7 @@ def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp
         patch.setattr("attnprobe.commands.call.sections.importance", stops)
         with pytest.raises(Stop):
             attnprobe.report(model, TEXTS, **asked)
-    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [*KEPT, "sentences.json"]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == KEPT
     passes["batches"] = 0
     made = attnprobe.report(model, TEXTS, **asked)
     assert passes["batches"] == 0  # of the census

@@ -197,7 +197,6 @@ def test_confidence_needs_no_task(invoke, refused):
         (["--save", "out", "--share", "0.0001"], "not one of them"),
         (["--by", "unknown"], "'unknown'"),
         (["--by", "missing.csv:entropy"], "missing.csv"),
-        (["--by", "gradient,fisher", "--margin", "0.1"], "--margin follows one order"),
         (["--by", "gradient", "--highest-first"], "--highest-first"),
         (["-L", "1"], "ranked and scored"),
         (["--rank-data", "missing.txt"], "missing.txt"),

@@ -24,7 +24,6 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
         "measured.json",
         "profile.csv",
         "profile.csv.json",
-        "sentences.json",
     ]
     assert sorted(one.name for one in folder.iterdir()) == names
     again = tmp_path / "again.html"

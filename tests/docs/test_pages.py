@@ -93,15 +93,6 @@ def test_every_column_of_a_comparison_is_defined():
                 assert f"`{name}`" in page, column.name
 
 
-def test_every_column_of_clusters_is_defined():
-    page = pages.clustered()
-    pairs = attnprobe.distance("demo", all_pairs=True, limit=6, workers=1)
-    table = attnprobe.plot(pairs, clusters=6).clusters
-    named = [column.name for column in table.columns if column.role in {"measure", "count"}]
-    assert len(named) == 3
-    assert all(f"`{name}`" in page for name in named), named
-
-
 def test_formulas_are_left_as_they_are():
     found = pages.prose("An a_b and a `c_d`.\n\n    sum_c d_c * 2\n\nArgs:\n    d_c: No prose.")
     assert found == "An a\\_b and a `c_d`.\n\n    sum_c d_c * 2"

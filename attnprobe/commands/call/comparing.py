@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,7 +15,6 @@ from attnprobe.commands.call.call import (
     read_first,
 )
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Series
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
@@ -52,7 +50,6 @@ def compare(
     by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
     nearest: bool = True,
-    keep: bool = True,
     tokenizers: Sequence[Tokenizer] | None = None,
     **options: Any,
 ) -> HeadTable:
@@ -70,12 +67,10 @@ def compare(
         labels = replay(labels)
         texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
         source = read_first(source)
-        downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
-        with nullcontext() if keep else Series(downloaded, call, keep=False):
-            outputs = _BY_OUTPUTS.get(match)
-            asked = measure, nearest, outputs
-            by_maps = None if match is None or outputs is not None else cast("Within", match)
-            found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
+        outputs = _BY_OUTPUTS.get(match)
+        asked = measure, nearest, outputs
+        by_maps = None if match is None or outputs is not None else cast("Within", match)
+        found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
         return _tabulate_pair(found, by, by_maps, layers)
 
 

@@ -33,7 +33,6 @@ from attnprobe.reports.report_page.report import (
     read_folder,
     sort_tables,
 )
-from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
 from attnprobe.run.record import record_versions
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
@@ -48,7 +47,7 @@ _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
 _HARMLESS = ("progress", "threads", "workers", "offline")
 #: Most characters of a title.
 _MOST_TITLE = 300
-#: What is said where tables lie without sentences.
+#: What is said of sentences where tables are read.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
 
@@ -110,14 +109,13 @@ def report(
             out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)
         done = Sections(
-            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder,
-            by_group,
-        )  # fmt: skip
+            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, folder, by_group
+        )
         done.measure()
-    there, watched = sort_tables(done.tables), done.watched
-    missing = _suggest_commands(there, *names, seen=bool(watched.seen))
+    there, (seen, chosen_by) = sort_tables(done.tables), done.watched
+    missing = _suggest_commands(there, *names, seen=bool(seen))
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, title=title), folder.failure)
+    return Report(Contents(there, seen, chosen_by, missing, *about, title=title), folder.failure)
 
 
 def _read_title(title: str | None) -> str:
@@ -229,13 +227,10 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
 def _read_report(folder: Path, title: str) -> Report:
     tables = read_folder(folder)
     sections = sort_tables(tables)
-    path = folder / FILE
-    watched = read_sentences(path) if path.exists() else Sentences(chosen=_UNWATCHED)
-    model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
-    data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
-    missing = _suggest_commands(sections, model, data, seen=bool(watched.seen))
-    command = describe_call("report")
-    return Report(Contents(sections, watched.seen, watched.chosen, missing, command, title=title))
+    model = _quote(next((one for table in tables.values() for one in table.models), ""))
+    data = next((one for table in tables.values() if (one := _quote_data(table))), "")
+    missing = _suggest_commands(sections, model, data, seen=False)
+    return Report(Contents(sections, (), _UNWATCHED, missing, describe_call("report"), title=title))
 
 
 def _quote_data(table: HeadTable) -> str:

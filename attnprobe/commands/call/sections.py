@@ -28,7 +28,6 @@ from attnprobe.files import write_together
 from attnprobe.option import Group
 from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, list_names
 from attnprobe.reports.report_page.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
-from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.table.destination import read_description
@@ -37,6 +36,7 @@ from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.survey.survey import TableRequest
+    from attnprobe.survey.tokens import SequenceAttention
 
 #: The tables of each section.
 _TABLES: Mapping[Section, Sequence[str]] = {
@@ -90,16 +90,13 @@ class TableFolder:
             done = set.intersection(*processes.gather(set(found)))
         return {name: table for name, table in found.items() if name in done}
 
-    def check(self, names: list[str], *, sentences: bool) -> None:
-        """Refuse a folder in which tables, or sentences of another report, can't be written."""
+    def check(self, names: list[str]) -> None:
+        """Refuse a folder in which tables can't be written."""
         if self.path is None:
             return
         check_tables_folder(self.path, names, overwrite=self._overwrite)
         if (about := self.path / _MEASURED).exists() and not self._measured:
             raise AttnprobeError(f"{about} already exists, and is of something else; choose another folder.")
-        path, ours = self.path / FILE, bool(self._digest) and self._digest in self._measured.values()
-        if sentences and path.exists() and not (ours or self._overwrite):
-            raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
 
     def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
         """Save a table, and of what it was measured; a failure is said, as the page has the table too."""
@@ -114,17 +111,8 @@ class TableFolder:
             write_together({self.path / _MEASURED: json.dumps(about, indent=1).encode()})
             table.save(path, overwrite=self._overwrite)
         except (AttnprobeError, OSError) as error:
-            self._fail(path, error, progress)
-
-    def save_sentences(self, watched: Sentences, progress: PartProgress) -> None:
-        if self.path is None or not Ranks.detect().first:
-            return
-        path = self.path / FILE
-        try:
-            self.path.mkdir(exist_ok=True)
-            write_together({path: encode_sentences(watched)})
-        except (AttnprobeError, OSError) as error:
-            self._fail(path, error, progress)
+            self._unsaved.append(path.name)
+            progress.say(f"{path.name} could not be saved: {error}")
 
     @property
     def _measured(self) -> Mapping[str, Any]:
@@ -141,10 +129,6 @@ class TableFolder:
         names = join_names(self._unsaved)
         return f"{names} could not be saved in {self.path}; the page holds all tables."
 
-    def _fail(self, path: Path, error: Exception, progress: PartProgress) -> None:
-        self._unsaved.append(path.name)
-        progress.say(f"{path.name} could not be saved: {error}")
-
 
 @dataclass
 class Sections:
@@ -159,11 +143,10 @@ class Sections:
     picked: bool
     roles: Mapping[str, Any]
     tokenizer: Tokenizer | None
-    names: tuple[str, str]
     folder: TableFolder
     by_group: str | None = None
     tables: dict[str, HeadTable] = field(default_factory=dict)
-    watched: Sentences = field(default_factory=Sentences)
+    watched: "tuple[Sequence[SequenceAttention], str]" = ((), "")
 
     def __post_init__(self) -> None:
         self._options: Any = self.call.options
@@ -189,8 +172,7 @@ class Sections:
         if self.tables:
             verb = "was" if len(self.tables) == 1 else "were"
             self.call.progress.say(f"{join_names(list(self.tables))} {verb} done before.")
-        left = [name for name in names if name not in self.tables]
-        self.folder.check(left, sentences="sentences" in self.wanted)
+        self.folder.check([name for name in names if name not in self.tables])
 
     def _describe_question(self) -> list[Any]:
         """List all that the numbers depend on."""
@@ -228,8 +210,7 @@ class Sections:
         for section in step:
             try:
                 if section == "sentences":
-                    self.watched = Sentences(*self._watch(), *self.names)
-                    self.folder.save_sentences(self.watched, self._progress)
+                    self.watched = self._watch()
                 else:
                     self._keep(self._measure_alone(section))
             except Exception as error:
@@ -299,8 +280,8 @@ class Sections:
             case _:
                 return own | self._pick(Frequencies) | (dict(self.roles) if section == "roles" else {})
 
-    def _watch(self) -> tuple[Any, str]:
-        """Read all heads on a few sentences of the data; none of images and sound."""
+    def _watch(self) -> "tuple[Sequence[SequenceAttention], str]":
+        """Read all heads on a few sentences of the data, with how they were chosen, or why there are none."""
         from attnprobe.survey.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus

@@ -83,7 +83,7 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
 #: Pixels that Vega adds to the size of letters for a line.
 _LEADING = 2
 #: More labels than this are a bar of colours instead of a list.
-MOST_LISTED = 16
+_MOST_LISTED = 16
 
 
 def colour_by_layer(
@@ -93,7 +93,7 @@ def colour_by_layer(
     numeric = all(isinstance(label, int) for label in labels)
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
     title = field.replace("_", " ")
-    if numeric and len(labels) > MOST_LISTED:
+    if numeric and len(labels) > _MOST_LISTED:
         legend = alt.Legend(**{"title": title, "format": "~s", "gradientLength": 140, **look})
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
