@@ -280,8 +280,7 @@ def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
 def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
     """Order cuts so that each has as many first layers as can be in common with the one before it.
 
-    Sorted as words whose letters are layers, beginning with the whole model, neighbours share the longest
-    beginning that any earlier one has.
+    They are sorted as words whose letters are layers.
     """
     return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
 
