@@ -7,9 +7,6 @@ SWITCHED = {
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
         "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
-        "how nearly the heads of a layer add up, with --method ig": (
-            "attnprobe.intervention.integration:Integrals.errors"
-        ),
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
@@ -82,9 +79,6 @@ COMPARED = {
             "attnprobe.findings.differences:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
-    },
-    "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.

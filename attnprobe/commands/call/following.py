@@ -24,7 +24,7 @@ from attnprobe.commands.prune import prune
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions, list_order_files
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
@@ -175,7 +175,8 @@ def follow(
         series = Series([(one.model, one.revision) for one in run], call)
         check_one_run(series.checkpoints)
         files = [call.corpus.frequencies]
-        files += list_order_files(options["prune_by"]) if has_labels else []
+        if has_labels and (order := options["prune_by"].rpartition(":")[0]):
+            files.append(order)
         key = {}
         if call.resume is not None:
             key = make_state_key(asked.name, options, reopened, files, call)
@@ -210,6 +211,6 @@ def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> Task
     step = options["prune_step"]
     if not 0 < step <= 1:
         raise AttnprobeError(f"--prune-step must be more than 0 and at most 1, not {step:g}.")
-    criteria = Criterion.parse_several(options["prune_by"], highest_first=options["highest_first"])
-    PruneOptions(criteria, step, options["rerank"], options["random_orders"])
+    criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
+    PruneOptions(criterion, step, options["rerank"], options["random_orders"])
     return task
