@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnprobe.cli.session import Given, call, is_first_process, prepare_picture, print_written
 from attnprobe.cli.stopping import stopping
@@ -73,13 +73,11 @@ def plot(command: Command, given: Given) -> None:
     from attnprobe.table.destination import (
         add_descriptions,
         check_apart,
-        check_file,
         check_free_file,
         find_format,
     )
-    from attnprobe.table.kinds import CLUSTERMAP
 
-    tables, clusters, overwrite = given["tables"], given["save_clusters"], given["overwrite"]
+    tables, overwrite = given["tables"], given["overwrite"]
     for table in tables:
         if table.is_dir():
             raise AttnprobeError(f"{table} is a folder; name the tables in it, such as {table / 'heads.csv'}")
@@ -92,22 +90,12 @@ def plot(command: Command, given: Given) -> None:
         format = find_format(path, list(FORMATS))
         check_free_file(path, list(FORMATS), overwrite)
         check_apart(path, add_descriptions(tables))
-    drawn: dict[str, Any] = {}
-    if clusters is not None:
-        drawn["kind"] = given["kind"] or CLUSTERMAP
-        check_file(clusters, overwrite)
-        apart = [*add_descriptions(tables), *filter(None, [path])]
-        check_apart(clusters, apart, option="--save-clusters")
     warm_up(format)
-    picture = call(command, given, **drawn)
-    content = picture.rendered(format)
-    written = [] if clusters is None else picture.clusters.save(clusters, overwrite=overwrite)[:1]
+    picture = call(command, given)
     if path is None:
-        streams.write(content)
+        streams.write(picture.rendered(format))
     else:
-        written.insert(0, picture.save(path, overwrite=overwrite))
-    for one in written:
-        print_written(one, given)
+        print_written(picture.save(path, overwrite=overwrite), given)
 
 
 def _check_browser(path: Path | None, example: str) -> None:

@@ -54,9 +54,7 @@ def list_read(command: Command, given: Given) -> list[str]:
         if reads == "side":
             reads = "data" if given.get("model") else "table"
         if reads == "order":
-            from attnprobe.intervention.pruning.options import list_order_files
-
-            values = [path for one in values for path in list_order_files(one)]
+            values = [path for one in values if (path := one.rpartition(":")[0])]
         if reads == "table":
             from attnprobe.table.destination import add_descriptions
 

@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.head_table import HeadTable
 
-#: An option that ``dynamics`` has too.
-Keep = Annotated[
-    bool,
-    Option(
-        "Keep what is downloaded, or drop each checkpoint when it is measured; what was there before stays.",
-        panel=MODEL,
-    ),
-]
 _RULES = (
     *(
         Rule(
@@ -53,7 +45,6 @@ _RULES = (
         )
         for within in ("layer", "model")
     ),
-    Rule("Heads are matched one by one; leave out --by layer, or --match.", given=("match", "by=layer")),
 )
 
 
@@ -94,9 +85,6 @@ def compare(
             metavar="NAME",
         ),
     ] = "census",
-    by: Annotated[
-        Literal["head", "layer"], Option("Give one row for each head of the first model, or for each layer.")
-    ] = "head",
     match: Annotated[
         Literal["layer", "model", "outputs", "outputs-layer"] | None,
         Option(
@@ -116,7 +104,6 @@ def compare(
             "which is quicker."
         ),
     ] = True,
-    keep: Keep = True,
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
@@ -142,7 +129,7 @@ def compare(
 
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 
-      attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
+      attnprobe compare my-org/my-model --revisions step1000,step2000
 
       attnprobe compare demo demo -L 20
 
@@ -152,7 +139,7 @@ def compare(
         encoder-decoder models read, by default the texts themselves.
 
     Returns:
-        One row for each head, or layer, of the first model.
+        One row for each head of the first model.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
@@ -166,8 +153,8 @@ def compare(
     """
     from attnprobe.commands.call.comparing import compare as run
 
-    asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
-    return run(model, texts, labels, **asked, keep=keep, tokenizers=tokenizers, **options)
+    asked = {"revisions": revisions, "measure": measure, "match": match, "nearest": nearest}
+    return run(model, texts, labels, **asked, tokenizers=tokenizers, **options)
 
 
 @command(

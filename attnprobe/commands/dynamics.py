@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from attnprobe.commands.compare import Keep
 from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.commands.registry import Rule, command
@@ -86,7 +85,6 @@ def dynamics(
             panel=OUTPUT,
         ),
     ] = "head",
-    keep: Keep = True,
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
         Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
@@ -102,13 +100,12 @@ def dynamics(
     """Follow a measure of heads over the checkpoints of a training run.
 
     The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
-    the checkpoints: the number behind a word such as step, checkpoint or epoch, or else the last one. The
-    checkpoints are loaded one after the other and need one tokenizer.
+    the checkpoints: the number behind step, checkpoint or epoch. The checkpoints are loaded one after the
+    other and need one tokenizer.
 
     With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
     the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention; [bold]settled[/bold], the step from which on spearman_last
-    stays at 0.9 or above.
+    that is measured and each kind of attention.
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
@@ -137,7 +134,7 @@ def dynamics(
     """
     from attnprobe.commands.call.following import follow
 
-    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by, "keep": keep}
+    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by}
     asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
     asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
     found = follow(model, texts, labels, **asked, **options)

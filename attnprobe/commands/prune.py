@@ -1,6 +1,6 @@
 """The command that asks how many heads can go, and lets them go."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ By = Annotated[
     str,
     Option(
         "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN of a table of "
-        "heads; or by several: gradient,ablation.",
+        "heads.",
         reads="order",
         panel=PRUNING,
     ),
@@ -140,14 +140,14 @@ def prune(
     Examples:
       attnprobe prune demo -L 100
 
-      attnprobe prune demo -L 100 --by gradient,gradient-normed,ablation -o orders.csv
+      attnprobe prune demo -L 100 --by ablation -o curve.csv
 
       attnprobe prune my-bert -d dev.tsv --margin 0.01
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
     Returns:
-        One row for each step of each order.
+        One row for each step of each order, also of the random ones.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
@@ -159,17 +159,15 @@ def prune(
     from attnprobe.model.folders import check_free
 
     folder = None if save is None else Path(save)
-    criteria = Criterion.parse_several(by, highest_first=highest_first)
+    criterion = Criterion.parse(by, highest_first=highest_first)
     if random_orders is None:
         random_orders = RANDOM_ORDERS if margin is None else 0
     saving = folder is not None
-    pruning = PruneOptions(criteria, step, rerank, random_orders, share, physical, margin, saving)
+    pruning = PruneOptions(criterion, step, rerank, random_orders, share, physical, margin, saving)
     if rank_texts is not None:
-        check_ranked(criteria)
+        check_ranked(criterion)
     if folder is not None:
-        _check_apart(
-            folder, (model, texts, rank_texts, *(one.path for one in criteria)), options.get("resume")
-        )
+        _check_apart(folder, (model, texts, rank_texts, criterion.path), options.get("resume"))
         check_free(folder, overwrite=overwrite)
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
@@ -190,7 +188,7 @@ def prune(
             call.corpus,
             task,
             pruning,
-            facts={"command": said, "dataset": source.described} | _describe_orders(criteria),
+            facts={"command": said, "dataset": source.described} | _describe_order(criterion),
             **call.run,
         ) as (found, bench):
             if folder is None:
@@ -236,12 +234,10 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
         check_outside(Path(resume), folder, "--resume")
 
 
-def _describe_orders(criteria: "Sequence[Criterion]") -> dict[str, Any]:
-    """Describe the tables that order the heads, if some do, for the record."""
-    paths = [one.path for one in criteria if one.path is not None]
-    if not paths:
+def _describe_order(criterion: "Criterion") -> dict[str, Any]:
+    """Describe the table that orders the heads, if one does, for the record."""
+    if criterion.path is None:
         return {}
     from attnprobe.table.head_table import describe_table
 
-    described = [describe_table(path) for path in dict.fromkeys(paths)]
-    return {"order": described[0] if len(described) == 1 else {"sources": described}}
+    return {"order": describe_table(criterion.path)}

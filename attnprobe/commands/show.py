@@ -22,7 +22,7 @@ from attnprobe.options import (
     Task,
 )
 from attnprobe.reports.theme import ThemeName
-from attnprobe.table.formats import FORMATS, READABLE, either
+from attnprobe.table.formats import READABLE, either
 from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
@@ -90,19 +90,9 @@ class _Drawing(Group):
             "Draw all pairs of heads, of distance --all-pairs, as a matrix whose tree is cut into so many "
             "parts. Default: cut at 0.7 of the height of its last join.",
             doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
-            "it is cut at 0.7 of the height of its last join. picture.clusters is a table of which head is "
-            "in which.",
+            "it is cut at 0.7 of the height of its last join.",
             metavar="N",
             low=1,
-        ),
-    ] = None
-    save_clusters: Annotated[
-        Path | None,
-        Option(
-            f"Write which head is in which cluster too; {either(FORMATS, before='.')}.",
-            metavar="PATH",
-            place=True,
-            python=False,
         ),
     ] = None
 
@@ -127,17 +117,15 @@ def plot(
     Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a census
     with profile), a map or a matrix of heads by their attention (of distance --all-pairs), curves of prune, a
     scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of dynamics).
-    Several tables of one kind make one picture; an atlas has the table of roles beside that of heads, and a
-    clustermap beside that of pairs. In a pipe, the picture is svg.
+    Several tables of one kind make one picture; an atlas has the table of roles beside that of heads. In a
+    pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
 
       attnprobe plot entropy.csv -o entropy.pdf --columns 1
 
-      attnprobe plot pairs.csv -o heads.svg --clusters 6 --save-clusters a.csv
-
-      attnprobe plot pairs.csv roles.csv --kind clustermap -o roles.svg
+      attnprobe plot pairs.csv -o heads.svg --clusters 6
 
     Returns:
         A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.

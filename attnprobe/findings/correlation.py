@@ -204,20 +204,17 @@ def _merge_notes(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[
 def _note_differences(pair: Pair) -> list[str]:
     """Note how differently the sides were measured, and what was left out."""
     inside, outside, notes = pair.inside, pair.outside, list(pair.notes)
-    if pair.across and pair.same_weights:
-        notes.append("Both sides have the very same weights: what they agree on says nothing.")
     if _direction(inside) * _direction(outside) < 0:
         notes.append(
             "A head that matters has a high value on one side and a low one on the other: a negative "
             "r is agreement."
         )
-    where = pair.where
     for kind in KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
         if kind == "replaced_by" and None in (ours, theirs):  # of importance, or of an earlier version
             continue
         if ours != theirs:
-            notes.append(f"The {kind} differs: {ours or 'none'} {where[0]}, {theirs or 'none'} {where[1]}.")
+            notes.append(f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}.")
     return notes
 
 

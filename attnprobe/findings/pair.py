@@ -214,23 +214,6 @@ class Pair:
         x, y = (np.array(list(side.values.values())) for side in (self.inside, self.outside))
         return x, y
 
-    @property
-    def where(self) -> tuple[str, str]:
-        """The phrase for either side in a sentence."""
-        if not self.across:
-            return "in domain", "out of domain"
-        names = [side.model or side.name for side in (self.inside, self.outside)]
-        if names[0] == names[1]:
-            names = [side.name for side in (self.inside, self.outside)]
-        first, second = (f"in {name}" for name in names)
-        return (first, second) if first != second else ("on the first side", "on the second side")
-
-    @property
-    def same_weights(self) -> bool:
-        """Whether both sides are on record as measured with the very same weights."""
-        ours, theirs = (_get_record(side, "model").get("weights") for side in (self.inside, self.outside))
-        return bool(ours) and ours == theirs
-
 
 def _match_heads(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Side, tuple[str, ...]]:
     """Select the heads that two checkpoints have in common, kind by kind, and note what is left out."""

@@ -1,4 +1,4 @@
-"""When the order of heads settles over a training run."""
+"""How the order of heads changes over a training run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +13,6 @@ from attnprobe.table.table import Cell, Column
 Floats = NDArray[np.float64]
 #: The table of the orders of heads begins with these.
 ORDER_TITLE = "how the order of heads settles"
-#: From this rank correlation with the last step on, an order is called settled.
-SETTLED = 0.9
 #: A rank correlation over fewer heads says nothing.
 LEAST_HEADS = 3
 #: Keys that stand before the step.
@@ -24,7 +22,6 @@ _TITLES = {
     "kendall_last": "Kendall's tau with the last step",
     "spearman_previous": "Spearman's rho with the step before",
     "kendall_previous": "Kendall's tau with the step before",
-    "settled": "step from which on the order is settled",
 }
 #: A table with the step of training it is of.
 Step = tuple[int, HeadTable]
@@ -37,9 +34,6 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
     over the heads whose value is defined at both steps; ``heads_last`` and ``heads_previous`` are how many
     these are. They are undefined below 3 heads, and where all heads have one value.
 
-    ``settled`` is the first step from which on each has a ``spearman_last`` of 0.9 or more, at the latest the
-    last one.
-
     References:
         Michel, Levy and Neubig (2019), section 6.
     """
@@ -49,7 +43,6 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
     for measure in list_measures(first):
         for kind in list_kinds(first):
             values = [_read_values(table, measure, kind) for _, table in steps]
-            settled = _find_settled(steps, values)
             for place, (step, table) in enumerate(steps):
                 row: dict[str, Cell] = {
                     **{name: table.data[name][0] for name in FIRST},
@@ -61,7 +54,7 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
                 for name, other in (("last", values[-1]), ("previous", before)):
                     heads, spearman, kendall = correlate_ranks(values[place], other)
                     row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
-                rows.append(row | {"settled": settled})
+                rows.append(row)
     columns = [_make_column(name) for name in rows[0]]
     data = {name: [row[name] for row in rows] for name in rows[0]}
     return HeadTable(ORDER_TITLE, columns, data, [], provenance, "settling")
@@ -88,30 +81,6 @@ def list_measures(table: HeadTable) -> list[str]:
     return [name for name in names if not any(isinstance(cell, str) for cell in table.data[name])]
 
 
-def find_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
-    """Find the first step from which on each is correlated with the last one by ``SETTLED`` or more.
-
-    >>> find_settled_step([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
-    100
-    """
-    found = None
-    for step, correlation in reversed(list(zip(steps[:-1], spearman[:-1], strict=True))):
-        if not correlation >= SETTLED:
-            break
-        found = step
-    return found
-
-
-def _find_settled(steps: Sequence[Step], values: Sequence[Floats]) -> int | None:
-    """Find the step from which on the order is settled; None if that is unknown."""
-    spearman = [correlate_ranks(one, values[-1])[1] for one in values]
-    if len(steps) < 2 or not np.isfinite(spearman).all():
-        return None
-    numbers = [step for step, _ in steps]
-    found = find_settled_step(numbers, spearman)
-    return numbers[-1] if found is None else found
-
-
 def _read_values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:
     cells = read_cells(table, measure)
     rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
@@ -129,8 +98,6 @@ def list_kinds(table: HeadTable) -> list[Cell]:
 def _make_column(name: str) -> Column:
     if name.startswith("heads_"):
         return Column(name, "heads", role="count")
-    if name.startswith("settled"):
-        return Column(name, "steps", role="count", title=_TITLES[name])
     if name.startswith(("spearman_", "kendall_")):
         headline = name in {"spearman_last", "spearman_previous"}
         return Column(name, "correlation", headline=headline, title=_TITLES[name])

@@ -94,9 +94,7 @@ class Importance(Sum):
 class Gradients(Importance):
     """Moments over examples of |g|, as of any importance, and of the derivative g itself. Two of them add up.
 
-    Attributes:
-        signed: Of g (layer, head).
-        squares: Of g^2 (layer, head).
+    ``signed`` is of g (layer, head), ``squares`` of g^2.
     """
 
     signed: Clustered
@@ -117,7 +115,6 @@ def sum_derivatives(
     restore: Restore,
     *,
     name: str,
-    aside: str = "",
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
     kept: str = "",
@@ -133,7 +130,6 @@ def sum_derivatives(
         accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
         name: Of the pass.
-        aside: Ends it, where another criterion makes passes of that name.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
         kept: What the sum is of, where a state could hold another of the same pass.
@@ -143,7 +139,7 @@ def sum_derivatives(
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
-    named = f"{{}}{aside} with {left} heads on" if left < at.numel() else f"{{}}{aside}"
+    named = f"{{}} with {left} heads on" if left < at.numel() else "{}"
     objective = _bind_texts(bench, open_heads, named.format("embedding"))
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
@@ -188,9 +184,7 @@ def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -
     return objective.find_slopes(answers["state"], bench.corpus.batches)
 
 
-def gradient_importance(
-    bench: Bench, open_heads: NDArray[np.bool_] | None = None, aside: str = ""
-) -> Gradients:
+def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Gradients:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
         g_h(x) = d L(x) / d xi_h
@@ -210,7 +204,6 @@ def gradient_importance(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
-        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a loss or a derivative is no number.
@@ -225,7 +218,6 @@ def gradient_importance(
         Gradients.of,
         Gradients.from_arrays,
         name="gradients",
-        aside=aside,
         open_heads=open_heads,
         kept="|g|, g, g^2",
     )

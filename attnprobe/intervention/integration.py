@@ -19,46 +19,25 @@ from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 
 Floats = NDArray[np.float64]
 #: Nodes on the line by default.
 NODES = 4
-#: From this error on, more nodes are advised.
-_COARSE = 0.02
 
 
 @dataclass(frozen=True)
 class Integrals(Sum):
-    """The sum over examples of integrated gradients: of A, and of |A| taken example by example; and of gaps.
-
-    Attributes:
-        gaps: For each layer (layer, 4): the sums over examples of what the heads together miss of the loss
-            with the layer less that without it, of the size of that, of this difference, and of its size.
-    """
+    """The sum over examples of integrated gradients: of A, and of |A| taken example by example."""
 
     signed: Importance
     size: Importance
-    gaps: Floats
 
     @classmethod
-    def of(cls, values: Floats, differences: Floats, batch: Batch) -> "Integrals":
-        """Sum up a batch: the values (example, layer, head), and the differences they should make."""
-        missed = values.sum(-1) - differences
-        gaps = np.stack([missed, np.abs(missed), differences, np.abs(differences)], -1).sum(0)
-        return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch), gaps)
-
-    @property
-    def errors(self) -> Floats:
-        """How much the heads of a layer miss, as a share of what the layer does: (layer,).
-
-            sum over examples of |sum_h A_h - (L(open) - L(closed))| / sum of |L(open) - L(closed)|
-
-        NaN where a layer does nothing.
-        """
-        _, missed, _, whole = self.gaps.T
-        return np.divide(missed, whole, out=np.full_like(missed, np.nan), where=whole > 0)
+    def of(cls, values: Floats, batch: Batch) -> "Integrals":
+        """Sum up the values (example, layer, head) of a batch."""
+        return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
 
 def find_nodes(number: int) -> tuple[Floats, Floats]:
@@ -84,11 +63,11 @@ def integrate_gradients(
         A_h(x) = integral from 0 to 1 of d L(x) / d xi_h at xi_k = t for all heads k of the layer, over t
 
     with the gates of all other layers open. So the heads of a layer add up to what the layer does to the
-    loss,
+    loss, up to the error of the quadrature:
 
         sum_h A_h(x) = L(x) - L(x) without the layer's heads
 
-    which is checked on every run (``Integrals.errors``). ``ig`` is the mean of A over examples, ``ig_abs``
+    ``ig`` is the mean of A over examples, ``ig_abs``
     that of |A|. A head of positive ``ig`` raises the loss: it harms. The integral is a Gauss-Legendre sum.
 
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
@@ -116,26 +95,20 @@ def integrate_gradients(
     opened = torch.from_numpy(at).to(checkpoint.device, kind)
     way, sites, present = architecture.way, architecture.sites, architecture.present
     with gate_attention(checkpoint.body, way, sites, present) as gates:
-        replay = BatchReplay(checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
+        replay = BatchReplay(checkpoint.body, gates)
 
-        def integrate(part: Batch) -> tuple[Tensor, Tensor]:
+        def integrate(part: Batch) -> Tensor:
             found = torch.zeros(len(part), *subject.shape, dtype=torch.float64)
-            apart = torch.zeros(len(part), subject.shape[0], dtype=torch.float64)
             base = {layer: opened[layer][None] for layer in np.flatnonzero(~at.all(-1)).tolist()}
             gates.rows = base
             with torch.no_grad(), replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
-            closed = torch.zeros_like(opened[:1])
             for layer in range(subject.shape[0]):
                 with replay.resume_at(layer) if resumable else nullcontext():
-                    gates.rows = base | {layer: closed}
-                    with torch.no_grad():
-                        without = objective.answer(part, whole).loss
-                        apart[:, layer] = (whole.loss - without).double().cpu()
                     for place, weight in zip(places, weights, strict=True):
                         slopes = differentiate(part, whole, layer, base, float(place))
                         found[:, layer] += weight * slopes.double().cpu()
-            return found, apart
+            return found
 
         def differentiate(
             part: Batch, whole: Answer, layer: int, base: Mapping[int, Tensor], place: float
@@ -150,13 +123,13 @@ def integrate_gradients(
             return torch.zeros_like(row).detach() if slopes is None else slopes * opened[layer]
 
         def sum_of(batch: Batch) -> Integrals:
-            values, apart = map(torch.cat, zip(*halving.run(batch, integrate), strict=True))
-            if not bool(torch.isfinite(values).all() and torch.isfinite(apart).all()):
+            values = torch.cat(list(halving.run(batch, integrate)))
+            if not bool(torch.isfinite(values).all()):
                 raise AttnprobeError(
                     f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
                     "at its weights."
                 )
-            return Integrals.of(values.numpy(), apart.numpy(), batch)
+            return Integrals.of(values.numpy(), batch)
 
         with replay.watch(architecture.sites) if resumable else nullcontext():
             return bench.total(
@@ -177,16 +150,14 @@ def tabulate_integrals(
 ) -> HeadTable:
     """Tabulate integrated gradients over the examples of a bench, one row a head.
 
-    ``ig`` is the mean over examples, ``ig_abs`` that of its size. A note says how nearly the heads of a layer
-    add up to what it does to the loss.
+    ``ig`` is the mean over examples, ``ig_abs`` that of its size.
     """
     found = integrate_gradients(bench, nodes)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
-    known = [None if np.isnan(one) else float(one) for one in found.errors]
     labels = labels.with_record({
         **block_record("ig_abs", labels.places, size.blocks, size.heads.average),
-        "integrated": {"nodes": nodes, "errors": known},
+        "integrated": {"nodes": nodes},
     })  # fmt: skip
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [bench.objective.name] * layers * heads)
@@ -196,18 +167,4 @@ def tabulate_integrals(
     columns = {"ig": (found.signed, "what a head adds to the loss"), "ig_abs": (size, "size of that")}
     for name, (part, title) in columns.items():
         build.measure(name, "loss", part.heads.average, part.heads.standard_error, headline=True, title=title)
-    notes = [_describe_errors(found, labels)]
-    return build.table("integrated gradients of heads", notes, "heads")
-
-
-def _describe_errors(found: Integrals, labels: Labels) -> str:
-    """Say how nearly the heads of a layer add up to the difference that the layer makes."""
-    errors = found.errors
-    if np.isnan(errors).all():
-        return "No layer does anything to the loss, so that nothing has to add up."
-    worst = int(np.nanargmax(errors))
-    advice = "; more --nodes bring them closer" if errors[worst] > _COARSE else ""
-    return (
-        f"The heads of each layer add up to what the layer does to the loss, to within {errors[worst]:.2g} "
-        f"of it ({labels.places[worst]}){advice}."
-    )
+    return build.table("integrated gradients of heads", kind="heads")

@@ -15,7 +15,7 @@ from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import SIGNIFICANT, adjust
+from attnprobe.sums.resampling import adjust
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -34,7 +34,7 @@ class Interactions:
         errors: (pair,) standard errors over documents.
         p: (pair,) of a mean of 0, Student's t over documents.
         adjusted: (pair,) p adjusted for the number of pairs by Holm.
-        halves: Number of examples that proposed, and that confirmed.
+        examples: How many confirmed them.
     """
 
     pairs: Sequence[tuple[Head, Head]]
@@ -44,7 +44,7 @@ class Interactions:
     errors: Floats
     p: Floats
     adjusted: Floats
-    halves: tuple[int, int]
+    examples: int
 
 
 def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
@@ -116,9 +116,7 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
     pairs = [(heads[one], heads[other]) for one, other in order]
-    return confirm_pairs(
-        second, pairs, np.array([proposed[pair] for pair in order]), score, len(first.documents)
-    )
+    return confirm_pairs(second, pairs, np.array([proposed[pair] for pair in order]), score)
 
 
 def _find_loss(bench: Bench) -> Mean:
@@ -133,15 +131,14 @@ def _find_loss(bench: Bench) -> Mean:
 
 
 def confirm_pairs(
-    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Mean, before: int = 0
+    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Mean
 ) -> Interactions:
     """Remove the heads of pairs, each alone and both, and test whether effects add up.
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
 
     with delta the change of an example's loss without the heads in brackets; the mean over examples, its
-    error and Student's t are over documents. Holm adjusts p for the number of pairs. ``before`` is the number
-    of examples that proposed them.
+    error and Student's t are over documents. Holm adjusts p for the number of pairs.
 
     Unit: that of the loss. Limits: 0 where effects add up. Positive where more is lost without both than
     without each, so that one stands in for the other; negative where one does less without the other.
@@ -178,20 +175,5 @@ def confirm_pairs(
         np.array([float(found.standard_error) for found in tested]),
         p,
         np.asarray(adjust(p.tolist(), "holm"), np.float64),
-        (before, len(values)),
-    )
-
-
-def describe_interactions(found: Interactions, unit: str) -> str:
-    """Count the pairs that interact significantly; the others are no result."""
-    significant, (before, after) = found.adjusted < SIGNIFICANT, found.halves
-    number = f"{int(significant.sum())} of the {len(found.pairs)} proposed pairs interact significantly"
-    strongest = ""
-    if significant.any():
-        most = int(np.where(significant, np.abs(found.means), -1).argmax())
-        size = f"{found.means[most]:+.2g} ± {found.errors[most]:.1g} {unit}".rstrip()
-        strongest = f", most {' and '.join(map(_name, found.pairs[most]))} ({size})"
-    return (
-        f"{number}{strongest}: t over documents, Holm, p < {SIGNIFICANT}. Pairs were proposed on one half of "
-        f"the documents ({before:,} examples) and tested on the other ({after:,})."
+        len(values),
     )

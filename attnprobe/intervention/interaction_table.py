@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.intervention.interaction import Interactions, describe_interactions, find_interactions
+from attnprobe.intervention.interaction import Interactions, find_interactions
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.intervention.task import Bench, bind_task, choose_subject
@@ -57,14 +57,14 @@ def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mappi
             build.key(f"attention_{name}", [str(place.kind) for place in places])
         build.key(f"layer_{name}", [place.layer for place in places])
         build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in found.pairs])
-    build.count("n", np.full(rows, found.halves[1]))
+    build.count("n", np.full(rows, found.examples))
     unit = _find_unit(bench)
     build.add(Column("proposed", unit, title="interaction by gradients, on the other half"), found.proposed)
     title = "loss without both, less those without each"
     build.measure("interaction", unit, found.means, found.errors, headline=True, title=title)
     build.add(Column("p", "probability", title="p"), found.p)
     build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), found.adjusted)
-    return build.table("interactions of heads", [describe_interactions(found, unit)], "interactions")
+    return build.table("interactions of heads", kind="interactions")
 
 
 def _find_unit(bench: Bench) -> str:

@@ -35,7 +35,7 @@ class Relevance(Sum):
         return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
 
-def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, aside: str = "") -> Relevance:
+def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Relevance:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
@@ -51,7 +51,6 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, as
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
-        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a relevance is no number.
@@ -66,7 +65,6 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, as
         Relevance.of,
         Relevance.from_arrays,
         name="relevance",
-        aside=aside,
         open_heads=open_heads,
         rules=Rules,
     )

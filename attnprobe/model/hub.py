@@ -1,6 +1,5 @@
-"""Checkpoints by name: what their files say before weights are loaded, and what a run downloaded."""
+"""Checkpoints by name: what their files say before weights are loaded."""
 
-import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from attnprobe.model.folders import (
     DEMO,
     SentenceFolder,
     check_config,
-    find_local_folder,
     find_weights,
     hash_file,
     list_descriptions,
@@ -124,11 +122,6 @@ class CheckpointFiles:
         whole = all(isinstance(number, int) for shape in shapes.values() for number in shape)
         return shapes if whole else {}
 
-    @property
-    def architectures(self) -> tuple[str, ...]:
-        """The classes of models that it says it was saved from."""
-        return tuple(map(str, getattr(self.config, "architectures", None) or ()))
-
     def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
         return self.tokenizer_hashes == other.tokenizer_hashes or self.vocabulary == other.vocabulary
 
@@ -170,52 +163,6 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
                 f"{first.full_name} and {one.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
             )
-
-
-class Downloads:
-    """What a run adds to the hub's cache, so that it can be taken away again."""
-
-    def __init__(self, names: Iterable[str], cache: Path | None) -> None:
-        """Record what the cache holds of some models of the hub."""
-        from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
-
-        root = Path(cache or HF_HUB_CACHE).expanduser()
-        there = {name for name in names if name != DEMO and find_local_folder(name) is None}
-        self._folders = {name: root / repo_folder_name(repo_id=name, repo_type="model") for name in there}
-        self._before = {path for folder in self._folders.values() for path in folder.rglob("*")}
-        self._before |= {folder for folder in self._folders.values() if folder.is_dir()}
-
-    def drop(self, checkpoint: CheckpointFiles) -> None:
-        """Delete what was added for a checkpoint, as far as no other one of the cache shares it."""
-        folder = self._folders.get(checkpoint.name)
-        if folder is None or not checkpoint.commit:
-            return
-        snapshot, absent = (folder / part / checkpoint.commit for part in ("snapshots", ".no_exist"))
-        added = self._list_added(snapshot.rglob("*"))
-        blobs = {path.resolve() for path in added if path.is_symlink()}
-        reference = folder / "refs" / (checkpoint.options.revision or "main")
-        _unlink([*added, *self._list_added(absent.rglob("*")), *self._list_added([reference])])
-        shared = {path.resolve() for path in (folder / "snapshots").rglob("*") if path.is_symlink()}
-        inside = (folder / "blobs").resolve()
-        _unlink(
-            blob
-            for blob in blobs - shared
-            if blob.parent == inside and folder / "blobs" / blob.name not in self._before
-        )
-        every = [path for path in folder.rglob("*") if path.is_dir()]
-        for empty in sorted([*every, folder], reverse=True):
-            if empty not in self._before:
-                with contextlib.suppress(OSError):  # not empty, or gone
-                    empty.rmdir()
-
-    def _list_added(self, paths: Iterable[Path]) -> list[Path]:
-        return [path for path in paths if path not in self._before and (path.is_symlink() or path.is_file())]
-
-
-def _unlink(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:

@@ -176,7 +176,6 @@ class DrawingRequest:
     measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
     #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
-    roles: HeadTable | None = None  # the roles that a matrix of all heads shows beside them
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
@@ -214,7 +213,7 @@ def _is_defined(cell: object) -> bool:
 def is_numeric(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds numbers that say something of a row."""
     words = (isinstance(cell, str) for cell in table.data[column.name])
-    return column.role in {"measure", "half", "count"} and not any(words)
+    return column.role in {"measure", "count"} and not any(words)
 
 
 def is_one_quantity(table: HeadTable, column: Column) -> bool:

@@ -20,7 +20,7 @@ from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Cell
 
 Floats = NDArray[np.float64]
 Place = tuple[Cell, Cell]
@@ -163,15 +163,6 @@ class Clusters:
         own = "1 head on its own" if alone == 1 else f"{alone} heads on their own" if alone else ""
         return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 
-    def mean_distances(self) -> list[float | None]:
-        """Average the distances of each head to the others of its cluster; None for a head on its own."""
-        found: list[float | None] = []
-        numbers = np.array([number or 0 for number in self.numbers])
-        for head, number in enumerate(numbers):
-            others = (numbers == number) & (np.arange(len(numbers)) != head)
-            found.append(float(self.found.matrix[head, others].mean()) if number else None)
-        return found
-
 
 def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
     """Cluster the heads of each part of a table of all pairs, such as a kind of attention."""
@@ -180,40 +171,6 @@ def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[s
     for place in pairs.maps:
         found = compute_distances(table, pairs.rows(place), pairs, request)
         yield place, cluster_heads(found, request.clusters)
-
-
-def tabulate_clusters(table: HeadTable, request: DrawingRequest) -> HeadTable:
-    """Tabulate which head is in which cluster, and how far it is from the others in it.
-
-    ``cluster`` counts from 1 and is None for a head on its own, and ``heads`` is the size of the cluster.
-    ``mean_distance`` is the mean distance from the head to the other heads of its cluster; None on its own. A
-    distance is the root of the Jensen-Shannon divergence, in sqrt(nats), or the measure that somebody names.
-    """
-    pairs = find_pairs(table)
-    assert pairs is not None  # or the table would not fit
-    names = [name for name in list_keys(table) if name not in PAIR]
-    columns = [Column(name, role="key") for name in (*names, "layer", "head")]
-    columns += [
-        Column("cluster", role="count"),
-        Column("heads", "heads", role="count"),
-        Column("mean_distance", find_unit(table, request), title="mean distance to the rest of its cluster"),
-    ]
-    rows: list[tuple[Cell, ...]] = []
-    notes, heights = [], []
-    for place, one in cluster_parts(table, request):
-        first = pairs.of.index(place)
-        own = [read_cells(table, name)[first] for name in names]
-        sizes = [1 if number is None else one.sizes[number] for number in one.numbers]
-        found = zip(one.found.heads, one.numbers, sizes, one.mean_distances(), strict=True)
-        rows += [(*own, *head, number, size, mean) for head, number, size, mean in found]
-        sentence = one.sentence()
-        notes.append(": ".join(filter(None, [place, f"{sentence[0].upper()}{sentence[1:]}."])))
-        heights.append(one.height)
-    record = {"linkage": "average", "heights": heights, "parts": request.clusters}
-    kept = {name: one for name, one in table.provenance.items() if name != "measurement"}
-    provenance = {"clusters": record, "tables": [{"name": table.title, "provenance": kept}]}
-    data = dict(zip((column.name for column in columns), map(list, zip(*rows, strict=True)), strict=True))
-    return HeadTable("clusters of heads", columns, data, notes, provenance)
 
 
 def cluster_heads(found: Distances, number: int | None = None) -> Clusters:

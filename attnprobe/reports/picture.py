@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.reports.theme import Theme
 from attnprobe.table.destination import Saveable
-from attnprobe.table.head_table import HeadTable
 
 #: The Vega-Lite that altair writes, and that pages bring along.
 VEGA_LITE = "6.4"
@@ -125,7 +124,6 @@ class Picture(Saveable):
         title: What stands above it.
         chart: The chart, an object of altair, to be changed with its grammar; without the theme.
         theme: Colours and sizes.
-        clustered: What tabulates the clusters of a tree of heads.
     """
 
     endings: ClassVar[Sequence[str]] = tuple(FORMATS)
@@ -134,26 +132,11 @@ class Picture(Saveable):
     title: str
     chart: Any = field(repr=False)
     theme: Theme = field(repr=False)
-    clustered: Callable[[], HeadTable] | None = field(default=None, repr=False)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
         return {**self.chart.to_dict(validate=False), "config": self.theme.config()}
-
-    @cached_property
-    def clusters(self) -> HeadTable:
-        """Which head is in which cluster, as a table: of a tree of heads.
-
-        Raises:
-            AttnprobeError: When this picture is none.
-        """
-        if self.clustered is None:
-            raise AttnprobeError(
-                f"a picture of kind {self.kind} has no clusters; kind='clustermap' of a table of distance "
-                "between all pairs of heads has"
-            )
-        return self.clustered()
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""

@@ -12,7 +12,7 @@ import numpy as np
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats, sort_labels
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import FOUND, KINDS, POSITION, PRUNING_STEP, RULES, STEP
+from attnprobe.table.kinds import FOUND, KINDS, POSITION, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Cell
 
@@ -134,193 +134,36 @@ def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
 ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
 SCORE = "score"
 RANDOM = "random"
-_MOST_PLACES = 4  # models or datasets stacked; beyond that a list is easier to read
-Place = tuple[str, ...]
-Order = dict[int, int]  # the table's row of each step
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One criterion beside the random orders."""
-
-    criterion: str | None  # what the heads were ordered by; None for random orders alone
-    labels: Place  # what else sets this curve apart, such as the model; empty if nothing does
-    unit: str  # of the score
-    examples: tuple[int, int] | None  # the least and the most examples behind a score, or None if unknown
-    steps: list[int]
-    share: np.ndarray  # of the heads, removed at each step; NaN if unknown
-    heads: np.ndarray  # removed at each step; NaN if unknown
-    score: np.ndarray  # the criterion's at each step
-    error: np.ndarray  # its standard error
-    random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
-
-    @property
-    def summary(self) -> np.ndarray:
-        """The mean, the lowest and the highest random score (3, step); NaN where no order has one."""
-        found = np.full((3, len(self.random)), np.nan)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
-            for step, scores in enumerate(self.random):
-                if (defined := scores[~np.isnan(scores)]).size:
-                    found[:, step] = defined.mean(), defined.min(), defined.max()
-        return found
-
-
-def lay_out_pruning(table: HeadTable) -> list[Comparison]:
-    """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
-    if not table.kind.startswith("pruning") or read_floats(table, SCORE) is None:
-        return []
-    found = []
-    for place, orders in _group_orders(table).items():
-        random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
-        chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
-        if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
-            return []
-        lines: dict[str | None, Order] = {**chosen} or {None: {}}
-        found += [_lay_out_comparison(table, name, place, order, random) for name, order in lines.items()]
-    return found
-
-
-def _group_orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
-    """Sort the rows by what sets curves apart, then by criterion and seed; none if a step is there twice."""
-    names = {name: read_cells(table, name) for name in list_keys(table)}
-    apart = [name for name in names if name not in ORDER_KEYS and len(set(names[name])) > 1]
-    found: dict[Place, dict[tuple[str, Cell], Order]] = {}
-    for row, step in enumerate(names["step"]):
-        place = tuple(format_cell(names[name][row]) for name in apart)
-        name = format_cell(names["criterion"][row])
-        order = found.setdefault(place, {}).setdefault((name, names["seed"][row]), {})
-        if not isinstance(step, int) or step in order:
-            return {}
-        order[step] = row
-    return found if len(found) <= _MOST_PLACES else {}
-
-
-def _lay_out_comparison(
-    table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order]
-) -> Comparison:
-    # Of a step that the criterion lacks, a random order knows how much was removed.
-    merged: Order = {step: row for each in (*random, order) for step, row in each.items()}
-    steps = sorted(merged)
-    score = _read_floats(table, SCORE)
-    n = _read_floats(table, "n")[list(merged.values())]
-    counts = n[np.isfinite(n)]
-    return Comparison(
-        criterion,
-        labels,
-        table.column(SCORE).unit,
-        (int(counts.min()), int(counts.max())) if counts.size else None,
-        steps,
-        _select_steps(steps, merged, _read_floats(table, "share_removed")),
-        _select_steps(steps, merged, _read_floats(table, "heads_removed")),
-        _select_steps(steps, order, score),
-        _select_steps(steps, order, _read_floats(table, f"{SCORE}_se")),
-        np.array([_select_steps(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
-    )
-
-
-def _read_floats(table: HeadTable, name: str) -> np.ndarray:
-    """Give a column as floats; one that is absent or holds text is undefined throughout."""
-    found = read_floats(table, name)
-    return np.full(len(table), np.nan) if found is None else found
-
-
-def _select_steps(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
-    return np.array([values[order[step]] if step in order else np.nan for step in steps])
-
-
-_CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves."""
+    """Heads at several steps of training, of one kind of attention."""
 
     label: str  # the kind of attention; empty if there is only one
-    keys: tuple[str, ...]  # the columns that tell rows apart
-    steps: list[int]  # the steps of training, in order
-    #: The row of each place at each step: (layer, head), or the number of the order and its step.
-    places: dict[tuple[tuple[Cell, ...], int], int] = field(repr=False)
+    steps: list[int]  # in order
+    #: The row of each head (layer, head) at each step.
+    places: dict[tuple[tuple[Cell, Cell], int], int] = field(repr=False)
 
 
 def lay_out_runs(table: HeadTable) -> list[Runs]:
-    """Lay out the rows of several steps of training by kind of attention; none for any other table."""
-    names = {name: read_cells(table, name) for name in list_keys(table)}
-    place = {"heads of checkpoints": AXES, "pruning of checkpoints": _CURVE}.get(table.kind)
-    if place is None or not names.keys() >= set(place) or not len(table):
+    """Lay out the heads of several steps of training by kind of attention; none for any other table."""
+    if table.kind != "heads of checkpoints":
         return []
-    if any(not isinstance(step, int) for step in names[STEP]):
-        return []
-    if place == _CURVE and read_floats(table, SCORE) is None:
-        return []
-    kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
-    found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
-    for row, kind in enumerate(kinds):
-        step: int = names[STEP][row]  # type: ignore[assignment]
-        key = (tuple(names[name][row] for name in place), step)
-        if found.setdefault(kind, {}).setdefault(key, row) != row:  # something else tells them apart
+    found: dict[str, dict[tuple[tuple[Cell, Cell], int], int]] = {}
+    cells = (read_cells(table, name) for name in ("attention", *AXES, STEP))
+    for row, (kind, layer, head, step) in enumerate(zip(*cells, strict=True)):
+        if not isinstance(step, int):
+            return []
+        places = found.setdefault(format_cell(kind), {})
+        if places.setdefault(((layer, head), step), row) != row:  # something else tells them apart
             return []
     if len(found) > _MOST_PANELS:
         return []
-    row_keys = (STEP, "model", "attention", *place)
     return [
-        Runs(kind if len(found) > 1 else "", row_keys, sorted({step for _, step in places}), places)
+        Runs(kind if len(found) > 1 else "", sorted({step for _, step in places}), places)
         for kind, places in found.items()
     ]
-
-
-def average_orders(table: HeadTable, runs: Runs) -> dict[int, dict[bool, dict[float, float]]]:
-    """Lay out pruning curves by step of training: the score at each share of heads removed.
-
-    Random orders (True) are averaged, what is undefined left out; the criterion (False) has one.
-    """
-    scores, shares = (_read_floats(table, name) for name in (SCORE, "share_removed"))
-    found: dict[int, dict[bool, dict[float, list[float]]]] = {}
-    for ((criterion, *_), step), row in runs.places.items():
-        points = (
-            found.setdefault(step, {}).setdefault(criterion == RANDOM, {}).setdefault(float(shares[row]), [])
-        )
-        points += [] if np.isnan(scores[row]) else [float(scores[row])]
-    return {
-        step: {
-            random: {
-                share: float(np.mean(points[share])) if points[share] else np.nan for share in sorted(points)
-            }
-            for random, points in curves.items()
-        }
-        for step, curves in found.items()
-    }
-
-
-_LAST, _PREVIOUS = "spearman_last", "spearman_previous"
-SETTLING_MEASURES = (_LAST, _PREVIOUS, "kendall_last", "kendall_previous", "heads_last", "heads_previous")
-
-
-@dataclass(frozen=True)
-class Settling:
-    """The order of heads by one measure, step by step."""
-
-    label: str  # the measure, and the kind of attention if there are several
-    steps: list[int]
-    last: np.ndarray  # Spearman with the last step
-    previous: np.ndarray  # Spearman with the step before
-
-
-def lay_out_settling(table: HeadTable) -> list[Settling]:
-    """Lay out the orders of heads; none for any other table."""
-    if table.kind != "settling" or not len(table):
-        return []
-    values = {name: read_floats(table, name) for name in (STEP, _LAST, _PREVIOUS)}
-    if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
-        return []
-    named = [read_cells(table, name) for name in ("measure", "attention") if name in table.data]
-    grouped: dict[str, list[int]] = {}
-    for row, labels in enumerate(zip(*named, strict=True)):
-        grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
-    found = []
-    for label, rows in grouped.items():
-        step, last, previous = (np.array(column)[rows] for column in values.values())
-        found.append(Settling(label, [int(one) for one in step], last, previous))
-    return found
 
 
 @dataclass(frozen=True)

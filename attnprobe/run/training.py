@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.folders import ADAPTER, DEMO
+from attnprobe.model.folders import DEMO
 
-#: Words that stand before a number which counts steps, the surest first.
-_STEPS, _SAVED, _EPOCHS = "steps?|iter(?:ation)?s?|updates?", "checkpoints?|ckpts?", "epochs?"
-_THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+#: Words that stand before the number of a step, the surest first.
+_WORDS = ("step", "checkpoint", "epoch")
 _INSTEAD = "give the steps in the order of the checkpoints: --steps 0,500,1000"
 
 
@@ -49,7 +48,7 @@ def list_run(
         names = [(name, None) for name in expand_patterns(models)]
     given = [revision or model for model, revision in names]
     if len(names) < 2:
-        found = f"{given[0]} is one.{_suggest_inside(given[0])}" if given else "none is named."
+        found = f"{given[0]} is one." if given else "none is named."
         raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
     numbers = read_steps(given) if steps is None else list(steps)
     if len(numbers) != len(names):
@@ -100,16 +99,16 @@ def expand_patterns(models: Iterable[str]) -> list[str]:
 def read_steps(names: Sequence[str]) -> list[int]:
     """Read the step of each checkpoint from its name: a folder, an id of the hub, or a revision.
 
-    The number behind a word such as step, checkpoint or epoch counts; without such a word, the last number.
+    The number behind ``step``, ``checkpoint`` or ``epoch`` counts.
 
-    >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step20k-tokens4B", "seed_0-step_2000k"])
-    [500, 1000, 20000, 2000000]
+    >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step2000-tokens4B"])
+    [500, 1000, 2000]
     >>> read_steps(["epoch-04", "epoch-10"])
     [4, 10]
     """
     found = [_read_step(name) for name in names]
-    epochs = [name for name, (word, _) in zip(names, found, strict=True) if word == _EPOCHS]
-    others = [name for name, (word, _) in zip(names, found, strict=True) if word in {_STEPS, _SAVED}]
+    epochs = [name for name, (word, _) in zip(names, found, strict=True) if word == "epoch"]
+    others = [name for name, (word, _) in zip(names, found, strict=True) if word != "epoch"]
     if epochs and others:
         raise AttnprobeError(f"{epochs[0]} counts epochs and {others[0]} steps; {_INSTEAD}.")
     return [step for _, step in found]
@@ -133,22 +132,10 @@ def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
 def _read_step(name: str) -> tuple[str, int]:
     """Read the word before the number, and the number."""
     last = Path(name).resolve().name if Path(name).is_dir() else name.rstrip("/").rpartition("/")[2]
-    for word in (_STEPS, _SAVED, _EPOCHS):
-        pattern = rf"(?<![a-z])(?:global[-_]?)?(?:{word})[-_=. ]*(\d+(?:\.\d+)?)([kmb]?)(?![a-z0-9])"
-        if marked := re.findall(pattern, last, re.IGNORECASE):
-            return word, _parse_whole(name, *marked[-1])
-    if numbers := re.findall(r"(\d+(?:\.\d+)?)(k?)(?![a-z0-9])", last, re.IGNORECASE):
-        return "", _parse_whole(name, *numbers[-1])
-    raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.{_suggest_inside(name)}")
-
-
-def _parse_whole(name: str, number: str, thousands: str) -> int:
-    if len(number) > 18:
-        raise AttnprobeError(f"The number in {name} is too large for a step; {_INSTEAD}.")
-    step = float(number) * _THOUSANDS[thousands.lower()]
-    if not step.is_integer():
-        raise AttnprobeError(f"{name} does not name a whole step; {_INSTEAD}.")
-    return int(number) * _THOUSANDS[thousands.lower()] if number.isdecimal() else int(step)
+    for word in _WORDS:
+        if numbers := re.findall(rf"(?<![a-z]){word}s?[-_=]?(\d{{1,18}})(?![.a-z0-9])", last, re.IGNORECASE):
+            return word, int(numbers[-1])
+    raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.")
 
 
 def _natural_key(name: str) -> list[tuple[int, str]]:
@@ -163,15 +150,3 @@ def _natural_key(name: str) -> list[tuple[int, str]]:
 def is_pattern(name: str) -> bool:
     """Tell a pattern of folders from the name of one."""
     return glob.has_magic(name) and not Path(name).exists()
-
-
-def _suggest_inside(name: str) -> str:
-    """Name the checkpoints inside a folder, as a trainer leaves them."""
-    folder = Path(name)
-    kept = "config.json", ADAPTER
-    inside = sorted(
-        one.name for one in folder.glob("*[0-9]*/") if any((one / file).is_file() for file in kept)
-    )
-    if not inside:
-        return ""
-    return f" It holds {inside[0]}: give '{folder / re.sub(r'[0-9]+', '*', inside[0])}'."

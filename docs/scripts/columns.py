@@ -7,9 +7,6 @@ SWITCHED = {
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
         "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
-        "how nearly the heads of a layer add up, with --method ig": (
-            "attnprobe.intervention.integration:Integrals.errors"
-        ),
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
@@ -62,7 +59,7 @@ INSIDE = {
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
     },
     "dynamics --by step": {
-        "spearman_last, kendall_last, spearman_previous, kendall_previous, settled": (
+        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
             "attnprobe.findings.settling:tabulate_orders"
         ),
     },
@@ -82,16 +79,6 @@ COMPARED = {
             "attnprobe.findings.differences:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
-    },
-    "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
-}
-#: Columns of the command that cuts the tree of heads.
-CLUSTERED = {
-    "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pairs:cluster_heads",
-        "heads, mean_distance": "attnprobe.reports.pairs:tabulate_clusters",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from columns import CLUSTERED, COMPARED, FOUND, INSIDE, SWITCHED
+from columns import COMPARED, FOUND, INSIDE, SWITCHED
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "model-types.md"
@@ -67,11 +67,6 @@ def inside() -> str:
 def compared() -> str:
     """Define what the command tabulates that compares checkpoints, from the docstrings of the functions."""
     return "\n".join(_by_column(COMPARED))
-
-
-def clustered() -> str:
-    """Define what is tabulated of clusters of heads, from the docstrings of the functions."""
-    return "\n".join(_by_column(CLUSTERED))
 
 
 def found() -> str:
@@ -310,7 +305,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "inside": inside,
     "compared": compared,
-    "clustered": clustered,
     "found": found,
     "interventions": interventions,
     "objectives": objectives,

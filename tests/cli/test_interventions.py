@@ -197,7 +197,6 @@ def test_confidence_needs_no_task(invoke, refused):
         (["--save", "out", "--share", "0.0001"], "not one of them"),
         (["--by", "unknown"], "'unknown'"),
         (["--by", "missing.csv:entropy"], "missing.csv"),
-        (["--by", "gradient,fisher", "--margin", "0.1"], "--margin follows one order"),
         (["--by", "gradient", "--highest-first"], "--highest-first"),
         (["-L", "1"], "ranked and scored"),
         (["--rank-data", "missing.txt"], "missing.txt"),
@@ -286,25 +285,6 @@ def test_correlation_of_files(invoke, tables, kind, column):
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
     assert (found["in_domain"], found["out_domain"]) == ("first.tsv", "second.tsv")
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("importance", []),
-        ("ablate", ["--measure", "ablation", "--metric", "loss"]),
-        ("relevance", ["--measure", "lrp"]),
-    ],
-)
-def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
-    sides = [(f"--{side}-domain", part) for side, part in (("in", "first"), ("out", "second"))]
-    files = [word for option, part in sides for word in (option, tables / f"{kind}-{part}.csv")]
-    data = [word for option, part in sides for word in (option, reviews / f"{part}.tsv")]
-    data += ["--label-column", "label"]
-    for more in ([], ["--by", "head"]):
-        tabled = frame(invoke("correlate", *files, *more)[1])
-        measured = frame(invoke("correlate", classifier, *data, *words, *more)[1])
-        pandas.testing.assert_frame_equal(measured, tabled, rtol=1e-5)
 
 
 # Pruning

@@ -39,22 +39,6 @@ def test_a_picture_is_that_of_the_function(heads, capsys):
     assert (heads / "heads.svg").read_bytes() == given.rendered("svg")
 
 
-def test_clusters_are_a_table_too(heads, capsys):
-    tables.all_pairs().save("pairs.csv")
-    words = ["--clusters", "3", "--save-clusters", "clusters.csv"]
-    assert run(["plot", "pairs.csv", "-o", "tree.svg", *words]) == 0
-    assert capsys.readouterr().err == "attnprobe: wrote tree.svg\nattnprobe: wrote clusters.csv\n"
-    given = attnprobe.plot("pairs.csv", clusters=3)
-    assert (heads / "tree.svg").read_bytes() == given.rendered("svg")
-    written = attnprobe.HeadTable.read("clusters.csv")
-    assert written.data["mean_distance"] == pytest.approx(given.clusters.data["mean_distance"], nan_ok=True)
-    assert list(written.notes) == list(given.clusters.notes)
-    assert run(["plot", "pairs.csv", "-o", "tree.svg", "--overwrite", "--save-clusters", "pairs.csv"]) == 2
-    assert "--save-clusters would write over" in capsys.readouterr().err
-    assert run(["plot", "pairs.csv", "-o", "new.svg", "--kind", "map", "--save-clusters", "new.csv"]) == 2
-    assert not list(heads.glob("new.*"))
-
-
 def test_a_pipe_gets_svg(heads, monkeypatch):
     class Piped(io.StringIO):
         pass

@@ -82,24 +82,12 @@ def test_every_column_of_a_comparison_is_defined():
     few = {"measure": "entropy", "limit": 6, "workers": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tables = [
-            attnprobe.compare(["demo", "demo"], match="layer", **few),
-            attnprobe.compare(["demo", "demo"], by="layer", **few),
-        ]
+        tables = [attnprobe.compare(["demo", "demo"], match="layer", **few)]
     for table in tables:
         for column in table.columns:
             name = re.sub("^entropy", "NAME", column.name)
             if column.role in {"measure", "count"} and column.name not in {"n", "checkpoints"}:
                 assert f"`{name}`" in page, column.name
-
-
-def test_every_column_of_clusters_is_defined():
-    page = pages.clustered()
-    pairs = attnprobe.distance("demo", all_pairs=True, limit=6, workers=1)
-    table = attnprobe.plot(pairs, clusters=6).clusters
-    named = [column.name for column in table.columns if column.role in {"measure", "count"}]
-    assert len(named) == 3
-    assert all(f"`{name}`" in page for name in named), named
 
 
 def test_formulas_are_left_as_they_are():

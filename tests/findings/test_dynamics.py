@@ -1,4 +1,4 @@
-"""Tables of steps into one, and when an order of heads counts as settled."""
+"""Tables of steps into one, and rank correlations between steps."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import check_alike, stack_steps
-from attnprobe.findings.settling import correlate_ranks, find_settled_step, tabulate_orders
+from attnprobe.findings.settling import correlate_ranks, tabulate_orders
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -52,21 +52,6 @@ def test_what_has_no_order_is_undefined(other):
     assert np.isnan(found).all()
 
 
-@pytest.mark.parametrize(
-    ("spearman", "settled"),
-    [
-        ([0.2, 0.5, 0.95, 0.92, 1.0], 20),
-        ([0.95, 0.5, 0.95, 0.9, 1.0], 20),  # it has left the order again
-        ([0.95, 0.95, 0.95, 0.95, 1.0], 0),
-        ([0.2, 0.95, 0.95, 0.89, 1.0], None),  # the last step itself proves nothing
-        ([0.2, 0.95, 0.95, NAN, 1.0], None),
-        ([0.2, NAN, 0.95, 0.95, 1.0], 20),
-    ],
-)
-def test_settled(spearman, settled):
-    assert find_settled_step([0, 10, 20, 30, 40], spearman) == settled
-
-
 def test_tables_are_stacked():
     found = stack_steps(
         [(5, table([1.0, NAN, 3.0], ["Both.", "One."])), (7, table([4, 5, 6], ["Both."]))], {"a": 1}
@@ -86,7 +71,6 @@ def test_kinds_of_attention_are_compared_apart():
     one, other = table([1, 2, 3, 4, 1, 2, 3, 4], kinds=kinds), table([1, 2, 3, 4, 4, 3, 2, 1], kinds=kinds)
     found = tabulate_orders([(1, one), (2, other)], {})
     assert list(found.data["attention"]) == ["encoder", "encoder", "decoder", "decoder"]
-    assert list(found.data["settled"]) == [1, 1, 2, 2]
     assert found["spearman_last"].tolist() == pytest.approx([1, 1, -1, 1])
     assert found["heads_last"].tolist() == [4] * 4
 

@@ -43,7 +43,6 @@ def test_different_models_are_compared_only_where_it_is_asked_for():
     with pytest.raises(AttnprobeError, match=r"only heads of the same model.*--across-models"):
         Pair.of(side("a"), side("b"))
     pair = Pair.of(side("a"), side("b", seed=1), across=True)
-    assert pair.where == ("in a", "in b")
     assert pair.notes == ()
     np.testing.assert_array_equal(pair.values[1], list(side("b", seed=1).values.values()))
 
@@ -144,12 +143,3 @@ def test_whether_documents_are_the_same(ours, theirs, shared):
     assert Pair.of(*sides, across=True).shared is shared
     notes = " ".join(correlate_sides(*sides, {}, across=True).notes)
     assert ("the same examples" in notes) is (shared is not False)
-
-
-def test_the_same_weights_are_said():
-    record = {"model": {"weights": {"model.safetensors": "abc"}}}
-    one, other = (side(model, record=record) for model in ("a", "b"))
-    assert Pair.of(one, other, across=True).same_weights
-    assert any("the very same weights" in note for note in correlate_sides(one, other, {}, across=True).notes)
-    assert not Pair.of(one, replace(other, record={}), across=True).same_weights
-    assert not Pair.of(side("a"), side("b"), across=True).same_weights

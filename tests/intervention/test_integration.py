@@ -14,6 +14,7 @@ from attnprobe.intervention.integration import (
     integrate_gradients,
     tabulate_integrals,
 )
+from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import Checkpoint
 
 SHAPE = LAYERS, HEADS = 3, 4
@@ -81,23 +82,12 @@ def test_by_hand(headed: Any, documents: Any, benched: Any, losses: Any, nodes: 
 
 
 def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
-    """To the loss less that without the layer; the errors are those of the quadrature, and shrink."""
-    found = []
+    """To the loss less that without the layer."""
     with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-        for nodes in (1, 2, 12):
-            found.append(integrate_gradients(bench, nodes))
+        found = integrate_gradients(bench, 12)
     for layer in range(LAYERS):
         apart = differ(losses, [layer], np.ones(SHAPE))
-        assert found[-1].signed.heads.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
-        np.testing.assert_allclose(found[0].gaps[layer, 2:], [apart.sum(), np.abs(apart).sum()], atol=1e-9)
-    errors = np.stack([one.errors for one in found])
-    assert (errors[0] > 3 * errors[1]).all()
-    assert (errors[1] > 30 * errors[2]).all()
-    assert errors[2].max() < 1e-6
-    coarse = np.stack([integrate_by_hand(losses, [1], head, np.ones(SHAPE), 1) for head in range(HEADS)])
-    apart = differ(losses, [1], np.ones(SHAPE))
-    expected = np.abs(coarse.sum(0) - apart).sum() / np.abs(apart).sum()
-    assert errors[0, 1] == pytest.approx(expected, rel=1e-5)
+        assert found.signed.heads.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
 
 
 def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: Any):
@@ -110,31 +100,28 @@ def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: A
     for layer, head in [(0, 3), (1, 1)]:
         expected = integrate_by_hand(losses, [layer], head, at.astype(float), 4)
         assert found.signed.heads.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
-    assert np.isnan(found.errors[2])
-    np.testing.assert_allclose(found.gaps[1, 2], differ(losses, [1], at).sum(), atol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("bert", "masked-lm"), ("gpt2", "causal-lm"), ("modernbert", "classification"),
-        ("bart", "seq2seq"), ("t5", "seq2seq"), ("deberta-v2", "classification"), ("bert", "representation"),
-        ("bert", "token-classification"), ("roberta", "question-answering"), ("electra", "regression"),
-    ],
-)  # fmt: skip
+    ("name", "kind"), [("gpt2", "causal-lm"), ("t5", "seq2seq"), ("bert", "token-classification")]
+)
 def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: str, kind: str):
     some = [one for one in documents(kind)[:6] if one.text != "stone" and (name != "t5" or one.pair is None)]
     with benched(headed(name, kind, double=True), some, kind) as bench:
-        errors = integrate_gradients(bench, 10).errors
-    assert np.isfinite(errors).all()
+        found = integrate_gradients(bench, 10).signed.heads.average.sum(-1)
+        closed = [np.arange(len(found))[:, None] != layer for layer in range(len(found))]
+        cuts = [np.broadcast_to(one, bench.subject.shape).copy() for one in closed]
+        trials = run_trials(bench, cuts, ("loss",), "closed layers")
+    apart = np.array([trials.untouched["loss"].mean() - one["loss"].mean() for one in trials.cuts])
     # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.
-    assert errors.max() < (0.03 if name == "t5" else 2e-3)
+    np.testing.assert_allclose(
+        found, apart, rtol=0, atol=np.abs(apart).max() * (0.03 if name == "t5" else 2e-3)
+    )
 
 
 def test_table(headed: Any, documents: Any, benched: Any):
     checkpoint: Checkpoint = headed("bert", "classification", double=True)
     with benched(checkpoint, documents("classification")) as bench:
-        coarse = tabulate_integrals(bench, "texts", facts={}, nodes=1)
         table = tabulate_integrals(bench, "texts", facts={})
         found = integrate_gradients(bench)
     assert [name for name in table.data if name.startswith("ig")] == [
@@ -144,10 +131,4 @@ def test_table(headed: Any, documents: Any, benched: Any):
         "ig_abs_se",
     ]
     np.testing.assert_allclose(table["ig"], found.signed.heads.average.ravel())
-    record = table.provenance["integrated"]
-    assert record["nodes"] == 4
-    np.testing.assert_allclose(record["errors"], found.errors)
-    worst = int(found.errors.argmax())
-    assert f"to within {found.errors[worst]:.2g} of it (layer {worst})" in table.notes[0]
-    assert "more --nodes" not in table.notes[0]
-    assert "more --nodes bring them closer" in coarse.notes[0]
+    assert table.provenance["integrated"]["nodes"] == 4

@@ -151,10 +151,8 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
         loudest = found.means[0]
         assert found.means[0] == found.means.max()
         assert found.means[0] > 3 * np.delete(np.abs(found.means), 0).max()
-        assert sum(found.halves) == 120
         assert table.kind == "interactions"
         assert [table[name][0] for name in ("layer_a", "head_a", "layer_b", "head_b")] == [1, 0, 1, 2]
-        assert "proposed pairs interact significantly, most 1-0 and 1-2" in table.notes[0]
 
 
 def test_p_is_uniform_where_effects_add_up(headed: Any, documents: Any, benched: Any, monkeypatch: Any):

@@ -1,4 +1,4 @@
-"""Clusters of heads: scipy's, in picture and table alike; points in the plane: scikit-learn's."""
+"""Clusters of heads: scipy's, points in the plane: scikit-learn's."""
 
 import numpy as np
 import picture_tables as tables
@@ -7,8 +7,10 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
 
 from attnprobe import AttnprobeError
-from attnprobe.reports.pairs import CUT, compute_stress, scale_to_plane
+from attnprobe.reports.columns import DrawingRequest
+from attnprobe.reports.pairs import CUT, cluster_parts, compute_stress, scale_to_plane
 from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.theme import THEMES
 
 LAYERS, HEADS = 4, 5
 
@@ -34,38 +36,22 @@ def parts_of(labels):
     )
 
 
-def drawn_parts(table):
-    own = [f"own {row}" if number is None else number for row, number in enumerate(table.data["cluster"])]
-    return parts_of(own)
+def parts_in(pairs, number=None):
+    """Give the parts of the tree as it is drawn."""
+    ((_, drawn),) = cluster_parts(pairs, DrawingRequest(THEMES["light"], 605, clusters=number))
+    assert drawn.found.heads == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    return parts_of([f"own {row}" if one is None else one for row, one in enumerate(drawn.numbers)])
 
 
 def test_the_cut_is_scipys_customary_one(pairs):
     joined = joined_of(pairs)
     expected = fcluster(joined, CUT * joined[-1, 2], "distance")
-    drawn = draw_picture([pairs], "clustermap")
-    assert drawn_parts(drawn.clusters) == parts_of(expected)
+    assert parts_in(pairs) == parts_of(expected)
     assert len(set(expected)) > 2
-    assert drawn.clusters.provenance["clusters"]["heights"] == [pytest.approx(CUT * joined[-1, 2])]
 
 
-def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
-    table = draw_picture([pairs], clusters=4).clusters
-    distance = {}
-    for row in range(len(pairs)):
-        one, other = ((pairs.data[f"layer_{s}"][row], pairs.data[f"head_{s}"][row]) for s in "ab")
-        distance[one, other] = distance[other, one] = np.sqrt(pairs.data["jsd"][row])
-    heads = list(zip(table.data["layer"], table.data["head"], strict=True))
-    for place, head in enumerate(heads):
-        number = table.data["cluster"][place]
-        fellows = [
-            other
-            for other, one in zip(heads, table.data["cluster"], strict=True)
-            if one == number is not None and other != head
-        ]
-        expected = np.mean([distance[head, other] for other in fellows]) if fellows else None
-        assert table.data["mean_distance"][place] == (
-            expected if expected is None else pytest.approx(expected)
-        )
+def test_a_tree_is_cut_into_so_many_parts(pairs):
+    assert parts_in(pairs, 4) == parts_of(fcluster(joined_of(pairs), 4, "maxclust"))
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,16 @@ from attnprobe.run.training import list_run, parse_steps, read_steps
         ("out/checkpoint-500/", 500),
         ("epoch-04", 4),
         ("step1000", 1000),
-        ("global_step_12", 12),
-        ("ckpt_7", 7),
-        ("google/multiberts-seed_0-step_2000k", 2_000_000),
         ("stage1-step1000-tokens5B", 1000),
         ("epoch=3-step=500", 500),
-        ("iter-1.5k", 1500),
         ("Checkpoint-9", 9),
-        ("seed2-run-17", 17),
-        ("v2-20k", 20_000),
     ],
 )
 def test_names(name, step):
     assert read_steps([name]) == [step]
 
 
-@pytest.mark.parametrize("name", ["main", "final", "bert-base", "step", "checkpoint-1.5", f"step{'9' * 40}"])
+@pytest.mark.parametrize("name", ["main", "final", "step", "checkpoint-1.5", "run-17", f"step{'9' * 40}"])
 def test_names_without_a_step(name):
     with pytest.raises(AttnprobeError, match="--steps 0,500,1000"):
         read_steps([name])
@@ -55,11 +49,11 @@ def test_in_the_order_of_training():
 
 def test_patterns_match_folders_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("run/step-10", "run/step-9", "step[1]"):
+    for name in ("run/step-10", "run/step-9", "[a]-step-1"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "run" / "step-11").touch()
     assert [one.model for one in list_run(["run/step-*"])] == ["run/step-9", "run/step-10"]
-    assert [one.model for one in list_run(["step[1]", "run/step-9"])] == ["step[1]", "run/step-9"]  # as it is
+    assert [one.model for one in list_run(["[a]-step-1", "run/step-9"])] == ["[a]-step-1", "run/step-9"]
 
 
 def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
@@ -67,15 +61,6 @@ def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "step-4")
     assert [one.step for one in list_run([".", "../step-3"])] == [3, 4]
-
-
-@pytest.mark.parametrize("file", ["config.json", "adapter_config.json"])
-def test_a_folder_of_checkpoints_says_how_to_name_them(tmp_path, file):
-    for name in ("checkpoint-9", "checkpoint-10", "logs-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / (file if name != "logs-1" else "events")).touch()
-    with pytest.raises(AttnprobeError, match=r"It holds checkpoint-10: give '.*/checkpoint-\*'"):
-        list_run([str(tmp_path)])
 
 
 @pytest.mark.parametrize(("models", "revisions"), [([], None), (["org/model"], [])])

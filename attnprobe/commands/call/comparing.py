@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,7 +15,6 @@ from attnprobe.commands.call.call import (
     read_first,
 )
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Series
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
@@ -49,10 +47,8 @@ def compare(
     *,
     revisions: str | Sequence[str] | None = None,
     measure: str = CENSUS,
-    by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
     nearest: bool = True,
-    keep: bool = True,
     tokenizers: Sequence[Tokenizer] | None = None,
     **options: Any,
 ) -> HeadTable:
@@ -70,25 +66,21 @@ def compare(
         labels = replay(labels)
         texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
         source = read_first(source)
-        downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
-        with nullcontext() if keep else Series(downloaded, call, keep=False):
-            outputs = _BY_OUTPUTS.get(match)
-            asked = measure, nearest, outputs
-            by_maps = None if match is None or outputs is not None else cast("Within", match)
-            found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
-        return _tabulate_pair(found, by, by_maps, layers)
+        outputs = _BY_OUTPUTS.get(match)
+        asked = measure, nearest, outputs
+        by_maps = None if match is None or outputs is not None else cast("Within", match)
+        found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
+        return _tabulate_pair(found, by_maps, layers)
 
 
-def _tabulate_pair(
-    found: "Comparison", by: str, match: "Within | None", layers: Sequence[int] | None
-) -> HeadTable:
-    """Tabulate heads, or layers, those that are asked for."""
-    from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
+def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
+    """Tabulate heads, of the layers that are asked for."""
+    from attnprobe.findings.comparison import tabulate_heads
     from attnprobe.survey.tables import check_layers, keep_layers
 
     if layers is not None:
         check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-    table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
+    table = tabulate_heads(found, match)
     return table if layers is None else keep_layers(table, layers)
 
 

@@ -24,7 +24,7 @@ from attnprobe.commands.prune import prune
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions, list_order_files
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
@@ -39,7 +39,7 @@ COLUMNS = {
 #: What keywords of other functions are called where names would be taken.
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
 #: Keywords of ``dynamics`` itself.
-_ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by", "keep"}
+_ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by"}
 
 
 def _find_keywords() -> dict[str, set[str]]:
@@ -144,7 +144,6 @@ def follow(
     revisions: str | Sequence[str] | None,
     steps: str | Sequence[int] | None,
     by: str,
-    keep: bool,
     **options: Any,
 ) -> MeasuredRun:
     """Measure every step; the arguments are those of ``dynamics``."""
@@ -173,16 +172,15 @@ def follow(
 
         from attnprobe.model.hub import check_one_run
 
-        with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
-            check_one_run(series.checkpoints)
-            files = [call.corpus.frequencies]
-            files += list_order_files(options["prune_by"]) if has_labels else []
-            key = {}
-            if call.resume is not None:
-                key = make_state_key(asked.name, options, reopened, files, call)
-            tables = series.measure(
-                asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike
-            )
+        series = Series([(one.model, one.revision) for one in run], call)
+        check_one_run(series.checkpoints)
+        files = [call.corpus.frequencies]
+        if has_labels and (order := options["prune_by"].rpartition(":")[0]):
+            files.append(order)
+        key = {}
+        if call.resume is not None:
+            key = make_state_key(asked.name, options, reopened, files, call)
+        tables = series.measure(asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike)
     steps_of_record = [
         {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
         | dict(table.provenance)
@@ -213,6 +211,6 @@ def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> Task
     step = options["prune_step"]
     if not 0 < step <= 1:
         raise AttnprobeError(f"--prune-step must be more than 0 and at most 1, not {step:g}.")
-    criteria = Criterion.parse_several(options["prune_by"], highest_first=options["highest_first"])
-    PruneOptions(criteria, step, options["rerank"], options["random_orders"])
+    criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
+    PruneOptions(criterion, step, options["rerank"], options["random_orders"])
     return task

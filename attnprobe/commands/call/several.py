@@ -3,9 +3,7 @@
 import gc
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +13,6 @@ from attnprobe.commands.call.call import (
     Call,
     check_labels,
     check_model,
-    make_loader,
     open_call,
     read_task,
 )
@@ -24,15 +21,14 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
-from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
 from attnprobe.table.head_table import HeadTable
-from attnprobe.tasks import RELATIONS, Gold
+from attnprobe.tasks import RELATIONS
 
 if TYPE_CHECKING:
     from attnprobe.model.hub import CheckpointFiles
@@ -41,8 +37,6 @@ if TYPE_CHECKING:
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
 #: Refuses a table that can't stand beside the first, given the checkpoints and the tables of both.
 Check = Callable[["Member", HeadTable, "Member", HeadTable], None]
-#: What any checkpoint can be asked: no trained head is needed.
-_ANY = "representation"
 #: Sums that only a table itself has a use for.
 _SUMS = "blocks"
 #: What the record of the whole table has once for all checkpoints.
@@ -59,20 +53,16 @@ class Member:
     title: str
 
 
-class Series(AbstractContextManager["Series"]):
-    """Checkpoints that are loaded one after the other; downloads that are not kept go once measured."""
+class Series:
+    """Checkpoints that are loaded one after the other."""
 
-    def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
+    def __init__(self, models: Sequence[tuple[str, str | None]], call: Call) -> None:
         """Look at the checkpoints: of each its name, and its revision if it has one of its own."""
-        from attnprobe.model.hub import Downloads, find_checkpoints
+        from attnprobe.model.hub import find_checkpoints
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call
-        self._downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
         self.checkpoints = find_checkpoints(models, call.load)
-
-    def __exit__(self, *_: object) -> None:
-        self._drop(self.checkpoints)
 
     def measure(
         self,
@@ -124,18 +114,7 @@ class Series(AbstractContextManager["Series"]):
                     store.keep(one.number, identities[one.number], table)
                     gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
                 found.append(table)
-                if self._downloads is not None:
-                    with Ranks.detect().join() as meeting:  # nobody fetches a file that is about to go
-                        self._drop([one.checkpoint])
-                        meeting.gather(None)
         return found
-
-    def _drop(self, checkpoints: "Iterable[CheckpointFiles]") -> None:
-        """Delete what was downloaded, in one process of each machine."""
-        if self._downloads is None or (Ranks.detect().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
-            return
-        for checkpoint in checkpoints:
-            self._downloads.drop(checkpoint)
 
 
 def _round_trip(table: HeadTable) -> HeadTable:
@@ -242,27 +221,22 @@ def measure_checkpoints(
     if isinstance(texts, str):
         check_standard_input(texts)
     with open_call(options) as call:
-        asked = read_task(options, labels)
         for model in dict.fromkeys(models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=True)
-        source = check_labels(source, asked)
-        with Series([(model, None) for model in models], call, keep=True) as series:
-            checkpoints, is_text = series.checkpoints, source.kind == "text"
-            if is_text:
-                _check_shapes(checkpoints)
-            kind, _ = peek(source.documents)
-            objective, notes = _choose_objective(checkpoints, asked, kind, source.kind)
-            options = {**options, "objective": objective}
-            if is_text:
-                notes = [*notes, *_note_tokenizers(checkpoints)]
+        source = check_labels(source, read_task(options, labels))
+        series = Series([(model, None) for model in models], call)
+        checkpoints, notes = series.checkpoints, []
+        if source.kind == "text":
+            _check_shapes(checkpoints)
+            notes = _note_tokenizers(checkpoints)
 
-            def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
-                return [open_to_replay(texts, labels, options, find_labels=True)[1]]
+        def reopened() -> list[OpenSource]:
+            return [open_to_replay(texts, labels, options, find_labels=True)[1]]
 
-            key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
-            tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
+        key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
+        tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
     listed = [
         {"checkpoint": checkpoint.name, "notes": table.notes}
         | {part: one for part, one in table.provenance.items() if part != _SUMS}
@@ -294,44 +268,13 @@ def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
             )
 
 
-def _choose_objective(
-    checkpoints: "Sequence[CheckpointFiles]", task: TaskOptions, labelled: Gold, modality: str
-) -> tuple[str | None, list[str]]:
-    """Choose the objective of all: that of each if they agree, or else one that needs no trained head."""
-    if len({checkpoint.architectures for checkpoint in checkpoints}) == 1 and checkpoints[0].architectures:
-        return task.objective, []
-    from attnprobe.intervention.objectives.choosing import load_with_head
-
-    asked = replace(task, labels_named=task.labels_named and task.objective is not None)
-    by_objective: dict[str, list[str]] = {}
-    for label, checkpoint in dict(zip(label_checkpoints(checkpoints), checkpoints, strict=True)).items():
-        load = make_loader(checkpoint.name, None, checkpoint.options)
-        _, objective = load_with_head(load, asked, modality, labelled=labelled)
-        by_objective.setdefault(objective, []).append(label)
-        gc.collect()
-    if len(by_objective) == 1:
-        return task.objective, []
-    parts = [f"{objective} of {_shorten(names)}" for objective, names in by_objective.items()]
-    text = f"By what they were trained for, the objective is {' and '.join(parts)}, which can't be compared"
-    if task.labels_named or task.metric is not None:
-        option = "--label-column" if task.labels_named else "--metric"
-        raise AttnprobeError(
-            f"{text}; leave out {option}, and all are asked for {_ANY}, or name what all of them can be "
-            "asked with --objective."
-        )
-    return _ANY, [
-        f"{text}: all were asked for {_ANY}, which needs no trained head. What their trained heads add is "
-        "left out; --objective asks for something else."
-    ]
-
-
 def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
     """Refuse numbers of different tasks, such as of a checkpoint that lacks the head that it names."""
     one, two = (str(table.data["objective"][0]) for table in (ours, theirs))
     if one != two:
         raise AttnprobeError(
             f"The objective is {one} of {first.title} and {two} of {other.title}, which can't be compared; "
-            f"name one that both can be asked, such as --objective {_ANY}."
+            "name one that both can be asked, such as --objective representation."
         )
 
 

@@ -63,8 +63,10 @@ def _holds_bytes(kind: Any) -> bool:
 def _find_texts(file: Any, columns: Sequence[str]) -> set[str]:
     """Find the columns of bytes that hold text, by their first rows."""
     first = next(file.iter_batches(batch_size=PEEK_ROWS, columns=columns), None) if columns else None
-    found = set()
-    for name in columns if first is not None else ():
+    found: set[str] = set()
+    if first is None:
+        return found
+    for name in columns:
         cells = [cell for cell in first.column(name).to_pylist() if cell is not None]
         try:
             if not any("\0" in str(_decode(cell)) for cell in cells):

@@ -26,10 +26,8 @@ BOTH = "image+text"
 USUAL_IMAGE_COLUMNS = ("image", "images", "image_path", "file_name", "img", "jpg", "png")
 #: Stands for the name of no column.
 NO_IMAGES = "none"
-#: What is named where captions lie in a file beside each image, as in the shards of WebDataset.
-CAPTION_FILES = "txt"
-#: More bytes than an honest image has, and than an honest caption.
-_LARGEST, _LONGEST_CAPTION = 1 << 28, 1 << 20
+#: More bytes than an honest image has.
+_LARGEST = 1 << 28
 #: Base64, perhaps as a data URL, and how that of PNG, JPEG, GIF and WebP begins.
 _BASE64 = re.compile(r"(?:data:image/[\w.+-]+;base64,)?([A-Za-z0-9+/\s]+={0,2}\s*)")
 _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
@@ -140,20 +138,12 @@ def open_captioned(folder: Path, column: str) -> Iterator[Document]:
 
     Args:
         folder: Where they are, with what is said of them in ``metadata.csv`` (or ``.jsonl``).
-        column: Of that table; "txt" is a file IMAGE.txt beside each IMAGE, where there is no table.
+        column: Of that table.
     """
-    listed = any((folder / name).is_file() for name in METADATA)
-    if column != CAPTION_FILES and not listed:
-        raise AttnprobeError(
-            f"{folder} has no metadata.csv with captions; leave out --text-column, or give --text-column "
-            f"{CAPTION_FILES} for text files beside the images."
-        )
-    if not listed:
-        found = MediaFolder.open(folder)
-        said = {item.path: _read_caption(item.path.with_suffix(".txt")) for item in found.items}
-    else:
-        found = MediaFolder.open(folder, column)
-        said = {item.path: None if item.label is None else str(item.label) for item in found.items}
+    if not any((folder / name).is_file() for name in METADATA):
+        raise AttnprobeError(f"{folder} has no metadata.csv with captions; leave out --text-column.")
+    found = MediaFolder.open(folder, column)
+    said = {item.path: None if item.label is None else str(item.label) for item in found.items}
     if found.kind != IMAGE:
         raise AttnprobeError(f"{folder} holds {found.kind}; leave out --text-column.")
     silent = sum(not caption or not caption.strip() for caption in said.values())
@@ -167,17 +157,6 @@ def open_captioned(folder: Path, column: str) -> Iterator[Document]:
         for path, caption in said.items()
         if caption and caption.strip()
     )
-
-
-def _read_caption(path: Path) -> str | None:
-    try:
-        if not path.is_file():
-            return None
-        if path.stat().st_size > _LONGEST_CAPTION:
-            raise AttnprobeError(f"{path} has more than {_LONGEST_CAPTION >> 20} MiB, and is no caption.")
-        return path.read_text("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise AttnprobeError(f"{path} can't be read as text: {first_line(error)}.") from error
 
 
 def _may_be_image(cell: Any) -> bool:

@@ -3,20 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain, islice, pairwise
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.integration import NODES
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
@@ -27,8 +21,8 @@ from attnprobe.intervention.pruning.differences import (
     compare_with_whole,
     rank_among,
 )
-from attnprobe.intervention.pruning.headline import Curve, describe_margin
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
+from attnprobe.intervention.pruning.headline import describe_curve, describe_margin
+from attnprobe.intervention.pruning.options import PruneOptions, check_ranked
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
     measure_worth,
@@ -60,16 +54,14 @@ class Pruning:
     """A pruning curve and the order behind it.
 
     Attributes:
-        order: The heads, numbered layer by layer, in the order in which the first criterion removes them.
+        order: The heads, numbered layer by layer, in the order in which the criterion removes them.
         removed: How many of them are to be removed in the end.
-        others: The orders of further criteria.
     """
 
     table: HeadTable
     subject: Subject
     order: NDArray[np.int64]
     removed: int = 0
-    others: Sequence[NDArray[np.int64]] = ()
 
 
 @contextmanager
@@ -89,8 +81,7 @@ def prune_in_steps(
     """Rank the heads, remove them step by step, and score what is left.
 
     Heads are ranked on ``rank_source`` where it is given, else on one half of the examples, and scored on the
-    other. Criteria that are read from a table leave all examples for scoring. Several criteria are scored on
-    the same examples, beside the same random orders.
+    other. A criterion that is read from a table leaves all examples for scoring.
 
     Yields:
         The curve, and the bench of the examples it was scored on.
@@ -98,14 +89,13 @@ def prune_in_steps(
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
-    names = [one.name for one in pruning.criteria]
-    measured = any(one.side is None for one in pruning.criteria)
+    criterion = pruning.criterion
     if rank_source is not None:
-        check_ranked(pruning.criteria)
+        check_ranked(criterion)
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    subject = subject.check_methods(names)
+    subject = subject.check_methods([criterion.name])
     _refuse_shared_weights(subject)
     name = check_metric(task.metric, subject.objective, subject.metrics)
     if rank_source is not None:
@@ -119,7 +109,7 @@ def prune_in_steps(
     setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
     walking = {} if pruning.margin is None else {"margin": f"{pruning.margin:g}"}
     question = subject.question(
-        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}, **walking
+        "prune", metric=name, **{"--by": criterion.name, "setting of the curve": setting}, **walking
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
@@ -134,19 +124,18 @@ def prune_in_steps(
                         run=run, workers=workers, generate=generate, name="examples to rank on",
                     )
                 )  # fmt: skip
-            elif measured:
+            elif criterion.side is None:
                 ranked, scored = _split_halves(bench)
                 numbers = [len(half.documents) for half in (ranked, scored)]
                 progress.say(
                     f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
                     f"({numbers[1]:,}); --rank-data ranks on other data."
                 )
-            progress.say(_tell_length(ranked, scored, pruning))
-            orders = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
+            order = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
         metric = build_metric(name, scored, task.seed)
         record = bench.record | {
             "pruning": {
-                "criterion": ",".join(names),
+                "criterion": criterion.name,
                 "step": pruning.step,
                 "rerank": pruning.rerank,
                 "rank_data": rank_source.described if rank_source else None,
@@ -154,54 +143,53 @@ def prune_in_steps(
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
+        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=task.seed)
         if pruning.share is None:
-            removed = min(within, len(orders[0]) - 1)  # a checkpoint needs a head
-        yield Pruning(table, subject, orders[0], removed, orders[1:]), scored
+            removed = min(within, len(order) - 1)  # a checkpoint needs a head
+        yield Pruning(table, subject, order, removed), scored
 
 
 def tabulate_curve(
     bench: Bench,
     metric: Metric,
-    chosen: Sequence[NDArray[np.int64]],
+    chosen: NDArray[np.int64],
     pruning: PruneOptions,
     labels: Labels,
     *,
     seed: int,
 ) -> tuple[HeadTable, int]:
-    """Score the orders of the criteria and some random ones after each step, and tabulate the curves.
+    """Score the order of the criterion and some random ones after each step, and tabulate the curves.
 
     With a margin, the steps are those that ``walk_within`` tries. What several orders have removed at a step
     is scored once, such as nothing, and all heads.
 
     Returns:
-        The table, and how many heads of the first order can go within the margin.
+        The table, and how many heads of the order can go within the margin.
     """
     subject, standing = bench.subject, bench.subject.architecture.standing
     heads, within = int(standing.sum()), 0
     known: dict[bytes, Outcome] = {}
-    gone = plan_steps(len(chosen[0]), pruning.step)
+    gone = plan_steps(len(chosen), pruning.step)
     if pruning.margin is not None:
-        gone, within, known = walk_within(bench, metric, chosen[0], gone, pruning.margin)
+        gone, within, known = walk_within(bench, metric, chosen, gone, pruning.margin)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [*chosen, *(order_at_random(standing, one) for one in seeds)]
+    orders = [chosen, *(order_at_random(standing, one) for one in seeds)]
     cuts = [mask_heads(subject.shape, one, number) for one in orders for number in gone]
     removed = np.array([int((standing & ~cut).sum()) for cut in cuts])
     untouched, scored = _score_cuts(bench, cuts, metric, known)
     scores = np.array([metric.score(outcome) for outcome in scored])
     errors = np.array([metric.standard_error(outcome) for outcome in scored])
-    names = [*(one.name for one in pruning.criteria), *([RANDOM] * len(seeds))]
+    names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
     rows, length, examples = len(cuts), len(gone), len(bench.documents)
     title = metric.name.replace("_", " ")
     outcomes = [scored[start : start + length] for start in range(0, rows, length)]
-    ours, random = outcomes[: len(chosen)], outcomes[len(chosen) :]
     whole = [compare_with_whole(metric, outcome, untouched) for outcome in outcomes]
-    chance = [compare_with_random(metric, outcome, random) for outcome in ours]
-    bounds = [bound_losses(metric, outcome, untouched) for outcome in ours]
+    chance = compare_with_random(metric, outcomes[0], outcomes[1:])
+    bounds = bound_losses(metric, outcomes[0], untouched)
     curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
-    build.key("seed", np.repeat(np.array([*([None] * len(chosen)), *seeds], dtype=object), length))
+    build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
     build.key("step", list(range(length)) * len(orders))
     build.count("heads_removed", removed)
     build.add(Column("share_removed", "share", role="key"), removed / heads)
@@ -210,23 +198,18 @@ def tabulate_curve(
     build.measure("score", metric.unit, scores, errors, headline=True, title=title)
     _add_differences(build, metric, "", whole)
     beside = [np.nan] * length * len(seeds)
-    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), [*chain(*bounds), *beside])
+    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), [*bounds, *beside])
     undefined = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
-    _add_differences(build, metric, "_random", [*chance, *([undefined] * len(seeds))])
-    beyond = [
-        rank_among(metric, curves[[place, *range(len(chosen), len(orders))]]) for place in range(len(chosen))
-    ]
-    build.add(Column("rank_among_random", role="count"), [*chain(*beyond), *beside])
+    _add_differences(build, metric, "_random", [chance, *([undefined] * len(seeds))])
+    build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
     majority = _compute_majority(bench) if metric.name == "accuracy" else None
     if majority is not None:
         build.add(_MAJORITY, [majority] * rows)
     notes: list[str] = []
     if pruning.margin is not None:
-        notes.append(describe_margin(metric, pruning.margin, gone, bounds[0].tolist(), within, heads))
+        notes.append(describe_margin(metric, pruning.margin, gone, bounds.tolist(), within, heads))
     else:
-        for name, own, beside_random in zip(names, whole, chance, strict=False):
-            curve = Curve(metric, name, float(scores[0]), own, beside_random, gone, len(seeds))
-            notes += [one for one in curve.describe() if one not in notes]
+        notes.append(describe_curve(metric, names[0], float(scores[0]), whole[0], gone))
     return build.table("score while heads are removed", notes, "pruning"), within
 
 
@@ -351,38 +334,6 @@ def _refuse_shared_weights(subject: Subject) -> None:
         )
 
 
-#: Forward passes that ranking by a criterion takes about as long as: a backward pass is two of them.
-_BACKWARD = 3
-
-
-def _tell_length(ranked: Bench, scored: Bench, pruning: PruneOptions) -> str:
-    """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
-    subject = scored.subject
-    heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
-    steps = plan_steps(heads, pruning.step)
-    again = len(steps) - 1 if pruning.rerank else 1
-    costs = {"ablation": heads + 1, "ig": layers * (1 + NODES * _BACKWARD)}
-    ranking = sum(costs.get(one.name, _BACKWARD) * again for one in pruning.criteria if one.side is None)
-    orders = len(pruning.criteria) + pruning.random_orders
-    scoring, about = 2 + orders * (len(steps) - 2), ""
-    if pruning.margin is not None:
-        widest = max(one - other for one, other in pairwise(steps[::-1]))
-        scoring = (len(steps) + min(widest, _PARTS) - 1) * (1 + pruning.random_orders)
-        about = "at most "
-    batches = scored.corpus.batches
-    batch = next(islice(batches, len(batches) // 2, None))
-    spent = []
-    for _ in range(2):  # the first warms up
-        start = perf_counter()
-        with torch.inference_mode():
-            subject.checkpoint.forward(batch.inputs)
-        spent.append(perf_counter() - start)
-    tokens = ranking * ranked.corpus.batches.tokens + scoring * batches.tokens
-    seconds = tokens / batch.size * spent[-1]
-    length = f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{max(1, round(seconds)):,} s"
-    return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
-
-
 def _check_writable(subject: Subject, *, physical: bool) -> None:
     """Refuse a checkpoint that can't be written without heads, whichever they are."""
     name = subject.checkpoint.name
@@ -416,23 +367,12 @@ def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
     return halves
 
 
-def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> list[NDArray[np.int64]]:
-    """Order the heads by each criterion."""
-    subject, several = bench.subject, len(pruning.criteria) > 1
-    gradients = cache(lambda: gradient_importance(bench))
-    orders = []
-    for criterion in pruning.criteria:
-        if not pruning.rerank:
-            orders.append(order_by_worth(measure_worth(criterion, bench, metric, gradients=gradients)))
-            continue
-        # With the same number of heads on, other heads are on by another criterion.
-        aside = f", by {criterion.name}," if several else ""
-
-        def measure(
-            on: NDArray[np.bool_], criterion: Criterion = criterion, aside: str = aside
-        ) -> NDArray[np.float64]:
-            return measure_worth(criterion, bench, metric, open_heads=on, aside=aside)
-
-        removed = plan_steps(int(subject.architecture.standing.sum()), pruning.step)
-        orders.append(rank_stepwise(subject.shape, removed, measure))
-    return orders
+def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
+    """Order the heads by the criterion."""
+    subject, criterion = bench.subject, pruning.criterion
+    if not pruning.rerank:
+        return order_by_worth(measure_worth(criterion, bench, metric))
+    removed = plan_steps(int(subject.architecture.standing.sum()), pruning.step)
+    return rank_stepwise(
+        subject.shape, removed, lambda on: measure_worth(criterion, bench, metric, open_heads=on)
+    )

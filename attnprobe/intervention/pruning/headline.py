@@ -1,7 +1,6 @@
-"""What a pruning curve says: how many heads can go, and whether the order beats random ones."""
+"""What a pruning curve says: how many heads can go."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,49 +9,22 @@ from attnprobe.intervention.pruning.differences import Differences
 from attnprobe.sums.resampling import SIGNIFICANT
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The scores of an order.
+def describe_curve(
+    metric: Metric, name: str, score: float, whole: Differences, removed: Sequence[int]
+) -> str:
+    """Count the steps at which the score is significantly worse than that of the whole model.
 
-    Attributes:
-        name: What orders the heads.
-        score: That of the whole model.
-        whole: The steps against the whole model.
-        chance: The steps against ``orders`` random orders.
-        removed: How many heads are off at each step.
+    ``name`` says what orders the heads, and ``removed`` how many are off at each step.
     """
-
-    metric: Metric
-    name: str
-    score: float
-    whole: Differences
-    chance: Differences
-    removed: Sequence[int]
-    orders: int
-
-    def describe(self) -> Iterator[str]:
-        """Count the steps at which the score is significantly worse, and those that beat random orders."""
-        better = 1 if self.metric.higher_is_better else -1
-        worse = (self.whole.adjusted < SIGNIFICANT) & (better * self.whole.delta < 0)
-        start = f"With all heads, {self.metric.name} is {self.score:.4g}"
-        tested = f"(paired, Holm, p < {SIGNIFICANT})"
-        if worse.any():
-            first = self.removed[int(worse.argmax())]
-            yield (
-                f"{start}; by {self.name}, it is significantly worse at {int(worse.sum())} of "
-                f"{len(worse) - 1} steps, first with {first} of {self.removed[-1]} heads removed {tested}."
-            )
-        else:
-            yield f"{start}; by {self.name}, it is significantly worse at no step {tested}."
-        inner = np.isfinite(self.chance.adjusted)
-        if not inner.any():
-            return
-        significant, ahead = self.chance.adjusted < SIGNIFICANT, better * self.chance.delta > 0
-        yield (
-            f"Against {self.orders} random orders, {self.name} is significantly better at "
-            f"{int((significant & ahead).sum())} of {int(inner.sum())} steps, and significantly worse at "
-            f"{int((significant & ~ahead).sum())} (t, Holm, p < {SIGNIFICANT})."
-        )
+    better = 1 if metric.higher_is_better else -1
+    worse = (whole.adjusted < SIGNIFICANT) & (better * whole.delta < 0)
+    first = (
+        f", first with {removed[int(worse.argmax())]} of {removed[-1]} heads removed" if worse.any() else ""
+    )
+    return (
+        f"With all heads, {metric.name} is {score:.4g}; by {name}, it is significantly worse at "
+        f"{int(worse.sum())} of {len(worse) - 1} steps{first} (paired, Holm, p < {SIGNIFICANT})."
+    )
 
 
 def describe_margin(

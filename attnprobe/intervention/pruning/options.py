@@ -1,6 +1,5 @@
-"""In which orders heads go and how far, checked before a model is loaded."""
+"""In which order heads go and how far, checked before a model is loaded."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -22,23 +21,6 @@ SIGNED = {
 }
 #: Random orders by default: one more would be the best of all at a step in 20, which is p = .05.
 RANDOM_ORDERS = 19
-
-
-def split_orders(spec: str) -> list[str]:
-    """Split what names several orders at its commas; the name of a file that is there may have some."""
-    path = spec.rpartition(":")[0]
-    if path and Path(path).is_file():
-        return [spec]
-    return [part.strip() for part in spec.split(",") if part.strip()] or [spec]
-
-
-def list_order_files(spec: str) -> list[str]:
-    """List the files that orders are read from.
-
-    >>> list_order_files("gradient,heads.csv:importance,fisher")
-    ['heads.csv']
-    """
-    return [path for one in split_orders(spec) if (path := one.rpartition(":")[0])]
 
 
 @dataclass(frozen=True)
@@ -82,24 +64,6 @@ class Criterion:
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
         return cls(name, side, highest_first, Path(path))
 
-    @classmethod
-    def parse_several(cls, spec: str, *, highest_first: bool = False) -> "tuple[Criterion, ...]":
-        """Read criteria that are separated by commas; a file may have a comma in its name.
-
-        >>> [one.name for one in Criterion.parse_several("gradient, fisher")]
-        ['gradient', 'fisher']
-        """
-        parts = split_orders(spec)
-        if len(parts) == 1:
-            return (cls.parse(parts[0], highest_first=highest_first),)
-        found = tuple(cls.parse(part, highest_first=highest_first and part not in CRITERIA) for part in parts)
-        names = [one.name for one in found]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise AttnprobeError(f"--by names {twice} twice; name each order once.")
-        if highest_first and all(one.side is None for one in found):
-            raise AttnprobeError("--highest-first is for tables; what is measured has its own order.")
-        return found
-
 
 def _refuse_signed(name: str, instead: str) -> str:
     return (
@@ -108,9 +72,9 @@ def _refuse_signed(name: str, instead: str) -> str:
     )
 
 
-def check_ranked(criteria: Sequence[Criterion]) -> None:
-    """Refuse data to rank on where no criterion is measured on examples."""
-    if all(one.side is not None for one in criteria):
+def check_ranked(criterion: Criterion) -> None:
+    """Refuse data to rank on where the criterion is not measured on examples."""
+    if criterion.side is not None:
         raise AttnprobeError(
             "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
         )
@@ -121,7 +85,7 @@ class PruneOptions:
     """How heads go; the fields are the options of the command line.
 
     Attributes:
-        criteria: What orders the heads, one order each.
+        criterion: What orders the heads.
         step: Share of all heads that goes in one step.
         rerank: Whether those left are ranked anew after each step.
         share: Share of all heads that is to be removed in the end, or None.
@@ -130,7 +94,7 @@ class PruneOptions:
             go within ``margin``.
     """
 
-    criteria: Sequence[Criterion]
+    criterion: Criterion
     step: float = 0.1
     rerank: bool = False
     random_orders: int = RANDOM_ORDERS
@@ -148,15 +112,8 @@ class PruneOptions:
             raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
         if self.margin is not None and not 0 < self.margin < inf:
             raise AttnprobeError(f"--margin must be more than 0, not {self.margin:g}.")
-        if self.saving and len(self.criteria) > 1:
+        if self.rerank and self.criterion.side is not None:
             raise AttnprobeError(
-                "--save writes one checkpoint, and --by names several orders; name the one that it is to "
-                "follow."
-            )
-        if self.margin is not None and len(self.criteria) > 1:
-            raise AttnprobeError("--margin follows one order, and --by names several; name one of them.")
-        tables = [one.name for one in self.criteria if one.side is not None]
-        if self.rerank and tables:
-            raise AttnprobeError(
-                f"--rerank measures again with heads off, which a table can't; leave it out for {tables[0]}."
+                f"--rerank measures again with heads off, which a table can't; leave it out for "
+                f"{self.criterion.name}."
             )

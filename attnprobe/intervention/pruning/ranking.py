@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.changes import find_example_score
-from attnprobe.intervention.gradient import Gradients, gradient_importance
+from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.integration import integrate_gradients
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.pruning.options import Criterion
@@ -27,9 +27,6 @@ def measure_worth(
     bench: Bench,
     metric: Metric,
     open_heads: NDArray[np.bool_] | None = None,
-    *,
-    gradients: Callable[[], Gradients] | None = None,
-    aside: str = "",
 ) -> Worth:
     """Measure what every head is worth by a criterion: (layer, head), the least goes first.
 
@@ -51,14 +48,12 @@ def measure_worth(
         bench: Checkpoint, task and the examples to rank on.
         metric: Scores ablation.
         open_heads: Which heads are on (layer, head) while it is measured.
-        gradients: Gives the derivatives of ``OF_GRADIENTS``, where several criteria share them.
-        aside: Ends the names of the passes.
     """
     standing = bench.subject.architecture.standing
     if criterion.side is not None:
         worth = _read_worth(criterion, criterion.side, bench)
     elif criterion.name in OF_GRADIENTS:
-        found = gradients() if gradients else gradient_importance(bench, open_heads, aside)
+        found = gradient_importance(bench, open_heads)
         worth = found.squares.average if criterion.name == "fisher" else found.heads.average
         # A closed gate has a derivative too, but its head is gone.
         worth = worth if open_heads is None else np.where(open_heads, worth, 0.0)
@@ -68,14 +63,14 @@ def measure_worth(
     elif criterion.name == "ig":
         left = "" if open_heads is None or open_heads.all() else f" with {open_heads.sum()} heads on"
         worth = integrate_gradients(
-            bench, open_heads=open_heads, name=f"integrated gradients{aside}{left}"
+            bench, open_heads=open_heads, name=f"integrated gradients{left}"
         ).size.heads.average
     elif criterion.name == "lrp":
         # Relevance is conserved from layer to layer, so that heads of all layers are compared as they are.
-        worth = head_relevance(bench, open_heads, aside).size.heads.average
+        worth = head_relevance(bench, open_heads).size.heads.average
         worth = worth if open_heads is None else np.where(open_heads, worth, 0.0)
     else:
-        worth = _ablation_worth(bench, metric, open_heads, aside)
+        worth = _ablation_worth(bench, metric, open_heads)
     worth = np.where(standing, worth, np.nan)  # what is removed already has no place in an order
     if not np.isfinite(worth[standing]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
@@ -123,13 +118,10 @@ def rank_stepwise(
     return order
 
 
-def _ablation_worth(
-    bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None, aside: str = ""
-) -> Worth:
+def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Average over examples how far each head moves their score; nothing for a head that is off already.
 
-    That is ``moved`` of ``ablate``: see ``Moves``. Where text is generated and scored for all examples
-    together, what moves are the examples' pseudovalues.
+    That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
     """
     score = find_example_score(bench, metric) or metric
     at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)
@@ -138,7 +130,7 @@ def _ablation_worth(
     for cut, (layer, head) in zip(cuts, places, strict=True):
         cut[layer, head] = False
     left = "" if open_heads is None or open_heads.all() else f" with {at.sum()} heads on"
-    trials = run_trials(bench, [at, *cuts], score.needs, f"ablating{aside}{left}")
+    trials = run_trials(bench, [at, *cuts], score.needs, f"ablating{left}")
     start, *moved = (score.pseudovalues(outcome) for outcome in trials.cuts)
     worth = np.zeros(bench.subject.shape)
     worth[tuple(places.T)] = [np.abs(one - start).mean() for one in moved]

@@ -83,7 +83,7 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
 #: Pixels that Vega adds to the size of letters for a line.
 _LEADING = 2
 #: More labels than this are a bar of colours instead of a list.
-MOST_LISTED = 16
+_MOST_LISTED = 16
 
 
 def colour_by_layer(
@@ -93,7 +93,7 @@ def colour_by_layer(
     numeric = all(isinstance(label, int) for label in labels)
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
     title = field.replace("_", " ")
-    if numeric and len(labels) > MOST_LISTED:
+    if numeric and len(labels) > _MOST_LISTED:
         legend = alt.Legend(**{"title": title, "format": "~s", "gradientLength": 140, **look})
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
@@ -161,16 +161,13 @@ def make_legend(
     return alt.Legend(title=unit, **look)
 
 
-def level_titles(titles: Sequence[Any], theme: Theme, above: Sequence[float] = ()) -> None:
-    """Move titles of charts in a row up, so that all begin at the height of the highest.
-
-    ``above`` has for each chart the pixels that rise above it beside the title.
-    """
+def level_titles(titles: Sequence[Any], theme: Theme) -> None:
+    """Move titles of charts in a row up, so that all begin at the height of the highest."""
     highs = []
-    for title, more in zip(titles, above or [0.0] * len(titles), strict=True):
+    for title in titles:
         lines = 1 if isinstance(title.text, str) else len(title.text)
         below = len(title.subtitle) if isinstance(title.subtitle, list) else 0
-        highs.append(lines * (theme.size + 1 + _LEADING) + below * (theme.small(1) + _LEADING) + more)
+        highs.append(lines * (theme.size + 1 + _LEADING) + below * (theme.small(1) + _LEADING))
     for title, high in zip(titles, highs, strict=True):
         if high < max(highs):
             title.offset = ABOVE + max(highs) - high

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from shlex import quote
 from textwrap import wrap
 from typing import Any, get_args
@@ -13,7 +12,6 @@ from altair.utils.schemapi import debug_mode
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.headline import state_finding
-from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
     alignments,
@@ -204,9 +202,6 @@ def draw_picture(
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = CLUSTERMAP
-    beside = None
-    if kind == CLUSTERMAP:
-        tables, beside = clustermap.split_tables(tables)
     table = stack_tables(tables, kind)
     known = list_kinds(table)
     if kind == ATLAS and len(table) and ATLAS not in known:
@@ -224,7 +219,7 @@ def draw_picture(
         table = replace(table, title=_ATLAS_TITLE)
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    request = DrawingRequest(look, pixels, tuple(measures), clusters, beside)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     finding = state_picture(chosen, table, request) if title is None else ""
     # altair would hold every row against the schema, several times; the tests do, for every kind.
@@ -233,8 +228,7 @@ def draw_picture(
             _DRAWINGS[chosen][1](table, request), heading, [name_source(table), finding], request
         )
         chart = chart.properties(description=f"{clean(table.title)}: a picture of kind {chosen}")
-    clustered = partial(tabulate_clusters, table, request) if chosen == CLUSTERMAP else None
-    return Picture(chosen, heading, chart, look, clustered)
+    return Picture(chosen, heading, chart, look)
 
 
 def _explain_no_atlas(table: HeadTable) -> str:

@@ -121,7 +121,7 @@ def draw_several(chart: Any, grid: Grid, sizes: Sizes, data: list[Record], title
 
 
 #: How much of its colour an effect keeps that does not differ significantly from 0.
-_PALE = 0.3
+PALE = 0.3
 
 
 def can_draw_heatmap(table: HeadTable) -> bool:
@@ -274,7 +274,7 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
     known = base.transform_filter("isValid(datum.value)")
     shown = known.mark_rect().encode(color=colour, tooltip=tooltip)
     if any(record.get("pale") for record in data):
-        shown = shown.encode(fillOpacity=alt.condition("datum.pale", alt.value(_PALE), alt.value(1)))
+        shown = shown.encode(fillOpacity=alt.condition("datum.pale", alt.value(PALE), alt.value(1)))
     layers = [shown]
     if any(record["value"] is None for record in data):
         empty = base.transform_filter("!isValid(datum.value)").mark_rect(
@@ -286,7 +286,7 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
         number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
         layers.append(draw_numbers(base, size))
     elif _is_signed(content, layout):
-        layers.append(_draw_signs(base, scale, sizes.cell, theme))
+        layers.append(draw_signs(base, scale, sizes.cell, theme))
     return draw_several(alt.layer(*layers), grid, sizes, data, title)
 
 
@@ -306,7 +306,7 @@ def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
     return marks.rule
 
 
-def _draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
+def draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
     """Write the signs, in ink that is seen on the colour below it."""
     strong = f"abs(datum.value) > {0.45 * scale.high}"
     on_strong, on_weak = ("#000000", theme.ink) if theme.name == "dark" else ("#ffffff", theme.ink)

@@ -1,6 +1,5 @@
 """Heads that attend alike: on a map, near one another (Clark et al. 2019, figure 6)."""
 
-from itertools import groupby
 from typing import Any
 
 import altair as alt
@@ -10,11 +9,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     make_title,
-    name_measure,
-    read_numbers,
     sort_labels,
-    title_axis,
-    title_tooltip,
 )
 from attnprobe.reports.pairs import (
     SQUARED,
@@ -30,20 +25,13 @@ from attnprobe.reports.pictures.channels import (
     colour_by_layer,
     level_titles,
     make_tooltip,
-    thin_labels,
 )
 from attnprobe.table.head_table import HeadTable
 
-#: More pairs than this within layers are not drawn one by one beside the means.
-_MOST_PAIRS = 6000
-#: What heads within a layer are compared by.
-_DIVERGENCE = "Jensen-Shannon divergence"
 #: A stress that is poor (Kruskal 1964).
 _POOR = 0.2
 #: So many heads of a map are named: those farthest from its middle.
 _NAMED = 3
-#: Narrower pictures have the map above the spread.
-_BESIDE = 480
 #: Room around the points, as a share of their extent.
 _ROOM = 0.08
 
@@ -65,19 +53,9 @@ def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
 def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
     rows = pairs.rows(place)
     found = compute_distances(table, rows, pairs, request)
-    narrow = request.width < _BESIDE
-    side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
+    side = int(min(420, max(140, request.width - 90)))
     flat = scale_to_plane(found.matrix)
-    plot = _draw_points(found, flat, _find_reach(flat), side, place, request, legend=True)
-    within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
-    if not within:
-        return plot
-    if narrow:
-        return alt.vconcat(plot, _draw_depth(table, pairs, within, side, side, request))
-    depth = _draw_depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
-    # The topmost number of an axis rises above it by half.
-    level_titles([plot.title, depth.title], request.theme, [0, request.theme.small(1) / 2])
-    return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
+    return _draw_points(found, flat, _find_reach(flat), side, place, request, legend=True)
 
 
 def _draw_points(
@@ -115,47 +93,6 @@ def _draw_points(
     title = make_title(place or "similar heads lie together", *said, width=side, size=theme.size)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
-
-
-def _draw_depth(
-    table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, request: DrawingRequest
-) -> Any:
-    column = request.columns(table, 1)[0] if request.measures else table.column(SQUARED)
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
-    data: list[Record] = [
-        {"layer": pairs.one[row][0], "one": name_head(pairs.one[row]), "other": name_head(pairs.other[row]),
-         "value": values[row], "error": errors[row]}
-        for row in rows
-    ]  # fmt: skip
-    layers = sort_labels(record["layer"] for record in data)
-    many = len(data) > _MOST_PAIRS
-    if many:
-        data = _average_by_layer(data)
-    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
-    x = alt.X("layer:O", title="layer", axis=axis)
-    base = alt.Chart(alt.InlineData(values=data)).encode(x=x)
-    parts = []
-    if not many:
-        titles = {"one:N": "one", "other:N": "other", "value:Q": title_tooltip(name_measure(column))}
-        dots = base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted)
-        y = alt.Y("value:Q", title=title_axis(column))
-        parts.append(dots.encode(y=y, tooltip=make_tooltip({**titles, "error:Q": "standard error"})))
-    mean = base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink))
-    y = alt.Y("mean(value):Q", title=title_axis(column))
-    parts.append(mean.encode(y=y, tooltip=make_tooltip({"layer:O": "layer", "mean(value):Q": "mean"})))
-    said = "line: mean" if many else "dots: pairs of heads; line: their mean"
-    name = _DIVERGENCE if column.name == SQUARED else name_measure(column)
-    title = make_title(f"{name} within each layer", said, width=width, size=request.theme.size)
-    return alt.layer(*parts).properties(width=width, height=height, title=title)
-
-
-def _average_by_layer(data: list[Record]) -> list[Record]:
-    """Average what is defined over the pairs of each layer."""
-    found = []
-    for layer, rows in groupby(sorted(data, key=lambda row: str(row["layer"])), key=lambda row: row["layer"]):
-        known = [row["value"] for row in rows if row["value"] is not None]
-        found.append({"layer": layer, "value": float(np.mean(known)) if known else None})
-    return found
 
 
 def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:

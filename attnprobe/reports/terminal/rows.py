@@ -1,4 +1,4 @@
-"""A line a row: what heads find, pairs, groups of documents, alignments, and any other table."""
+"""A line a row: what heads find, groups of documents, and any other table."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ from attnprobe.reports.groups import (
     list_groups,
     sort_by_difference,
 )
-from attnprobe.reports.shapes import BestHeads, name_pairs
+from attnprobe.reports.shapes import BestHeads
 from attnprobe.reports.terminal.console import (
     Field,
     Signs,
@@ -28,7 +28,7 @@ from attnprobe.reports.terminal.console import (
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import ALL_GROUPS, FOUND, PROBED, RULES
+from attnprobe.table.kinds import ALL_GROUPS, FOUND, RULES
 from attnprobe.table.table import Cell
 
 #: More rows than this are not printed.
@@ -38,20 +38,21 @@ _MOST_COMPARED, _MOST_MEASURES = 12, 3
 _LEAST_TEXT = 16  # a column of text folds down to this width
 _LONGEST, _LONGEST_GROUP = 24, 14
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
-#: The columns that are on the screen, of tables with lines of their own.
+#: The columns of best heads that are on the screen.
 FOUND_COLUMNS = frozenset({*FOUND, *RULES, "position", "direction"})
-PAIR_COLUMNS = frozenset({"proposed", "interaction", "p_adjusted"})
-PROBE_COLUMNS = frozenset({*PROBED, "layer", "head", "baseline_rule"})
-_RATES = ("aer", "precision", "recall", "baseline")
-ALIGNMENT_COLUMNS = frozenset({*_RATES, "alignment", "layer", "head", "position", "p_adjusted"})
 _STARRED = f"* significant (adjusted p < {SIGNIFICANT})"
 
 
 def draw_rows(
     table: HeadTable, hidden: set[str], console: Console, precision: int | None = None, full: bool = False
 ) -> None:
-    """Print the rows of any table; all, or the first."""
-    print_fields(write_fields(table, hidden, choose_signs(console), precision), console, full=full)
+    """Print the rows of any table; all, or the first. Rows that are significant have a star."""
+    sure = _find_sure(table) if "p_adjusted" in table.data else None
+    empty = {name for name in list_keys(table) if set(read_cells(table, name)) == {None}}
+    fields = write_fields(table, hidden | empty, choose_signs(console), precision)
+    print_fields(fields, console, sure=sure, full=full)
+    if sure is not None:
+        _print_legend(_STARRED, console)
 
 
 def print_fields(
@@ -174,86 +175,6 @@ def draw_best_heads(table: HeadTable, found: BestHeads, console: Console, full: 
     ]
     print_fields(fields, console, sure=_find_sure(table), full=full)
     _print_legend(f"rule: what the best simple rule finds; {_STARRED}", console)
-
-
-def has_probes(table: HeadTable) -> bool:
-    """Tell whether rows are labels of which probes of all heads were scored."""
-    return table.kind == "probes" and len(table) > 0
-
-
-def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
-    """Print a line a label, with a star where all heads find more than the best of them."""
-    signs = choose_signs(console)
-    label = next((key for key in list_keys(table) if key not in ("model", "dataset")), "model")
-    heads, rules = _name_heads(table, signs), read_cells(table, "baseline_rule")
-    best, rule = (_write_shares(_read(table, name), signs) for name in ("best_head_accuracy", "baseline"))
-    names = [format_cell(one).removeprefix("offset ") for one in rules]
-    fields = [
-        Field(label, "", _write_labels(read_cells(table, label)), True),
-        Field(
-            "all heads",
-            "",
-            _write_accuracy(table, signs),
-            False,
-        ),
-        Field("best head", "", [f"{one} {head}" for one, head in zip(best, heads, strict=True)], True),
-        Field("rule", "", [f"{one} {name}".strip() for one, name in zip(rule, names, strict=True)], True),
-        Field("links", "", [format_cell(one) for one in read_cells(table, "n")], False),
-    ]
-    print_fields(fields, console, sure=_find_sure(table), full=full)
-    _print_legend(f"all heads beside the best one: {_STARRED}", console)
-
-
-def has_interactions(table: HeadTable) -> bool:
-    """Tell whether rows are pairs of heads of one table, whose interactions were tested."""
-    known = all(read_floats(table, name) is not None for name in PAIR_COLUMNS)
-    return table.kind == "interactions" and len(table) > 0 and known
-
-
-def draw_interactions(table: HeadTable, console: Console, full: bool = False) -> None:
-    """Print a line a pair, in the order of the table, with a star where it is confirmed."""
-    signs, unit = choose_signs(console), table.column("interaction").unit
-    values, errors, proposed, p = (
-        _read(table, name) for name in ("interaction", "interaction_se", "proposed", "p_adjusted")
-    )
-    decimals = choose_decimals(errors)
-    digits = 3 if decimals is None else decimals
-
-    def write(value: float) -> str:
-        return signs.undefined if np.isnan(value) else f"{value:+.{digits}f}"
-
-    spread = [f"{write(v)} {signs.plus_minus} {e:.{digits}f}" for v, e in zip(values, errors, strict=True)]
-    adjusted = [signs.undefined if np.isnan(one) else f"{one:.2g}" for one in p]
-    fields = [
-        Field("heads", "", name_pairs(table), True),
-        Field(f"interaction, {unit}" if unit else "interaction", "", spread, False),
-        Field("proposed", "", [write(one) for one in proposed], False),
-        Field("adjusted p", "", adjusted, False),
-    ]
-    print_fields(fields, console, sure=_find_sure(table), full=full)
-    _print_legend(
-        "interaction: loss without both, less those without each; proposed: by gradients, on the other "
-        f"half; {_STARRED}",
-        console,
-    )
-
-
-def draw_alignments(table: HeadTable, console: Console, full: bool = False) -> None:
-    """Print a line an alignment, with a star where it has fewer errors than the baseline."""
-    signs = choose_signs(console)
-    rates = {name: _read(table, name) for name in _RATES}
-    fields = [Field("alignment", "", _write_labels(read_cells(table, "alignment")), True)]
-    for name in ("weights", "attention", "direction"):
-        if name in table.data and len(set(table.data[name])) > 1:
-            cells = [format_cell(one).replace("_", " ") for one in table.data[name]]
-            fields.append(Field(name, "", cells, True))
-    fields += [
-        Field("head", "", _name_heads(table, signs), True),
-        Field("aer", "", _write_spreads(rates["aer"], _read(table, "aer_se"), signs), False),
-        *(Field(name, "", _write_shares(rates[name], signs), False) for name in _RATES[1:]),
-    ]
-    print_fields(fields, console, sure=_find_sure(table), full=full)
-    _print_legend(f"baseline: words at the same relative place; {_STARRED}", console)
 
 
 def has_groups(table: HeadTable) -> bool:

@@ -1,4 +1,4 @@
-"""The terminal: heads as heat maps, pruning as curves, any other table as rows; then the notes."""
+"""The terminal: heads as heat maps, over training as sparklines; any other table as rows; then notes."""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -12,19 +12,18 @@ from attnprobe.reports.scales import Marks, Scale, fit_scales, mark_column
 from attnprobe.reports.shapes import (
     AXES,
     ORDER_KEYS,
+    RANDOM,
     Panel,
     lay_out_best_heads,
     lay_out_panels,
     lay_out_positions,
-    lay_out_pruning,
     lay_out_runs,
-    lay_out_settling,
 )
 from attnprobe.reports.terminal import curves, grid, rows
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import POSITION
+from attnprobe.table.kinds import POSITION, STEP
 from attnprobe.table.naming import STACKING
 from attnprobe.table.table import Column
 
@@ -43,12 +42,10 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
     at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
     apart = runs or at_positions or rows.has_groups(table)
     panels = lay_out_panels(table) if measures and not apart else []
-    orders = lay_out_pruning(table)
     keys = list_keys(table)
     of_heads = (*AXES, POSITION) if at_positions else AXES
-    rows_are = (
-        runs[0].keys if runs else of_heads if panels or at_positions else ORDER_KEYS if orders else keys
-    )
+    of_rows = ORDER_KEYS if table.kind.startswith("pruning") else keys
+    rows_are = ("attention", STEP, *AXES) if runs else of_heads if panels or at_positions else of_rows
     common = _find_constants(table, [key for key in keys if key in STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
@@ -57,18 +54,16 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
     shown: Set[str] = table.data.keys()
     chosen = measures if full else _choose_measures(table, measures)
     if runs:
-        shown = curves.draw_runs(table, runs, chosen, console, precision, full)
+        curves.draw_runs(table, runs, chosen, console, precision, full)
+        shown = {column.name for column in chosen}
     elif at_positions:
         shown = _draw_positions(table, measures, console, precision, full)
     elif panels:
         shown = _draw_panels(table, panels, chosen, console, precision, full)
     elif listed := _draw_list(table, console, full):
         shown = listed
-    elif orders:
-        curves.draw_curves(orders, console, precision, full)
-        shown = curves.CURVE_COLUMNS
     elif len(table):
-        short = table if full else _keep_headlines(table, measures)
+        short = table if full else _keep_headlines(_drop_random_orders(table), measures)
         rows.draw_rows(short, set(common), console, precision, full)
         shown = short.data.keys()
     else:
@@ -81,22 +76,10 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
 
 
 def _draw_list(table: HeadTable, console: Console, full: bool) -> Set[str]:
-    """Print groups, settling orders, alignments, probes, pairs or best heads; returns the columns shown."""
+    """Print groups or best heads; returns the columns shown."""
     shown: Set[str] = frozenset()
     if rows.has_groups(table):
         shown = rows.draw_groups(table, console, full)
-    elif steps := lay_out_settling(table):
-        curves.draw_settling(steps, console)
-        shown = curves.SETTLING_COLUMNS
-    elif table.kind == "alignments" and len(table):
-        rows.draw_alignments(table, console, full)
-        shown = rows.ALIGNMENT_COLUMNS
-    elif rows.has_interactions(table):
-        rows.draw_interactions(table, console, full)
-        shown = rows.PAIR_COLUMNS
-    elif rows.has_probes(table):
-        rows.draw_probes(table, console, full)
-        shown = rows.PROBE_COLUMNS
     elif (found := lay_out_best_heads(table)) is not None:
         rows.draw_best_heads(table, found, console, full)
         shown = rows.FOUND_COLUMNS
@@ -181,6 +164,15 @@ def _choose_measures(table: HeadTable, measures: list[Column]) -> list[Column]:
         return measures
     known = [one for one in measures if any(cell is not None for cell in read_numbers(table, one.name))]
     return [column for column in known if column.headline] or measures[:_MOST_MEASURES]
+
+
+def _drop_random_orders(table: HeadTable) -> HeadTable:
+    """Leave out the steps of random orders beside those of a criterion, which say how they compare."""
+    if not table.kind.startswith("pruning"):
+        return table
+    kept = [row for row, name in enumerate(read_cells(table, "criterion")) if name != RANDOM]
+    data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
+    return replace(table, data=data) if kept else table
 
 
 def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:

@@ -66,9 +66,9 @@ def test_lines(form: str, pairs: Pairs, tmp_path: Path):
     assert not any(document.image for document in read(path, image_column="none"))
 
 
-@pytest.mark.parametrize("form", ["csv", "hub", "bytes", "captions", "beside"])
+@pytest.mark.parametrize("form", ["csv", "hub", "bytes", "captions"])
 def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
-    """A csv, parquet as the hub writes it and with bare bytes, a folder with a table or with text files."""
+    """A csv, parquet as the hub writes it and with bare bytes, a folder with a table."""
     texts, options = [text for _, text in pairs], {}
     path = tmp_path / f"pairs.{'csv' if form == 'csv' else 'parquet'}"
     if form == "csv":
@@ -80,13 +80,9 @@ def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
         pandas.DataFrame({"text": texts, "image": cells}).to_parquet(path)
     else:
         path = tmp_path / "seen"
-        options = {"text_column": "caption" if form == "captions" else "txt"}
+        options = {"text_column": "caption"}
         rows = [json.dumps({"file_name": one.name, "caption": text}) for one, text in pairs]
-        if form == "captions":
-            (path / "metadata.jsonl").write_text("\n".join(rows))
-        else:
-            for one, text in pairs:
-                one.with_suffix(".txt").write_text(f"{text}\n")
+        (path / "metadata.jsonl").write_text("\n".join(rows))
     found = read(path, **options)
     assert [document.text for document in found] == texts
     for document, (own, _) in zip(found, pairs, strict=True):

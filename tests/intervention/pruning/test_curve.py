@@ -1,6 +1,5 @@
 """The score while heads go, against models whose heads were cut out by hand."""
 
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -69,7 +68,7 @@ def pruned(checkpoint):
             None if rank_on is None else opened(rank_on, "ranked"),
             CorpusOptions(batch_tokens=40),
             TaskOptions(metric=metric, seed=seed),
-            PruneOptions(Criterion.parse_several(criterion), **options),
+            PruneOptions(Criterion.parse(criterion), **options),
             facts={},
             progress=progress,
         ) as (found, bench):
@@ -127,18 +126,10 @@ def test_steps(heads, step, wanted):
 
 def test_only_what_can_be_measured_again_is_reranked():
     for name in ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation"):
-        assert PruneOptions([Criterion(name)], rerank=True).rerank
+        assert PruneOptions(Criterion(name), rerank=True).rerank
     table = Criterion("heads.csv:worth", Side("heads.csv", "", "", {}, "worth", ("layer", "head"), {}))
     with pytest.raises(AttnprobeError, match=r"--rerank.*leave it out for heads\.csv:worth"):
-        PruneOptions([Criterion("gradient"), table], rerank=True)
-
-
-def test_one_checkpoint_follows_one_order():
-    several = [Criterion("gradient"), Criterion("fisher")]
-    with pytest.raises(AttnprobeError, match="--save writes one checkpoint, and --by names several orders"):
-        PruneOptions(several, saving=True, share=0.5)
-    with pytest.raises(AttnprobeError, match="--margin follows one order, and --by names several"):
-        PruneOptions(several, margin=0.1)
+        PruneOptions(table, rerank=True)
 
 
 @pytest.mark.parametrize(("share", "removed"), [(None, 0), (0.05, 1), (0.4, 5), (0.95, 11)])
@@ -214,21 +205,12 @@ def test_a_loss_that_improves_is_no_collapse(pruned, texts):
     assert notes.count("margin") == 1
 
 
-def test_how_long_it_takes_is_said(pruned, texts):
-    said = []
-    pruned(texts, margin=0.05, said=said)
-    assert any(
-        re.fullmatch(r"ranking takes about 3 passes, scoring at most \d+: some .* in all.", one)
-        for one in said
-    )
-
-
 def test_layers_that_share_their_weights_are_refused(headed, documents):
     with (
         pytest.raises(AttnprobeError, match="Layers of albert share their weights"),
         prune_in_steps(
             lambda *_: headed("albert", "classification"), opened(documents("classification")), None,
-            CorpusOptions(), TaskOptions(metric="loss"), PruneOptions([Criterion("gradient")]),
+            CorpusOptions(), TaskOptions(metric="loss"), PruneOptions(Criterion("gradient")),
             facts={}, progress=SilentProgress(),
         ),
     ):  # fmt: skip
@@ -312,45 +294,6 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert again.equals(table)
     ends = table[table["heads_removed"].isin([0, HEADS])].groupby("heads_removed")["score"]
     assert ends.nunique().tolist() == [1, 1]
-
-
-# Several orders
-
-
-def test_several_orders_are_those_of_each_alone(pruned, texts, by_hand, monkeypatch):
-    """On the same examples, beside the same random orders, with passes for what is removed once."""
-    from attnprobe.intervention.pruning import curve
-
-    passes, run = [], curve.run_trials
-    monkeypatch.setattr(
-        curve, "run_trials", lambda *given, **more: passes.append(given[1]) or run(*given, **more)
-    )
-    names = ["gradient", "fisher", "ablation"]
-    both, _ = pruned(texts, ",".join(names), random_orders=3)
-    table = both.table.to_pandas()
-    assert list(dict.fromkeys(table["criterion"])) == [*names, "random"]
-    assert table.groupby(["criterion", "seed"], dropna=False).size().tolist() == [5] * 6
-    cuts = [cut.tobytes() for cut in passes[0]]
-    assert len(cuts) == len(set(cuts)) <= 6 * 3 + 1
-    assert not any(cut.all() for cut in passes[0])
-    for place, name in enumerate(names):
-        alone, _ = pruned(texts, name, random_orders=3)
-        order = [both.order, *both.others][place]
-        assert order.tolist() == alone.order.tolist()
-        own = table[table["criterion"].isin([name, "random"])].drop(columns="dataset")
-        given = alone.table.to_pandas().drop(columns="dataset")
-        for column in given.select_dtypes("number"):
-            np.testing.assert_allclose(own[column], given[column], rtol=1e-6, err_msg=column)
-        wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
-        np.testing.assert_allclose(table["score"][5 * place : 5 * place + 5], wanted, rtol=1e-5)
-
-
-def test_reranked_orders_do_not_meet(pruned, texts):
-    """Their passes with as many heads on are about other heads."""
-    names = ["gradient", "gradient-normed", "ig"]
-    both, _ = pruned(texts, ",".join(names), rerank=True)
-    for order, name in zip([both.order, *both.others], names, strict=True):
-        assert order.tolist() == pruned(texts, name, rerank=True)[0].order.tolist()
 
 
 # Differences
@@ -460,7 +403,7 @@ def test_what_is_saved_of_grouped_heads(headed, documents, tmp_path):
     with prune_in_steps(
         lambda *_: checkpoint, opened([one for one in documents("causal-lm") if len(one.text) > 5]), None,
         CorpusOptions(), TaskOptions(metric="loss"),
-        PruneOptions([Criterion("gradient")], 0.5, False, 0, share=0.25, saving=True),
+        PruneOptions(Criterion("gradient"), 0.5, False, 0, share=0.25, saving=True),
         facts={}, progress=SilentProgress(),
     ) as (found, bench):  # fmt: skip
         table = remove_heads(

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Comparison
 from attnprobe.intervention.pruning.differences import (
-    Differences,
     compare_with_random,
     compare_with_whole,
     rank_among,
 )
-from attnprobe.intervention.pruning.headline import Curve, describe_margin
+from attnprobe.intervention.pruning.headline import describe_margin
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)
 LOSS = Mean("loss", "nats", higher_is_better=False)
@@ -70,15 +68,6 @@ def test_under_the_null_p_is_uniform():
         lowest.append(np.nanmin(found.adjusted))
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.015)
     assert np.mean(np.array(lowest) < 0.05) < 0.065
-
-
-def say(p: list[float], chance: list[float]) -> list[str]:
-    steps = [Comparison(NAN, NAN, NAN), *(Comparison(-0.1, 0.01, one) for one in p)]
-    beside = [Comparison(0.1 if one < 1 else NAN, 0.01, one if one < 1 else NAN) for one in chance]
-    curve = Curve(
-        ACCURACY, "gradient", 0.9, Differences.of(steps), Differences.of(beside), [0, 10, 20, 30], 19
-    )
-    return [*curve.describe()]
 
 
 def test_a_margin_is_said_once():
