@@ -201,7 +201,7 @@ def _is_defined(cell: object) -> bool:
 def is_numeric(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds numbers that say something of a row."""
     words = (isinstance(cell, str) for cell in table.data[column.name])
-    return column.role in {"measure", "half", "count"} and not any(words)
+    return column.role in {"measure", "count"} and not any(words)
 
 
 def is_one_quantity(table: HeadTable, column: Column) -> bool:
