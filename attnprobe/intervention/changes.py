@@ -23,11 +23,7 @@ class Changes:
     of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
     examples holds what the draws scatter by.
 
-    Attributes:
-        scores: (cut,)
-        errors: (cut,) standard errors of the scores.
-        compared: (cut,) the differences.
-        added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``.
+    Arrays are over cuts; ``added`` (example, cut) is what each example adds to the score.
     """
 
     scores: Floats
@@ -74,9 +70,7 @@ class Moves:
     Effects of opposite signs on different examples cancel in the mean change of the score, and here they add
     up. It is no smaller than the size of that change. Of several draws, it is the mean.
 
-    Attributes:
-        means: (cut,)
-        errors: (cut,) standard errors over examples, or over documents that have several.
+    Errors are over examples, or over documents that have several.
     """
 
     means: Floats

@@ -18,12 +18,8 @@ Floats = NDArray[np.float64]
 class Effects:
     """The score without each head, or with it alone, beside that of the whole model.
 
-    Attributes:
-        deltas: The scores minus the baseline, (layer, head); NaN for a head that is not there, as below.
-        errors: Their standard errors.
-        adjusted: p adjusted for the number of heads.
-        test: How they are tested, in words.
-        cut: How the model is cut at a head, in words.
+    Arrays are (layer, head), NaN for a head that is not there; ``deltas`` are scores minus the baseline.
+    ``test`` and ``cut`` say in words how they are tested, and how the model is cut at a head.
     """
 
     metric: Metric

@@ -94,9 +94,7 @@ class Importance(Sum):
 class Gradients(Importance):
     """Moments over examples of |g|, as of any importance, and of the derivative g itself. Two of them add up.
 
-    Attributes:
-        signed: Of g (layer, head).
-        squares: Of g^2 (layer, head).
+    ``signed`` is of g (layer, head), ``squares`` of g^2.
     """
 
     signed: Clustered

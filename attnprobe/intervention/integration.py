@@ -95,7 +95,7 @@ def integrate_gradients(
     opened = torch.from_numpy(at).to(checkpoint.device, kind)
     way, sites, present = architecture.way, architecture.sites, architecture.present
     with gate_attention(checkpoint.body, way, sites, present) as gates:
-        replay = BatchReplay(checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
+        replay = BatchReplay(checkpoint.body, gates)
 
         def integrate(part: Batch) -> Tensor:
             found = torch.zeros(len(part), *subject.shape, dtype=torch.float64)

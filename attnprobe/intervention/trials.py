@@ -189,9 +189,7 @@ def collect_answers(
         order = [draw * single + place for draw in range(replacing.draws) for place in order]
         cuts = [*cuts] * replacing.draws
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
-        replay = BatchReplay(
-            subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
-        )
+        replay = BatchReplay(subject.checkpoint.body, gates)
 
         def score_part(part: Batch, some: slice) -> Outcomes:
             gates.open()
@@ -282,8 +280,7 @@ def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
 def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
     """Order cuts so that each has as many first layers as can be in common with the one before it.
 
-    Sorted as words whose letters are layers, beginning with the whole model, neighbours share the longest
-    beginning that any earlier one has.
+    They are sorted as words whose letters are layers.
     """
     return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
 

@@ -261,9 +261,8 @@ class BatchReplay(local):
     Each thread that runs passes has its own record.
     """
 
-    def __init__(self, model: nn.Module, gates: Gates, *, skip_projections: bool = True) -> None:
+    def __init__(self, model: nn.Module, gates: Gates) -> None:
         self._model, self._gates = model, gates
-        self._skip_projections = skip_projections
         self._resumed_block = 0
         self._recording = self._keeping = False
         self._call = 0
@@ -359,7 +358,7 @@ class BatchReplay(local):
         def projection(hidden: Tensor) -> Tensor:
             layer = self._gates.sites.count
             feeds = self._entered.get(site) == layer  # the module's attention is still to come
-            if self._skip_projections and feeds and layer in self._gates.replayed:
+            if feeds and layer in self._gates.replayed:
                 return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
             return forward(hidden)
 

@@ -122,11 +122,6 @@ class CheckpointFiles:
         whole = all(isinstance(number, int) for shape in shapes.values() for number in shape)
         return shapes if whole else {}
 
-    @property
-    def architectures(self) -> tuple[str, ...]:
-        """The classes of models that it says it was saved from."""
-        return tuple(map(str, getattr(self.config, "architectures", None) or ()))
-
     def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
         return self.tokenizer_hashes == other.tokenizer_hashes or self.vocabulary == other.vocabulary
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from attnprobe.table.table import Column
 
 Cell = str | int | float | None
-Role = Literal["key", "count", "measure", "error", "half", "text"]
+Role = Literal["key", "count", "measure", "error", "text"]
 
 # Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
 # that never ends only loses its first two characters, so it can't swallow the text after it.

@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import to_plain, to_plain_column
 from attnprobe.table.destination import check_file, find_description, render_table, save_table
 from attnprobe.table.formats import FORMATS, READABLE, extension
-from attnprobe.table.table import HALVES, Cell, Column, Role, Table
+from attnprobe.table.table import Cell, Column, Role, Table
 
 if TYPE_CHECKING:
     import pandas
@@ -109,9 +109,8 @@ def _describe_column(name: str, said: Mapping[str, Any] | None, names: Sequence[
 
 def _guess_role(name: str, names: Sequence[str]) -> Role:
     """Tell what a column is from its name, where nobody says."""
-    for ending, role in {"_se": "error", **dict.fromkeys((f"_{half}" for half in HALVES), "half")}.items():
-        if name.endswith(ending) and name.removesuffix(ending) in names:
-            return role  # type: ignore[return-value]
+    if name.endswith("_se") and name.removesuffix("_se") in names:
+        return "error"
     if name in _KEYS:
         return "key"
     counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
@@ -120,8 +119,6 @@ def _guess_role(name: str, names: Sequence[str]) -> Role:
 
 #: Keys that say what was asked, not which head a row is about.
 _ASKED = ("model", "dataset", "objective", "method", "metric", "replaced_by")
-#: How what belongs to a measure ends.
-_ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 
 
 def join_tables(left: "HeadTable", right: "HeadTable", suffix: str = "_other") -> "HeadTable":
@@ -200,18 +197,17 @@ def _are_same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
 
 
 def _find_family(name: str, table: Table) -> set[str]:
-    """Find the columns that stay together: a measure, its error and its halves."""
-    bases = (name.removesuffix(end) for end in _ENDINGS)
-    base = next((base for base in bases if base != name and base in table.data), name)
-    return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
+    """Find the columns that stay together: a measure and its error."""
+    base = name.removesuffix("_se")
+    base = base if base in table.data else name
+    return {base, f"{base}_se"} & set(table.data)
 
 
 def _choose_name(name: str, left: Table, suffix: str) -> str:
-    """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
-    for ending in _ENDINGS:
-        base = name.removesuffix(ending)
-        if base != name and base in left.data:
-            return f"{base}{suffix}{ending}"
+    """Give a column a name of its own; an error stays behind the measure it belongs to."""
+    base = name.removesuffix("_se")
+    if base != name and base in left.data:
+        return f"{base}{suffix}_se"
     return f"{name}{suffix}" if name in left.data else name
 
 

@@ -5,13 +5,11 @@ from html import escape
 from attnprobe.table.cells import clean, format_cell, to_plain_column
 from attnprobe.table.naming import STACKING
 from attnprobe.table.rounding import find_errors, format_rounded
-from attnprobe.table.table import HALVES, Column, Table
+from attnprobe.table.table import Column, Table
 
 #: Of longer tables, the first and the last rows are shown, half of so many each.
 MOST_ROWS = 60
 _UNDEFINED = "\N{MIDDLE DOT}"
-#: How the error of a measure ends, and the measure over a half of the examples.
-_BESIDE = {"error": ("_se",), "half": tuple(f"_{half}" for half in HALVES)}
 
 
 def render_table(table: Table) -> str:
@@ -37,11 +35,9 @@ def render_table(table: Table) -> str:
 
 
 def _stands_beside(table: Table, column: Column) -> bool:
-    """Tell whether a column is the error or a half of a measure that the table has."""
-    return any(
-        column.name.endswith(ending) and column.name.removesuffix(ending) in table.data
-        for ending in _BESIDE.get(column.role, ())
-    )
+    """Tell whether a column is the error of a measure that the table has."""
+    name = column.name
+    return column.role == "error" and name.endswith("_se") and name.removesuffix("_se") in table.data
 
 
 def _write_cells(table: Table, column: Column) -> list[str]:

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas
 
-#: How the columns of the two halves of the examples end.
-HALVES = ("half_a", "half_b")
-
 
 @dataclass(frozen=True)
 class Column:
@@ -24,8 +21,7 @@ class Column:
         unit: "nats", "share", "tokens", "ratio", ...; what a count counts, if not sequences; "" for labels.
         role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
             or an index, "measure" is a measurement, "error" the standard error of the measure
-            whose name comes before ``_se``, "half" the measure whose name comes before ``_half_a``
-            or ``_half_b``, over one half of the examples, "text" a finding in words.
+            whose name comes before ``_se``, "text" a finding in words.
         headline: Whether a terminal shows the measure when there is no room for all.
         title: A few words for the axis of a picture, where the name says too little.
     """

@@ -98,7 +98,7 @@ def _bench(case: Case) -> Bench:
     batch = random_batch(case.sequences, case.length)
     checkpoint = _classifier(case.shape)
     subject = Subject(
-        checkpoint, case.shape.architecture(), Gating(True, True, ""), "classification", TaskOptions()
+        checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
     labels = {member: int(member) % 2 for member in batch.members}
     corpus = Corpus(_Single(batch), Reading(), case.length, 0)

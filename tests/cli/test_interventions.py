@@ -287,25 +287,6 @@ def test_correlation_of_files(invoke, tables, kind, column):
     assert (found["in_domain"], found["out_domain"]) == ("first.tsv", "second.tsv")
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("importance", []),
-        ("ablate", ["--measure", "ablation", "--metric", "loss"]),
-        ("relevance", ["--measure", "lrp"]),
-    ],
-)
-def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
-    sides = [(f"--{side}-domain", part) for side, part in (("in", "first"), ("out", "second"))]
-    files = [word for option, part in sides for word in (option, tables / f"{kind}-{part}.csv")]
-    data = [word for option, part in sides for word in (option, reviews / f"{part}.tsv")]
-    data += ["--label-column", "label"]
-    for more in ([], ["--by", "head"]):
-        tabled = frame(invoke("correlate", *files, *more)[1])
-        measured = frame(invoke("correlate", classifier, *data, *words, *more)[1])
-        pandas.testing.assert_frame_equal(measured, tabled, rtol=1e-5)
-
-
 # Pruning
 
 

@@ -116,6 +116,8 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
     if command[0] == "correlate":
         data = ["--in-domain", reviews / "all.tsv", "--out-domain", reviews / "first.tsv"]
     words = [command[0], classifier, *data, *command[1:], "--batch-tokens", "8"]
+    invoke(*words)  # what is checked of a model once in a process is not counted
+    passes["batches"] = 0
     code, expected, _ = invoke(*words)
     total, done, stops = passes["batches"], 0, 0
     assert code == 0
@@ -127,7 +129,8 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
         if code == 0:
             break
         assert (code, out) == (130, "")
-        stops += command[0] == "compare"  # of a batch, one model may have been asked, and is asked again
+        # Of a batch, one model, or some of the examples that replace heads, may be asked again.
+        stops += {"compare": 1, "ablate": 9}.get(command[0], 0)
     assert out == expected
     assert total <= done <= total + stops
 

@@ -166,51 +166,6 @@ def test_generated_text(
             assert text == checkpoint.tokenizer.decode(ids[0], skip_special_tokens=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "needs"),
-    [
-        ("bert", "classification", ("loss", "prediction", "label")),
-        ("t5", "seq2seq", ("loss", "accuracy")),
-        ("bert", "token-classification", ("words", "entities", "loss")),
-        ("bert", "question-answering", ("f1", "exact_match", "loss")),
-    ],
-)
-def test_order_is_that_of_the_examples(
-    headed: Headed, documents: Any, benched: Any, counted: Any, name: str, kind: str, needs: tuple[str, ...]
-):
-    checkpoint, some, found = headed(name, kind), documents(kind), []
-    for batch_tokens in (1, 64):
-        steps, progress = counted()
-        with benched(checkpoint, some, kind, batch_tokens=batch_tokens, progress=progress) as bench:
-            plan = np.concatenate(bench.corpus.batches.plan)
-            assert plan.tolist() != sorted(plan)
-            further = bench.subject.shape[0] - LAYERS  # of a decoder beside an encoder
-            cuts = [np.pad(cut, ((0, further), (0, 0)), constant_values=True) for cut in ARBITRARY]
-            found.append(run_trials(bench, cuts, needs))
-            assert sum(steps["ablating"]) == bench.corpus.batches.tokens
-    for other in found[1:]:
-        for one, two in zip(
-            [found[0].untouched, *found[0].cuts], [other.untouched, *other.cuts], strict=True
-        ):
-            assert set(one) == {*needs, CLUSTER}
-            for need in needs:
-                np.testing.assert_allclose(one[need], two[need], rtol=2e-5, atol=2e-6)
-
-
-def test_half(headed: Headed, documents: Any, benched: Any):
-    """The outcome of half the examples is theirs, in their order."""
-    checkpoint, some = headed("bert", "classification"), documents("classification")
-    needs = ("loss", "label", "prediction")
-    with benched(checkpoint, some) as bench:
-        whole = run_trials(bench, ARBITRARY[:1], needs)
-        second = in_second_half(np.arange(len(some)))
-        for which, kept in ((False, ~second), (True, second)):
-            half = run_trials(bench.half(which), ARBITRARY[:1], needs)
-            for need in needs:
-                np.testing.assert_allclose(half.untouched[need], whole.untouched[need][kept], rtol=1e-5)
-                np.testing.assert_allclose(half.cuts[0][need], whole.cuts[0][need][kept], rtol=1e-5)
-
-
 def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, benched: Any):
     """Those of a document share a name, in either half too; a document's only one has none."""
     with benched(headed("bert", "masked-lm"), documents("masked-lm"), "masked-lm", max_length=7) as bench:
@@ -231,7 +186,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
         np.testing.assert_allclose(half.untouched["loss"], found.untouched["loss"][kept], rtol=1e-5)
 
 
-@pytest.mark.parametrize("gating", [Gating(False, False, ""), Gating(True, False, "")])
+@pytest.mark.parametrize("gating", [Gating(False, ""), Gating(True, "")])
 @pytest.mark.parametrize("name", ["bert"])
 def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
     with benched(headed(name, "classification"), documents("classification")) as bench:
@@ -262,7 +217,7 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
         firsts.clear()
         found = run_trials(bench, cuts, ("loss",))
         together, batches = list(firsts), len(bench.corpus.batches)
-        object.__setattr__(bench.subject, "gating", Gating(False, False, ""))  # whole passes
+        object.__setattr__(bench.subject, "gating", Gating(False, ""))  # whole passes
         alone = [run_trials(bench, [cut], ("loss",)).cuts[0]["loss"] for cut in cuts]
     for one, other in zip(found.cuts, alone, strict=True):
         np.testing.assert_array_equal(one["loss"], other)

@@ -26,8 +26,8 @@ Keep = NDArray[np.bool_]
 #: Architectures that can't be made physically smaller, and what is said.
 NOT_SMALLER = {
     "eurobert": "its heads share projections",
-    "t5": "its relative_attention_bias has a column for each of 4 heads",
-    "umt5": "its relative_attention_bias has a column for each of 4 heads",
+    "t5": "it can't be made physically smaller",
+    "umt5": "it can't be made physically smaller",
 }
 WITH_DECODER = ("bart", "marian", "t5", "umt5")
 SMALLER = ("albert", "bart", "bert", "distilbert", "modernbert")

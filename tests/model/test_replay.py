@@ -42,15 +42,14 @@ def sites_of(encoder: Any, ids: Tensor) -> tuple[str, ...]:
         return tuple(gates.sites.called)
 
 
-@pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
+def test_resumed_equals_whole(tiny: Tiny, name: str):
     model, tokenizer = tiny(name)
     encoder = encoder_of(model)
     sites = sites_of(encoder, some_ids(tokenizer))
     assert len(sites) == LAYERS
     with gate_attention(encoder) as gates, torch.inference_mode():
-        replay = BatchReplay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates)
         for seed, length in ((1, 14), (2, 9)):  # one batch after the other
             ids = some_ids(tokenizer, seed, length)
             gates.open()
@@ -71,9 +70,8 @@ def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
                 assert torch.equal(encoder(input_ids=ids)[0], expected[-1])  # whole again
 
 
-@pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
+def test_resuming_saves_work(tiny: Tiny, name: str):
     """Nothing before the layer is run, nor, where they are skipped, the projections that feed it."""
     model, tokenizer = tiny(name)
     encoder, ids = encoder_of(model), some_ids(tokenizer)
@@ -81,7 +79,7 @@ def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
     ran = []
     projections = [m for m in encoder.get_submodule(sites[0]).modules() if isinstance(m, nn.Linear)]
     with gate_attention(encoder) as gates, torch.inference_mode():
-        replay = BatchReplay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates)
         plain = [module.forward for module in projections]
         for module, forward in zip(projections, plain, strict=True):
             module.__dict__["forward"] = lambda hidden, forward=forward: ran.append(1) or forward(hidden)
@@ -103,11 +101,10 @@ def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
     feeding = len(projections) - behind
     if name == "albert":  # its layers share their modules
         assert whole == LAYERS * len(projections)
-        spared = feeding if skips else 0
-        assert counts == [(LAYERS - layer) * len(projections) - spared for layer in range(LAYERS)]
+        assert counts == [(LAYERS - layer) * len(projections) - feeding for layer in range(LAYERS)]
     else:  # these are of the first layer
         assert whole == len(projections)
-        assert counts == [behind if skips else len(projections), 0, 0]
+        assert counts == [behind, 0, 0]
 
 
 def left(encoder: nn.Module) -> list[Any]:
@@ -117,9 +114,8 @@ def left(encoder: nn.Module) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
+def test_forwards_are_put_back(tiny: Tiny, name: str):
     model, tokenizer = tiny(name)
     encoder = encoder_of(copy.deepcopy(model))
     ids = some_ids(tokenizer)
@@ -129,7 +125,7 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     block.__dict__["forward"] = own  # someone was here before
     before = left(encoder)
     with gate_attention(encoder) as gates:
-        replay = BatchReplay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates)
         with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
             assert left(encoder) != before
             with replay.record():

@@ -24,7 +24,6 @@ COLUMNS = [
     Column("offset", "tokens", role="count"),
     Column("entropy", "nats", headline=True, title="entropy of a row"),
     Column("entropy_se", "nats", role="error"),
-    Column("entropy_half_a", "nats", role="half"),
     Column("never", "share"),
     Column("found"),
 ]
@@ -37,7 +36,6 @@ DATA = {
     "offset": [-1, None, 3],
     "entropy": [0.1 + 0.2, 1 / 3, NAN],
     "entropy_se": [5e-324, 1e22, None],
-    "entropy_half_a": [2.0, -0.0, 1.7976931348623157e308],
     "never": [NAN, NAN, NAN],
     "found": [True, False, True],
 }
@@ -191,8 +189,8 @@ def test_the_roles_of_every_command_are_told_from_names(tmp_path, tables):
 def test_csv_alone(tmp_path, heads):
     """What its columns are is told from their names; units, notes and provenance are gone."""
     table = heads(2, 2, entropy=np.arange(4.0))
-    columns = [*table.columns, Column("lift"), Column("lift_n", role="count"), Column("x_half_b")]
-    columns += [Column("entropy_half_a", role="half"), Column("n_se"), Column("y_n"), Column("z_se")]
+    columns = [*table.columns, Column("lift"), Column("lift_n", role="count")]
+    columns += [Column("n_se"), Column("y_n"), Column("z_se")]
     data = {**table.data, **{column.name: [1.5, 2.5, 3.5, 4.5] for column in columns[len(table.columns) :]}}
     data["lift_n"] = [1, 2, 3, 4]
     path = tmp_path / "heads.csv"
@@ -207,8 +205,6 @@ def test_csv_alone(tmp_path, heads):
         "entropy_se": "error",
         "lift": "measure",
         "lift_n": "count",
-        "x_half_b": "measure",  # there is no x
-        "entropy_half_a": "half",
         "n_se": "error",
         "y_n": "measure",
         "z_se": "measure",

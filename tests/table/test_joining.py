@@ -19,7 +19,7 @@ def table(rows, measures, *, keys=("layer", "head"), title="t", model="bert", da
     data |= {key: [row[place] for row in rows] for place, key in enumerate(keys)}
     for name, cells in measures.items():
         ending = name.rpartition("_")[2]
-        columns.append(Column(name, "nats", {"se": "error", "a": "half", "b": "half"}.get(ending, "measure")))
+        columns.append(Column(name, "nats", {"se": "error"}.get(ending, "measure")))
         data[name] = cells
     return HeadTable(title, columns, data, **more)
 
@@ -52,18 +52,17 @@ def test_an_encoder_decoder():
 
 
 def test_columns_of_one_name():
-    """An error or a half stays behind its measure."""
-    cells = {"entropy": [1.0], "entropy_se": [0.1], "entropy_half_a": [1.1], "entropy_half_b": [1.2]}
+    """An error stays behind its measure."""
+    cells = {"entropy": [1.0], "entropy_se": [0.1]}
     other = {name: [values[0] + 1] for name, values in cells.items()}
     both = table([(0, 0)], cells).join(table([(0, 0)], other, dataset="notes"))
     assert list(both.data)[4:] == [
-        *("entropy", "entropy_se", "entropy_half_a", "entropy_half_b", "dataset_other"),
-        *("entropy_other", "entropy_other_se", "entropy_other_half_a", "entropy_other_half_b"),
+        *("entropy", "entropy_se", "dataset_other"),
+        *("entropy_other", "entropy_other_se"),
     ]
-    assert [both.column(f"entropy_other{end}").role for end in ("", "_se", "_half_a")] == [
+    assert [both.column(f"entropy_other{end}").role for end in ("", "_se")] == [
         "measure",
         "error",
-        "half",
     ]
     assert both.data["dataset_other"] == ["notes"]
     assert both.column("dataset_other").role == "key"

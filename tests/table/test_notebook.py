@@ -40,9 +40,8 @@ def of_heads(values, errors, **more):
     rows = len(values)
     columns = [Column(name, role="key") for name in ("model", "layer", "head")]
     columns += [Column("n", role="count"), Column("x", "nats"), Column("x_se", "nats", role="error")]
-    columns += [Column(f"x_half_{half}", "nats", role="half") for half in "ab"]
     data = {"model": ["m"] * rows, "layer": [0] * rows, "head": list(range(rows)), "n": [7] * rows}
-    data |= {"x": list(values), "x_se": list(errors), "x_half_a": [1.0] * rows, "x_half_b": [1.0] * rows}
+    data |= {"x": list(values), "x_se": list(errors)}
     return HeadTable("x of heads", columns, data, **more)
 
 

@@ -138,9 +138,8 @@ def _correlate_rows(first: Matrix, second: Matrix) -> Matrix:
 def _influence(gold: Matrix, said: Matrix) -> Matrix:
     """Compute the influence of each example on Spearman's correlation.
 
-    The correlation is (E ab - 1/4) / sqrt((E aa - 1/4) (E bb - 1/4)), where a and b are the shares of
-    examples below, equals counted half. Each expectation is over an example and those it is compared with,
-    so that an example has its own part in it and a part in the shares of all others.
+    It is (E ab - 1/4) / sqrt((E aa - 1/4) (E bb - 1/4)), where a and b are the shares of examples below,
+    equals counted half: an example counts by itself, and in the shares of all others.
     """
     a, b = ((_rank_rows(values[None])[0] - 0.5) / len(values) for values in (gold, said))
 

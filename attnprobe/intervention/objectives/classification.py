@@ -102,8 +102,7 @@ class MultiLabel(LabelledObjective):
     has one. The loss of an example is the mean over all labels of the binary cross entropy; a label is
     predicted where its probability is more than a half.
 
-    Attributes:
-        labels: For every example (example, label), whether it has the label.
+    ``labels`` (example, label) says whether an example has it.
     """
 
     name = "multi-label"

@@ -22,12 +22,8 @@ from attnprobe.run.contrasts import Asked
 class ContrastMeasure(Objective):
     """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
 
-    Attributes:
-        asked: What is read off the model.
-        about: What m is, where there is one answer.
-        compared: What m is, where there are two.
-        signed: Whether the sign of m says what the model decides for.
-        unit: That of m.
+    ``about`` says what m is where there is one answer, ``compared`` where there are two; ``signed``, whether
+    the sign of m says what the model decides for.
     """
 
     asked: ClassVar[Asked]

@@ -23,8 +23,7 @@ from attnprobe.sums.resampling import Exchanges
 class SequenceToSequence(Objective):
     """Which text answers a text: a translation, a summary. The label is the target text.
 
-    Attributes:
-        targets: Token ids of every example's target; those of a batch agree in their length.
+    ``targets`` are the token ids of every example's target; those of a batch agree in their length.
     """
 
     name = "seq2seq"

@@ -257,7 +257,7 @@ def patch_pairs(
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
     way, sites, present = architecture.way, architecture.sites, architecture.present
     with gate_attention(checkpoint.body, way, sites, present) as gates:
-        replay = BatchReplay(checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
+        replay = BatchReplay(checkpoint.body, gates)
         patcher = Patcher(bench, plan, gates, replay)
 
         def work(batch: Batch) -> PairValues:

@@ -121,8 +121,7 @@ def rank_stepwise(
 def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Average over examples how far each head moves their score; nothing for a head that is off already.
 
-    That is ``moved`` of ``ablate``: see ``Moves``. Where text is generated and scored for all examples
-    together, what moves are the examples' pseudovalues.
+    That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
     """
     score = find_example_score(bench, metric) or metric
     at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)

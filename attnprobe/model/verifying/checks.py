@@ -222,14 +222,6 @@ def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[
     return "hidden states depend on every tapped softmax"
 
 
-def find_oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
-    named = zip(numbers or range(len(maps)), maps, strict=True)
-    copies = [layer for layer, rows in named if rows.shape[1] > 1 and are_heads_equal(rows)]
-    if not copies:
-        return []
-    return [f"all heads have the same maps in layer{'s' * (len(copies) > 1)} {', '.join(map(str, copies))}"]
-
-
 def find_head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
     """Find the width of a head's keys, which the module of its layer or the configuration states."""
     module, config = checkpoint.body.get_submodule(site), checkpoint.body.config.get_text_config()

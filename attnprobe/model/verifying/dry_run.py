@@ -26,11 +26,9 @@ from attnprobe.model.verifying.checks import (
     check_numbers,
     check_row_sums,
     find_head_width,
-    find_oddities,
 )
 from attnprobe.model.verifying.positions import find_grid
 from attnprobe.model.verifying.probing import (
-    MASKED_NOTE,
     OTHER_STATES,
     Probe,
     Reference,
@@ -137,7 +135,6 @@ def _inspect_way(
         warnings += (OTHER_STATES,)
     else:
         evidence.append(check_against_own(name, known, maps, kinds, tolerance))
-    evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
     if way is Way.TAP:
@@ -164,7 +161,7 @@ def _inspect_way(
         head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *find_oddities(maps, numbers)),
+        warnings=warnings,
         sites=called,
         kinds=kinds,
         positions=max(max(rows.shape[2:]) for rows in maps),

@@ -228,12 +228,6 @@ def are_heads_equal(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
 
 
-#: What is said of a model that is given a mask of ones.
-MASKED_NOTE = (
-    "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
-)
-
-
 #: What torch keeps on every module, and where we stand between a module and its callers.
 _OURS = {*vars(nn.Module()), "forward"}
 #: Rotary embeddings that change with the length of what they are given.

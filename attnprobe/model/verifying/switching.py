@@ -41,12 +41,10 @@ class Gating:
 
     Attributes:
         replays: Whether passes may resume at a layer.
-        skips_projections: Whether they may also skip the projections of that layer's attention.
         evidence: One sentence.
     """
 
     replays: bool
-    skips_projections: bool
     evidence: str
 
 
@@ -80,21 +78,18 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         idle = [layer for layer, one in enumerate(closed) if torch.equal(one.hidden, untouched)]
         if len(idle) == len(closed):
             raise UnsupportedModelError(checkpoint.model_type, "switching its heads off changes nothing")
-        ways = [
-            skips
-            for skips in (True, False)
-            if architecture.way is Way.REGISTRY
-            and _check_replay(checkpoint, architecture, gates, inputs, closed, skips=skips)
-        ]
+        replays = architecture.way is Way.REGISTRY and _check_replay(
+            checkpoint, architecture, gates, inputs, closed
+        )
     named = [architecture.places[layer].layer for layer in idle]
     where = f"except in layers {named}, whose heads give nothing" if idle else "in every layer"
     found = f"a head mask of 1 changes nothing (relative difference {apart:.1e}), one of 0.5 does {where}"
     exact = (
         "resuming at a layer gives the same"
-        if ways
+        if replays
         else "passes can't be resumed at a layer, so all are whole"
     )
-    return Gating(bool(ways), True in ways, f"{found}; {exact}")
+    return Gating(replays, f"{found}; {exact}")
 
 
 def _check_replay(
@@ -103,10 +98,8 @@ def _check_replay(
     gates: Gates,
     inputs: Mapping[str, Tensor],
     closed: list[_Closed],
-    *,
-    skips: bool,
 ) -> bool:
-    replay = BatchReplay(checkpoint.body, gates, skip_projections=skips)
+    replay = BatchReplay(checkpoint.body, gates)
     try:
         with replay.watch(architecture.sites):
             gates.open()

@@ -161,16 +161,13 @@ def make_legend(
     return alt.Legend(title=unit, **look)
 
 
-def level_titles(titles: Sequence[Any], theme: Theme, above: Sequence[float] = ()) -> None:
-    """Move titles of charts in a row up, so that all begin at the height of the highest.
-
-    ``above`` has for each chart the pixels that rise above it beside the title.
-    """
+def level_titles(titles: Sequence[Any], theme: Theme) -> None:
+    """Move titles of charts in a row up, so that all begin at the height of the highest."""
     highs = []
-    for title, more in zip(titles, above or [0.0] * len(titles), strict=True):
+    for title in titles:
         lines = 1 if isinstance(title.text, str) else len(title.text)
         below = len(title.subtitle) if isinstance(title.subtitle, list) else 0
-        highs.append(lines * (theme.size + 1 + _LEADING) + below * (theme.small(1) + _LEADING) + more)
+        highs.append(lines * (theme.size + 1 + _LEADING) + below * (theme.small(1) + _LEADING))
     for title, high in zip(titles, highs, strict=True):
         if high < max(highs):
             title.offset = ABOVE + max(highs) - high

@@ -1,4 +1,4 @@
-"""Heads at positions of tokens: layers by tokens, and a map for each layer, heads down, tokens across."""
+"""Heads at positions of tokens: a map for each layer, heads down, tokens across."""
 
 import json
 from typing import Any
@@ -21,7 +21,6 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pictures.channels import (
     choose_across,
-    interpolate_colours,
     make_band,
     make_colour_scale,
     make_legend,
@@ -29,8 +28,8 @@ from attnprobe.reports.pictures.channels import (
     make_tooltip,
     thin_labels,
 )
+from attnprobe.reports.pictures.maps import PALE, SIGNED, draw_signs
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
-from attnprobe.reports.theme import SEQUENTIAL, choose_ink
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
@@ -42,13 +41,8 @@ TOKEN = "token"
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
 #: Room for the numbers of heads, and for the legend.
 _BESIDE, _LEGEND = 40, 90
-#: Pixels of a layer of the map of all, and of a cell in which a sign has room; and how wide a letter is on
-#: average, as a share of its size.
-_LAYER, _SIGNED, _LETTER = 17, 8, 0.58
 #: Most maps side by side.
 _ACROSS = 4
-#: How much of its colour an effect keeps that does not differ significantly from 0.
-_PALE = 0.3
 #: Most characters of a token below a map.
 _LETTERS = 9
 
@@ -60,7 +54,7 @@ def can_draw_positions(table: HeadTable) -> bool:
 
 
 def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a measure as a map of layers by tokens, and as maps of heads by tokens, one for each layer."""
+    """Draw a measure as maps of heads by tokens, one for each layer."""
     columns = request.columns(table)
     scales = fit_scales(table, columns)
     labels = label_by_others(table, {"layer", "head", POSITION})
@@ -88,7 +82,6 @@ def _draw_maps(
         "pale": marks.pale if scale.is_of_effects else [False] * len(table),
     }
     every["sign"] = list(marks.signs) if scale.is_of_effects else [""] * len(table)
-    every["ink"] = _choose_inks(every["value"], scale, request)
     data: list[Record] = [
         {**record, "panel": f"layer {format_cell(record['layer'])}"}
         for record, ours in zip(make_records(every), chosen, strict=True)
@@ -104,18 +97,13 @@ def _draw_maps(
         "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error", "n:Q": "n",
     })  # fmt: skip
     values = [record["value"] for record in data]
-    several = len(heads) > 1 and len(panels) > 1
-    length = _LAYER * len(panels) if several else _HIGH * len(heads)
-    legend = make_legend(column, scale, values, min(140, max(60, length)))
+    legend = make_legend(column, scale, values, min(140, max(60, _HIGH * len(heads))))
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
     known = base.transform_filter("isValid(datum.value)")
-    parts = [known.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)]
-    if any(record["pale"] for record in data):
-        # What may be noise is not read aloud: there are many such cells.
-        pale = known.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
-        parts.append(pale.encode(color=colour, tooltip=tooltip))
-    if cell >= _SIGNED:
-        parts += _write_texts(base, data, "sign", request)
+    opacity = alt.condition("datum.pale", alt.value(PALE), alt.value(1))
+    parts = [known.mark_rect().encode(color=colour, fillOpacity=opacity, tooltip=tooltip)]
+    if cell >= SIGNED and any(record["sign"] for record in data):
+        parts.append(draw_signs(base, scale, _HIGH, request.theme))
     framed = alt.ViewBackground(stroke=request.theme.grid)
     chart = alt.layer(*parts).properties(width=cell * len(positions), height=_HIGH * len(heads), view=framed)
     header = alt.Header(title=None, labelOrient="top", labelAnchor="start", labelPadding=3)
@@ -123,81 +111,13 @@ def _draw_maps(
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
     remark = ""
     if scale.is_of_effects and marks.rule:
-        signed = cell >= _SIGNED and any(record["sign"] for record in data)
+        signed = cell >= SIGNED and any(record["sign"] for record in data)
         remark = (
             f"cells with + or \u2212: {marks.rule}" if signed else f"full colour: {marks.rule}, else pale"
         )
     room, size = float(request.width - _LEGEND - _BESIDE), request.theme.small(1)
     named = ", ".join(filter(None, [name_measure(column), clean(label)]))
-    if not several:
-        return faceted.properties(title=make_title(named, remark, width=room, size=size))
-    wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
-    whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
-    strongest = (
-        "a cell is the head of the layer with the largest significant effect, or else the largest in size"
-    )
-    title = make_title(named, strongest, remark, width=room, size=size)
-    return alt.vconcat(whole.properties(title=title), faceted)
-
-
-def _draw_layers(
-    data: list[Record], sides: tuple[list[Any], list[str]], cell: int, scale: Scale, legend: Any,
-    request: DrawingRequest,
-) -> Any:  # fmt: skip
-    """Draw layers by tokens; a cell is the head whose number is largest in size there."""
-    positions, panels = sides
-    strongest: dict[tuple[str, Any], Record] = {}
-    for record in data:
-        key = (record["panel"], record["position"])
-        if record["value"] is None:
-            continue
-        before = strongest.get(key)
-        size = (bool(record["sign"]), abs(record["value"]))
-        if before is None or size > (bool(before["sign"]), abs(before["strongest"])):
-            rest = {
-                name: record[name]
-                for name in ("panel", "layer", "position", "token", "head", "pale", "ink", "sign")
-            }
-            name = f"H{format_cell(record['head'])}{record['sign']}"
-            strongest[key] = {**rest, "strongest": record["value"], "name": name}
-    room = _LETTER * request.theme.small(2)
-    layers = sort_labels([record["layer"] for record in data])
-    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, _LAYER, 0))
-    y = alt.Y("layer:O", title="layer", axis=axis, scale=make_band(layers))
-    base = alt.Chart(alt.InlineData(values=list(strongest.values()))).encode(
-        x=_make_axis(data, positions, cell), y=y
-    )
-    tooltip = make_tooltip({
-        "panel:N": "of", "position:O": "position", "token:N": "token", "head:O": "strongest head",
-        "strongest:Q": "its number",
-    })  # fmt: skip
-    colour = alt.Color("strongest:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
-    known = base.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)
-    parts = [known]
-    if any(record["pale"] for record in strongest.values()):
-        pale = base.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
-        parts.append(pale.encode(color=colour, tooltip=tooltip))
-    longest = max((len(record["name"]) for record in strongest.values()), default=0)
-    if cell >= room * longest + 4:
-        parts += _write_texts(base, list(strongest.values()), "name", request)
-    framed = alt.ViewBackground(stroke=request.theme.grid)
-    return alt.layer(*parts).properties(width=cell * len(positions), height=_LAYER * len(panels), view=framed)
-
-
-def _choose_inks(values: list[Any], scale: Scale, request: DrawingRequest) -> list[str]:
-    """Choose the colour of what is written on the colour of each number."""
-    shades = interpolate_colours(request.theme.diverging if scale.is_of_effects else SEQUENTIAL, 101)
-    return [choose_ink(shades[round(scale.place(value or 0.0) * (len(shades) - 1))]) for value in values]
-
-
-def _write_texts(base: Any, data: list[Record], field: str, request: DrawingRequest) -> list[Any]:
-    """Write a text into the cells that are not pale."""
-    return [
-        base.transform_filter(f"!datum.pale && isValid(datum.{field}) && datum.ink === '{ink}'")
-        .mark_text(fontSize=request.theme.small(2), color=ink)
-        .encode(text=f"{field}:N")
-        for ink in sorted({record["ink"] for record in data if not record["pale"]})
-    ]
+    return faceted.properties(title=make_title(named, remark, width=room, size=size))
 
 
 def _choose_sizes(positions: int, panels: int, request: DrawingRequest) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """Heads that attend alike: on a map, near one another (Clark et al. 2019, figure 6)."""
 
-from itertools import groupby
 from typing import Any
 
 import altair as alt
@@ -10,16 +9,10 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     make_title,
-    name_measure,
-    read_numbers,
     sort_labels,
-    title_axis,
-    title_tooltip,
 )
 from attnprobe.reports.pairs import (
     SQUARED,
-    Distances,
-    Map,
     Pairs,
     compute_distances,
     find_pairs,
@@ -28,36 +21,27 @@ from attnprobe.reports.pairs import (
 )
 from attnprobe.reports.pictures.channels import (
     colour_by_layer,
-    level_titles,
     make_tooltip,
-    thin_labels,
 )
 from attnprobe.table.head_table import HeadTable
 
-#: More pairs than this within layers are not drawn one by one beside the means.
-_MOST_PAIRS = 6000
-#: What heads within a layer are compared by.
-_DIVERGENCE = "Jensen-Shannon divergence"
 #: A stress that is poor (Kruskal 1964).
 _POOR = 0.2
 #: So many heads of a map are named: those farthest from its middle.
 _NAMED = 3
-#: Narrower pictures have the map above the spread.
-_BESIDE = 480
 #: Room around the points, as a share of their extent.
 _ROOM = 0.08
 
 
 def can_draw_map(table: HeadTable) -> bool:
-    return SQUARED in table.data and find_pairs(table) is not None
+    pairs = find_pairs(table) if SQUARED in table.data else None
+    return pairs is not None and not pairs.within
 
 
 def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a map for all pairs; or, of pairs within layers, one for each layer."""
+    """Draw a map for all pairs."""
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
-    if pairs.within:
-        return _draw_layers(table, pairs, request)
     rows = [_draw_part(table, pairs, place, request) for place in pairs.maps]
     return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
 
@@ -65,24 +49,8 @@ def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
 def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
     rows = pairs.rows(place)
     found = compute_distances(table, rows, pairs, request)
-    narrow = request.width < _BESIDE
-    side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
+    side = int(min(420, max(140, request.width - 90)))
     flat = scale_to_plane(found.matrix)
-    plot = _draw_points(found, flat, _find_reach(flat), side, place, request, legend=True)
-    within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
-    if not within:
-        return plot
-    if narrow:
-        return alt.vconcat(plot, _draw_depth(table, pairs, within, side, side, request))
-    depth = _draw_depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
-    # The topmost number of an axis rises above it by half.
-    level_titles([plot.title, depth.title], request.theme, [0, request.theme.small(1) / 2])
-    return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
-
-
-def _draw_points(
-    found: Distances, flat: Map, reach: float, side: int, place: str, request: DrawingRequest, *, legend: bool
-) -> Any:
     data: list[Record] = [
         {"layer": head[0], "head": head[1], "name": name_head(head), "x": float(x), "y": float(y)}
         for head, (x, y) in zip(found.heads, flat.points, strict=True)
@@ -91,10 +59,11 @@ def _draw_points(
     for row, record in enumerate(data):
         record["named"] = row in farthest
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
+    # Half the side of a square that holds all points, with room around them.
+    reach = float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
     poor = flat.stress >= _POOR
-    stress = f"stress {flat.stress:.2f}{', poor' if poor else ''}"
-    said = [f"{stress}{f' (Kruskal), {len(found.heads)} heads' if legend else ''}"]
+    said = [f"stress {flat.stress:.2f}{', poor' if poor else ''} (Kruskal), {len(found.heads)} heads"]
     if poor:
         said.append("do not read distances off the places of heads")
     if found.left_out:
@@ -105,79 +74,13 @@ def _draw_points(
     theme, layers = request.theme, sort_labels(head[0] for head in found.heads)
     size, dy = (70, -9) if side > 250 else (40, -7)
     points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
-    colour = colour_by_layer(layers, theme) if legend else alt.value(theme.ink)
+    colour = colour_by_layer(layers, theme)
     tooltip = make_tooltip({"layer:O": "layer", "head:O": "head"})
     names = base.transform_filter("datum.named").mark_text(dy=dy, fontSize=theme.small(2), color=theme.ink)
     parts = [
         points.encode(color=colour, tooltip=tooltip),
-        names.encode(text=f"{'name' if legend else 'head'}:N"),
+        names.encode(text="name:N"),
     ]
     title = make_title(place or "similar heads lie together", *said, width=side, size=theme.size)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
-
-
-def _draw_depth(
-    table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, request: DrawingRequest
-) -> Any:
-    column = request.columns(table, 1)[0] if request.measures else table.column(SQUARED)
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
-    data: list[Record] = [
-        {"layer": pairs.one[row][0], "one": name_head(pairs.one[row]), "other": name_head(pairs.other[row]),
-         "value": values[row], "error": errors[row]}
-        for row in rows
-    ]  # fmt: skip
-    layers = sort_labels(record["layer"] for record in data)
-    many = len(data) > _MOST_PAIRS
-    if many:
-        data = _average_by_layer(data)
-    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
-    x = alt.X("layer:O", title="layer", axis=axis)
-    base = alt.Chart(alt.InlineData(values=data)).encode(x=x)
-    parts = []
-    if not many:
-        titles = {"one:N": "one", "other:N": "other", "value:Q": title_tooltip(name_measure(column))}
-        dots = base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted)
-        y = alt.Y("value:Q", title=title_axis(column))
-        parts.append(dots.encode(y=y, tooltip=make_tooltip({**titles, "error:Q": "standard error"})))
-    mean = base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink))
-    y = alt.Y("mean(value):Q", title=title_axis(column))
-    parts.append(mean.encode(y=y, tooltip=make_tooltip({"layer:O": "layer", "mean(value):Q": "mean"})))
-    said = "line: mean" if many else "dots: pairs of heads; line: their mean"
-    name = _DIVERGENCE if column.name == SQUARED else name_measure(column)
-    title = make_title(f"{name} within each layer", said, width=width, size=request.theme.size)
-    return alt.layer(*parts).properties(width=width, height=height, title=title)
-
-
-def _average_by_layer(data: list[Record]) -> list[Record]:
-    """Average what is defined over the pairs of each layer."""
-    found = []
-    for layer, rows in groupby(sorted(data, key=lambda row: str(row["layer"])), key=lambda row: row["layer"]):
-        known = [row["value"] for row in rows if row["value"] is not None]
-        found.append({"layer": layer, "value": float(np.mean(known)) if known else None})
-    return found
-
-
-def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
-    places: dict[tuple[str, Any], list[int]] = {}
-    for row, (of, one) in enumerate(zip(pairs.of, pairs.one, strict=True)):
-        places.setdefault((of, one[0]), []).append(row)
-    across = max(1, min(4, len(places), request.width // 170))
-    side = int(request.width / across - 30)
-    found = [compute_distances(table, rows, pairs, request) for rows in places.values()]
-    maps = [scale_to_plane(one.matrix) for one in found]
-    # One reach for all, or near heads of one layer would look as far apart as those of another.
-    reach = max(map(_find_reach, maps))
-    names = [", ".join(filter(None, [of, f"layer {layer}"])) for of, layer in places]
-    charts = [
-        _draw_points(one, flat, reach, side, name, request, legend=False)
-        for one, flat, name in zip(found, maps, names, strict=True)
-    ]
-    for first in range(0, len(charts), across):
-        level_titles([chart.title for chart in charts[first : first + across]], request.theme)
-    return alt.concat(*charts, columns=across)
-
-
-def _find_reach(flat: Map) -> float:
-    """Find half the side of a square that holds all points, with room around them."""
-    return float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0

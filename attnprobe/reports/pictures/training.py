@@ -1,6 +1,5 @@
 """Lines over the steps of training: a measure of heads or layers."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from attnprobe.reports.columns import (
     make_title,
     name_measure,
     read_cells,
-    read_numbers,
     read_with_errors,
     title_below_heading,
     title_tooltip,
@@ -26,7 +24,7 @@ from attnprobe.reports.pictures.channels import (
     draw_panels,
     make_tooltip,
 )
-from attnprobe.reports.scales import is_effect, read_spreads
+from attnprobe.reports.scales import read_spreads
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
@@ -52,10 +50,8 @@ def can_draw_lines(table: HeadTable) -> bool:
 def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure over the steps: in small charts, one a layer, whose axes are the same.
 
-    Of at most four lines, each has a colour, a 95 % interval and its name at the end. Of more, those have
-    them that lead at the last step; the others are grey, and a colour is a rank in its chart, which the
-    legend says. Those lead that are highest, or lowest where more lies between the lowest and the median than
-    between the median and the highest; of effects, those farthest from 0.
+    Of at most four lines, each has a colour, a 95 % interval and its name at the end. Of more, those three
+    have them that are farthest from 0 at the last step, and the others are grey.
     """
     charts = [_draw_lines(table, column, request) for column in request.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
@@ -93,34 +89,14 @@ def make_step_axis(steps: Sequence[Cell]) -> Any:
 
 #: Of more lines than the first of these, so many lead.
 _FEW, _LEADING = 4, 3
-#: Lines differ in more than their colours; those that do not lead are whole.
-_DASHES, _WHOLE = ([1, 0], [5, 2], [2, 2], [8, 2, 2, 2]), [1, 0]
-#: The rank of all others, in the legend.
-_OTHERS = _LEADING
 #: Pixels of a small chart, in a narrow picture and in others; of the numbers before them; and what a narrow
 #: picture is.
 _SMALLEST, _SMALL, _BEFORE, _NARROW = 62, 110, 50, 400
 
 
-#: Which lines lead, as the legend says it.
-_HIGHEST, _LOWEST, _FARTHEST = "highest", "lowest", "farthest from 0"
-
-
-def _choose_leads(table: HeadTable, column: Column) -> str:
-    """Choose which lines lead, by the last step of all charts."""
-    steps, values = read_cells(table, STEP), read_numbers(table, column.name)
-    if is_effect(column.name, values):
-        return _FARTHEST
-    last = max((step for step in steps if isinstance(step, int)), default=None)
-    known = [value for step, value in zip(steps, values, strict=True) if step == last and value is not None]
-    middle = float(np.median(known)) if known else 0.0
-    # Of tails as long as each other, rounding decides nothing.
-    return _LOWEST if known and middle - min(known) > 1.001 * (max(known) - middle) else _HIGHEST
-
-
 def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
-    theme, leads = request.theme, _choose_leads(table, column)
-    data = _read_lines(table, column, leads)
+    theme = request.theme
+    data = _read_lines(table, column)
     panels = list(dict.fromkeys(record["panel"] for record in data))
     room = int(theme.small(2) * 0.62 * max((len(one["name"]) for one in data), default=2)) + 12
     least = _SMALLEST if request.width < _NARROW else _SMALL
@@ -128,8 +104,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     width = int(min(420, (request.width - _BEFORE) / across - room))
     height = int(np.clip(width * 0.8, 72, 240 if len(panels) == 1 else 150))
     ends = _find_ends(data)
-    if not _are_few(data):
-        _name_ends(data)
+    _name_ends(data)
     x = make_step_axis([record["step"] for record in data])
     unit, said = title_below_heading(column), ""
     if unit and len(unit) * 0.55 * theme.size > height:  # it would run into that of the row below
@@ -141,7 +116,9 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
         "value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error",
     })  # fmt: skip
     y = alt.Y("value:Q", axis=alt.Axis(tickCount=4), **look)
-    colour, dash = _rank_by_look(table, data, leads, request)
+    ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
+    hues = alt.Scale(domain=ranks, range=list(theme.categories[: len(ranks)]))
+    colour = alt.Color("rank:O", scale=hues, legend=None)
     others = base.transform_filter("!isValid(datum.rank)")
     # Filters that follow one another in several layers take Vega-Lite too long to sort out, and it says so.
     leading = base.transform_filter("isValid(datum.rank)")
@@ -161,7 +138,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
         align="left", dx=5, fontSize=theme.small(2)
     )
     parts += [
-        line.encode(y=y, color=colour, strokeDash=dash, detail="name:N", tooltip=tooltip),
+        line.encode(y=y, color=colour, detail="name:N", tooltip=tooltip),
         names.encode(x=alt.value(width), y=alt.Y("at:Q", **look), text="name:N", color=colour),
     ]
     chart = alt.layer(*parts).properties(width=width, height=height)
@@ -172,49 +149,11 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     return drawn.properties(title=title, **spaced)
 
 
-def _rank_by_look(
-    table: HeadTable, data: list[Record], leads: str, request: DrawingRequest
-) -> tuple[Any, Any]:
-    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is."""
-    of_heads = "head" in list_keys(table)
-    ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
-    hues, dashes = list(request.theme.categories[:_FEW]), list(_DASHES)
-    if _are_few(data):
-        written = ", ".join(map(json.dumps, sorted({record["name"] for record in data})))
-        legend = alt.Legend(
-            title=None, orient="bottom", columns=len(ranks), symbolType="stroke", symbolSize=300,
-            symbolOpacity=1, symbolStrokeWidth=1.7, labelExpr=f"[{written}][datum.value]",
-        )  # fmt: skip
-        return _encode_ranks(ranks, hues, dashes, legend)
-    said = [leads, *(f"{nth} {leads.removesuffix(' from 0')}" for nth in ("second", "third"))]
-    said = [said[rank] for rank in ranks]
-    if any(record["rank"] is None and record["value"] is not None for record in data):
-        ranks.append(_OTHERS)
-        said.append(f"other {'heads' if of_heads else 'layers'}")
-    written = ", ".join(map(json.dumps, said))
-    legend = alt.Legend(
-        title=f"{'in its layer, ' if of_heads else ''}at the last step", orient="bottom",
-        columns=len(said) if request.width >= _NARROW else 2, symbolType="stroke", symbolSize=300,
-        symbolOpacity=1, symbolStrokeWidth=1.7,
-        labelExpr=f"[{written}][indexof({ranks}, datum.value)]",
-    )  # fmt: skip
-    hues[_OTHERS], dashes[_OTHERS] = request.theme.muted, _WHOLE
-    return _encode_ranks(ranks, hues, dashes, legend)
-
-
-def _encode_ranks(ranks: list[int], hues: list[Any], dashes: list[Any], legend: Any) -> tuple[Any, Any]:
-    scales = [alt.Scale(domain=ranks, range=[some[one] for one in ranks]) for some in (hues, dashes)]
-    colour, dash = scales
-    return alt.Color("rank:O", scale=colour, legend=legend), alt.StrokeDash(
-        "rank:O", scale=dash, legend=legend
-    )
-
-
 def _are_few(data: Sequence[Record]) -> bool:
     return len({record["name"] for record in data}) <= _FEW
 
 
-def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
+def _read_lines(table: HeadTable, column: Column) -> list[Record]:
     """Read the points of all lines; ``rank`` counts the leading lines of a small chart, from 0."""
     of_heads = "head" in list_keys(table)
     labels = label_by_others(table, _KNOWN)
@@ -227,7 +166,7 @@ def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
         lines = [f"H{format_cell(cell)}" for cell in read_cells(table, "head")]
     values, errors = read_with_errors(table, column.name)
     steps = read_cells(table, STEP)
-    order = _rank_lines(panels, lines, steps, values, leads)
+    order = _rank_lines(panels, lines, steps, values)
     ranks = [order.get(pair) for pair in zip(panels, lines, strict=True)]
     lower, upper = (-np.inf, np.inf)
     known = [value for value in values if value is not None]
@@ -247,7 +186,7 @@ def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
 
 
 def _rank_lines(
-    panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None], leads: str
+    panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None]
 ) -> dict[tuple[str, str], int]:
     """Rank the lines of each chart that lead at the last step; of equals, the first one."""
     every = sorted(set(lines))
@@ -257,8 +196,7 @@ def _rank_lines(
     found: dict[str, list[tuple[float, str]]] = {}
     for panel, line, step, value in zip(panels, lines, steps, values, strict=True):
         if step == last and value is not None:
-            size = {_LOWEST: -value, _FARTHEST: abs(value)}.get(leads, value)
-            found.setdefault(panel, []).append((size, line))
+            found.setdefault(panel, []).append((abs(value), line))
     return {
         (panel, line): rank
         for panel, some in found.items()

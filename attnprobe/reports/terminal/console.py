@@ -16,7 +16,7 @@ from attnprobe.reports.columns import read_floats
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 from attnprobe.table.cells import clean, format_cell, to_plain_column
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Cell, Column, Role
+from attnprobe.table.table import Cell, Column
 
 
 class QuietConsole(Console):
@@ -137,7 +137,6 @@ def format_significant(value: float, precision: int | None = None) -> str:
 DIGITS = 4
 _ERROR_DIGITS = 2
 _MOST_DECIMALS = 6
-_ENDINGS: dict[Role, tuple[str, ...]] = {"error": ("_se",), "half": ("_half_a", "_half_b")}
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class Field:
 
 
 def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | None) -> list[Field]:
-    """Write out every column but the hidden ones, and the errors and halves that have their measure."""
+    """Write out every column but the hidden ones, and errors, which stand beside their measure."""
     return [
         _write_field(table, column, signs, precision)
         for column in table.columns
@@ -183,10 +182,8 @@ def choose_decimals(errors: np.ndarray) -> int | None:
 
 
 def _has_measure(table: HeadTable, column: Column) -> bool:
-    return any(
-        column.name.endswith(ending) and column.name.removesuffix(ending) in table.data
-        for ending in _ENDINGS.get(column.role, ())
-    )
+    name = column.name
+    return column.role == "error" and name.endswith("_se") and name.removesuffix("_se") in table.data
 
 
 def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:

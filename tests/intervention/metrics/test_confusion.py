@@ -82,14 +82,6 @@ def test_two_classes(seed: int):
     assert metric("f1", 2).score(outcome(label, guess)) == pytest.approx(2 * tp / (2 * tp + fp + fn))
 
 
-def test_a_class_the_model_knows_and_nobody_names():
-    """It counts neither for nor against."""
-    label, guess, _ = drawn(1, 3)
-    for name in FUNCTIONS:
-        found = [metric(name, classes).score(outcome(label, guess)) for classes in (3, 4, 6)]
-        assert found == pytest.approx([found[0]] * 3)
-
-
 @pytest.mark.parametrize("name", ["mcc", "f1"])
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_jackknife(name: str, classes: int):

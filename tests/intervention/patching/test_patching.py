@@ -210,7 +210,7 @@ def test_batches_and_resuming_change_nothing(headed, paired, pairs_of):
     checkpoint, pairs = headed("bert", "classification", double=True), pairs_of("classification")
     with paired(checkpoint, pairs) as bench:
         usual = measure_pairs(bench, PatchPlan())
-        whole = Gating(False, False, "")
+        whole = Gating(False, "")
         again = measure_pairs(replace(bench, subject=replace(bench.subject, gating=whole)), PatchPlan())
     with paired(checkpoint, pairs, batch_tokens=1) as bench:
         alone = measure_pairs(bench, PatchPlan())

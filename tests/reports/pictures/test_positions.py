@@ -1,8 +1,7 @@
-"""Heads at positions of tokens: tokens below, pale cells, and what the terminal shows."""
+"""Heads at positions of tokens: tokens below."""
 
 import json
 
-import numpy as np
 import picture_tables as tables
 import pytest
 
@@ -39,28 +38,3 @@ def find_expressions(node):
     elif isinstance(node, list):
         for part in node:
             yield from find_expressions(part)
-
-
-def test_the_map_of_layers_has_the_strongest_significant_head_of_each():
-    table = tables.at_positions()
-    table.data["p_adjusted"][:] = [0.01 if row % 3 == 0 else 0.5 for row in range(len(table))]
-    significant = (np.array(table.data["p_adjusted"]) < 0.05).reshape(tables.LAYERS, tables.HEADS, 4)
-    rows = next(rows for rows in spec_of(table)["datasets"].values() if "strongest" in rows[0])
-    values = np.array(table.data["effect"]).reshape(tables.LAYERS, tables.HEADS, 4)
-    assert len(rows) == tables.LAYERS * 4
-    for row in rows:
-        own = values[row["layer"], :, row["position"]]
-        sure = significant[row["layer"], :, row["position"]]
-        assert row["head"] == np.where(sure if sure.any() else True, np.abs(own), 0).argmax()
-        assert row["strongest"] == own[row["head"]]
-
-
-def find_remarks(node):
-    if isinstance(node, dict):
-        if isinstance(node.get("title"), dict):
-            yield from node["title"].get("subtitle") or []
-        for part in node.values():
-            yield from find_remarks(part)
-    elif isinstance(node, list):
-        for part in node:
-            yield from find_remarks(part)
