@@ -337,7 +337,7 @@ def interact(
 ) -> HeadTable: ...
 def patch(
     model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
-    noising: bool = False, positions: bool = False, align: bool = False, fast: bool = False, top: int = 10,
+    noising: bool = False, positions: bool = False, fast: bool = False, top: int = 10,
     correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
@@ -356,9 +356,8 @@ def patch(
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
     labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
-    measure: str = "census", by: Literal["head", "layer"] = "head",
-    match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None, nearest: bool = True,
-    tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
+    measure: str = "census", match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
+    nearest: bool = True, tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,

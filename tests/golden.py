@@ -71,7 +71,6 @@ COMMANDS = {
     "prune-rerank": "prune MODEL -L 16 --step 0.5 --rerank --by gradient-normed --random-orders 2",
     "prune-margin": "prune MODEL -L 16 --margin 0.5 --random-orders 2 --step 0.25",
     "compare": "compare MODEL demo -L 20",
-    "compare-layer": "compare MODEL demo -L 20 --by layer",
     "compare-match": "compare checkpoint-100 checkpoint-200 -L 20 --match layer",
     "correlate": "correlate --in-domain importance.csv --out-domain ablate.csv",
     "correlate-heads": "correlate --in-domain importance.csv --out-domain ablate.csv --by head",

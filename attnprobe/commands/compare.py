@@ -45,7 +45,6 @@ _RULES = (
         )
         for within in ("layer", "model")
     ),
-    Rule("Heads are matched one by one; leave out --by layer, or --match.", given=("match", "by=layer")),
 )
 
 
@@ -86,9 +85,6 @@ def compare(
             metavar="NAME",
         ),
     ] = "census",
-    by: Annotated[
-        Literal["head", "layer"], Option("Give one row for each head of the first model, or for each layer.")
-    ] = "head",
     match: Annotated[
         Literal["layer", "model", "outputs", "outputs-layer"] | None,
         Option(
@@ -133,7 +129,7 @@ def compare(
 
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 
-      attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
+      attnprobe compare my-org/my-model --revisions step1000,step2000
 
       attnprobe compare demo demo -L 20
 
@@ -143,7 +139,7 @@ def compare(
         encoder-decoder models read, by default the texts themselves.
 
     Returns:
-        One row for each head, or layer, of the first model.
+        One row for each head of the first model.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
@@ -157,7 +153,7 @@ def compare(
     """
     from attnprobe.commands.call.comparing import compare as run
 
-    asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
+    asked = {"revisions": revisions, "measure": measure, "match": match, "nearest": nearest}
     return run(model, texts, labels, **asked, tokenizers=tokenizers, **options)
 
 

@@ -1,4 +1,4 @@
-"""Two checkpoints: which head is compared with which, and their table, a row a head or a layer."""
+"""Two checkpoints: which head is compared with which, and their table, a row a head."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +11,13 @@ from attnprobe.findings.partners import (
     compare_numbered_outputs,
     find_namesakes,
     find_nearest,
-    find_nearest_layers,
     match_heads,
     match_outputs,
 )
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.survey.comparison import Comparison
-from attnprobe.survey.divergences import NUMBERED, OF_LAYERS
+from attnprobe.survey.divergences import NUMBERED
 from attnprobe.survey.head_outputs import CHANCE
 from attnprobe.survey.pairing import Within
 from attnprobe.table.builder import TableBuilder
@@ -32,14 +31,14 @@ COLUMNS = 4
 FEW = 10
 
 
-def note_rounding(found: Comparison, divergences: np.ndarray, noun: str) -> list[str]:
+def note_rounding(found: Comparison, divergences: np.ndarray) -> list[str]:
     """Say how many divergences are no larger than rounding may make them, if some are."""
     known = divergences[np.isfinite(divergences)]
     same = int((known <= found.rounding).sum())
     if not same:
         return []
     return [
-        f"{same} of {len(known)} {noun}s have a jsd of at most {found.rounding:.1g} nats, which may be "
+        f"{same} of {len(known)} heads have a jsd of at most {found.rounding:.1g} nats, which may be "
         "rounding."
     ]
 
@@ -54,25 +53,23 @@ def note_chance(found: Comparison) -> list[str]:
     ]
 
 
-def describe_columns(
-    found: Comparison, differences: Mapping[str, Difference], partner: str, noun: str
-) -> list[str]:
-    """Say which columns differ, in how many rows, and which head or layer they are about."""
+def describe_columns(found: Comparison, differences: Mapping[str, Difference], partner: str) -> list[str]:
+    """Say which columns differ, in how many rows, and which head they are about."""
     if not differences:
         return []
     counted = [(name, *one.moved, int(np.isfinite(one.p).sum())) for name, one in differences.items()]
     counted = sorted((one for one in counted if one[1] + one[2]), key=lambda one: -(one[1] + one[2]))
-    how = f"p < {SIGNIFICANT} after Holm's correction over {noun}s"
+    how = f"p < {SIGNIFICANT} after Holm's correction over heads"
     if counted:
         parts = [
-            f"{name} is higher in {up} and lower in {down} of {number} {noun}s"
+            f"{name} is higher in {up} and lower in {down} of {number} heads"
             for name, up, down, number in counted[:COLUMNS]
         ]
         summary = f"In {found.other}, {'; '.join(parts)} ({how})."
     elif all(np.isnan(one.p).all() for one in differences.values()):
         summary = "Errors and p values need at least two documents."
     else:
-        summary = f"No column differs significantly in any {noun} ({how})."
+        summary = f"No column differs significantly in any head ({how})."
     blocks = _count_blocks(found)
     few = f"Differences are over {blocks} documents only: errors and p values are rough."
     return [summary, partner, *([few] if 1 < blocks < FEW else [])]
@@ -134,47 +131,10 @@ def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
     differences = _add_columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
     notes = note_chance(found)
     if NUMBERED in sums:
-        notes += note_rounding(found, sums[NUMBERED].average.ravel()[mine], "head")
+        notes += note_rounding(found, sums[NUMBERED].average.ravel()[mine])
     about = describe_partner(found, matched=pairs is not None)
-    notes += describe_columns(found, differences, about, "head")
+    notes += describe_columns(found, differences, about)
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
-
-
-def tabulate_layers(found: Comparison) -> HeadTable:
-    """Tabulate the layers of the first model beside those of the second; numbers are means over heads.
-
-    A layer's partner is the one of its number, or the nearest where the models have different numbers.
-    """
-    shared, sums = found.shared, found.measurement.sums
-    layers = _list_layers(found)
-    partner = np.full(len(layers), -1, np.intp)
-    near = np.full(len(layers), -1, np.intp)
-    far = np.full(len(layers), np.nan)
-    for kind in shared.kinds:
-        ours, theirs = shared.layers(kind)
-        rows = [layers.index(layer) for layer in ours]
-        if found.divergences.pairs:
-            best, distance = find_nearest_layers(found, kind)
-            near[rows], far[rows] = np.array(theirs)[best], distance
-        partner[rows] = theirs if len(ours) == len(theirs) else near[rows]
-    build = _start_table(found, layers)
-    build.count("n", np.full(len(layers), found.measurement.sequences))
-    if OF_LAYERS in sums:
-        apart = sums[OF_LAYERS]
-        build.measure(
-            "jsd", UNIT, apart.average[layers], apart.standard_error[layers],
-            headline=True, title="mean divergence from heads of the same number",
-        )  # fmt: skip
-    if found.divergences.pairs:
-        build.add(Column("nearest_layer", role="count"), [_find_layer(found, int(one)) for one in near])
-        build.add(Column("jsd_nearest", UNIT, title="mean divergence from the nearest heads of a layer"), far)
-    shapes = [(side.layers, side.heads) for side in (shared.first, shared.second)]
-    differences = _add_columns(build, found, Rows.of_layers(np.array(layers, np.intp), partner, shapes))
-    which = all(len(ours) == len(theirs) for ours, theirs in map(shared.layers, shared.kinds))
-    said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
-    notes = note_rounding(found, sums[OF_LAYERS].average[layers], "layer") if OF_LAYERS in sums else []
-    notes += describe_columns(found, differences, f"{said}; all are means over heads.", "layer")
-    return build.table(f"layers of {found.labels.model} and of {found.other}", notes, "layers")
 
 
 def describe_partner(found: Comparison, *, matched: bool) -> str:
@@ -221,11 +181,7 @@ def _add_partners(
 
 
 def _add_columns(
-    build: TableBuilder,
-    found: Comparison,
-    rows: Rows,
-    mine: Places | None = None,
-    partner: Places | None = None,
+    build: TableBuilder, found: Comparison, rows: Rows, mine: Places, partner: Places
 ) -> dict[str, Difference]:
     """Append the columns of every statistic; those in which most rows differ are shown."""
     differences = {
@@ -237,9 +193,9 @@ def _add_columns(
     for statistic in found.statistics:
         name, one = statistic.name, differences[statistic.name]
         unit = statistic.unit_of(patches=build.patches)
-        for said, (first, second) in one.said.items() if mine is not None else ():
+        for said, (first, second) in one.said.items():
             build.add(Column(f"{said}_a", role="count"), first[mine])
-            cells = [second[at] if at >= 0 else None for at in ([] if partner is None else partner)]
+            cells = [second[at] if at >= 0 else None for at in partner]
             build.add(Column(f"{said}_b", role="count"), cells)
         for side, which, values in (("a", "first", one.first), ("b", "second", one.second)):
             build.add(Column(f"{name}_{side}", unit, title=f"{statistic.title}, {which} model"), values)

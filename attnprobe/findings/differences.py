@@ -1,6 +1,6 @@
 """Paired differences of a number of heads between two checkpoints, with errors and p values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -34,14 +34,6 @@ class Rows:
     def of_heads(cls, first: NDArray[np.intp], second: NDArray[np.intp], heads: tuple[int, int]) -> "Rows":
         """Compare the head of each row with its partner, -1 for none, of models with so many heads."""
         return cls(*(_one_hot(one, number) for one, number in zip((first, second), heads, strict=True)))
-
-    @classmethod
-    def of_layers(
-        cls, first: NDArray[np.intp], second: NDArray[np.intp], shapes: Sequence[tuple[int, int]]
-    ) -> "Rows":
-        """Compare the layer of each row with its partner, -1 for none; of models of these shapes."""
-        sides = zip((first, second), shapes, strict=True)
-        return cls(*(_one_hot(one, layers).repeat(heads, 1) / heads for one, (layers, heads) in sides))
 
 
 @dataclass(frozen=True)

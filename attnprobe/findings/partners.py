@@ -66,26 +66,6 @@ def match_heads(found: Comparison, within: Within) -> Partners:
     return _choose_partners(found, lambda apart, kind: found.shared.assign(apart, kind, within))
 
 
-def find_nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
-    """Find, for each layer of a kind, the layer of the other model whose heads are most like its own.
-
-    How far a layer is from another is the mean over its heads of the divergence from the nearest head there.
-
-    Returns:
-        For each layer of the kind, which one of the other model's layers it is, and how far.
-    """
-    shared = found.shared
-    apart = found.measurement.sums[name_pairs(kind)].average
-    blocks = apart.reshape(-1, shared.first.heads, apart.shape[1] // shared.second.heads, shared.second.heads)
-    least = np.where(np.isnan(blocks), np.inf, blocks).min(-1)
-    least = np.where(np.isinf(least), np.nan, least)
-    known = ~np.isnan(least)
-    total, number = np.where(known, least, 0).sum(1), known.sum(1)
-    far = np.divide(total, number, out=np.full(total.shape, np.inf), where=number > 0)
-    best = _find_least(far)
-    return best, far[np.arange(len(far)), best]
-
-
 def _find_least(apart: Floats) -> Places:
     """Find the least of each row; of equals, the one of the row's own number."""
     best = apart.argmin(1)

@@ -1,7 +1,6 @@
 """From documents to the examples of a task: what the model reads, and what it is to say of it."""
 
 import math
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -28,7 +27,7 @@ from attnprobe.corpus.sources.document import (
 )
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, NothingToMeasureError
+from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold
 
@@ -328,34 +327,16 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     """Number the queries, and note at each passage which of them it answers."""
     search, numbers = _Search(documents, choose), DocumentNumbers()
     answers: dict[str, list[Use]] = {}
-    own = 0
     for example, document in enumerate(search.queries()):
         label, number = document.label, numbers.number(document.group)
         assert isinstance(label, Query)
         found = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
         for passage, grade in found:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
-        own += _answers_itself(label)
         use = Use(example, number, 0, float(len(found)))
         yield _read_alone(document, label.name, [use], "query")
-    _warn_of_own(own)
     for name, document in search.passages():
         yield _read_alone(document, name, answers.pop(name, []), "document")
-
-
-def _answers_itself(query: Query) -> bool:
-    return any(name == query.name and grade > 0 for name, grade in query.judged)
-
-
-def _warn_of_own(number: int) -> None:
-    """Warn of answers that count as the query itself; a user may number queries and passages apart."""
-    if number:
-        warnings.warn(
-            f"{number:,} {'answer is' if number == 1 else 'answers are'} left out: a passage that is called "
-            "as its query, or in a file says the same, counts as the query itself.",
-            AttnprobeWarning,
-            stacklevel=2,
-        )
 
 
 def _read_alone(document: Document, name: str, uses: Sequence[Use], role: Role) -> Document:

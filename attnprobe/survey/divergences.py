@@ -18,8 +18,8 @@ from attnprobe.survey.recorder import Values
 
 #: Maps of a batch, (batch, head of any layer, query, key), kind by kind.
 Maps = Mapping[Kind, tuple[Tensor, Layout]]
-#: Divergence of heads of one number, (layer, head); and its mean over the heads of a layer.
-NUMBERED, OF_LAYERS = "jsd", "jsd of layers"
+#: Divergence of heads of one number, (layer, head).
+NUMBERED = "jsd"
 #: Heads that are compared with all others at a time, so that what is found needs little memory.
 AT_A_TIME = 16
 
@@ -44,7 +44,7 @@ class Divergences:
     @property
     def sums(self) -> dict[str, type[Clustered]]:
         """What is kept over sequences, by name."""
-        names = [NUMBERED, OF_LAYERS] if any(map(self.shared.numbered, self.shared.kinds)) else []
+        names = [NUMBERED] if any(map(self.shared.numbered, self.shared.kinds)) else []
         names += [name_pairs(kind) for kind in self.shared.kinds] if self.pairs else []
         return dict.fromkeys(names, Clustered)
 
@@ -60,7 +60,7 @@ class Divergences:
             units: For each sequence, the words that both see; None where both have the same tokens.
 
         Returns:
-            (sequence, layer, head) of the first model; (sequence, layer); and for each kind (sequence, head,
+            (sequence, layer, head) of the first model, and for each kind (sequence, head,
             other head). NaN for removed heads and for layers of other kinds.
         """
         found: dict[str, list[Tensor]] = {}
@@ -130,16 +130,10 @@ class Divergences:
                 if kind in found:
                     layers = self.shared.layers(kind)[0]
                     whole[:, layers] = torch.cat(found[kind]).cpu().numpy().reshape(batch, len(layers), heads)
-            values[NUMBERED], values[OF_LAYERS] = whole, _average_heads(whole)
+            values[NUMBERED] = whole
         return values
 
 
 def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
     # All of them cost nothing.
     return maps if len(places) == maps.shape[1] else maps[:, torch.from_numpy(places)]
-
-
-def _average_heads(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    known = ~np.isnan(values)
-    total, number = np.where(known, values, 0).sum(-1), known.sum(-1)
-    return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)

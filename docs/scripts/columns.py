@@ -80,9 +80,6 @@ COMPARED = {
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
-    "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
 FOUND = {

@@ -93,7 +93,6 @@ def test_a_task_brings_importance_and_pruning(classifier, reviews):
     }
     assert '<h2 id="prune-title">' in made.html
     assert '<h2 id="correlate-title">' in made.html
-    assert made.contents.missing == {}
 
 
 def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monkeypatch):
@@ -103,9 +102,6 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
     found = attnprobe.report(from_tables=folder)
     for name in ("census", "roles"):
         assert found.tables[name].to_csv() == made.tables[name].to_csv()
-    assert set(found.contents.missing) == {"sentences", "distance", "importance", "prune", "correlate"}
-    assert found.contents.missing["distance"].startswith("attnprobe distance bert")
-    assert "What is not in this report" in found.html
     assert 'id="distance"' not in found.html
 
 
@@ -146,7 +142,6 @@ def test_images_have_a_report_without_roles(media_model, photos):
     assert list(made.tables) == ["census", "distance", "profile"]
     assert "attnprobe view" in made.contents.chosen
     assert lead(made).endswith("They read 3 images, 51 tokens.")
-    assert set(made.contents.missing) == {"importance", "prune", "correlate"}
     with pytest.raises(AttnprobeError, match="heads that read text"):
         attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 

@@ -162,22 +162,6 @@ def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared,
     assert (table["entropy_p_adjusted"][before] == 1).all()
 
 
-def test_layers_side_by_side(compared, tmp_path, saved, texts, kept):
-    def sharpened(model):
-        for layer in model.encoder.layer[1:]:
-            layer.attention.self.query.weight *= 2
-
-    other = kept("sharp", sharpened)
-    table = compared(saved("bert"), other, "-d", texts, "--by", "layer")
-    heads = compared(saved("bert"), other, "-d", texts)
-    assert table["layer"].tolist() == table["nearest_layer"].tolist() == [0, 1, 2]
-    for name in ("jsd", "entropy_a", "entropy_b", "entropy_delta", "previous_b"):
-        assert table[name] == pytest.approx(heads[name].reshape(3, 4).mean(1))
-    assert table["jsd"][0] == 0
-    assert table["entropy_p_adjusted"][0] == 1
-    assert table["entropy_p_adjusted"][2] < 0.05
-
-
 @pytest.mark.slow
 def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tmp_path, saved, texts):
     from transformers import BertConfig, BertModel
@@ -199,9 +183,6 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
     assert len(set(partners)) == 12
     plain = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy")
     assert any("about the nearest head" in note for note in plain.notes)
-    by_layer = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy", "--by", "layer")
-    assert len(by_layer) == 3
-    assert "jsd" not in by_layer.data
 
 
 @pytest.mark.slow
@@ -246,8 +227,6 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
         (["demo"], "two checkpoints, not 1"),
         (["demo", "demo", "demo"], "two checkpoints, not 3"),
         (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
-        (["demo", "demo", "--match", "layer", "--by", "layer"], "leave out --by layer"),
-        (["demo", "demo", "--match", "outputs", "--by", "layer"], "leave out --by layer"),
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
         (["demo", "nowhere/at-all", "--offline"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),

@@ -82,10 +82,7 @@ def test_every_column_of_a_comparison_is_defined():
     few = {"measure": "entropy", "limit": 6, "workers": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tables = [
-            attnprobe.compare(["demo", "demo"], match="layer", **few),
-            attnprobe.compare(["demo", "demo"], by="layer", **few),
-        ]
+        tables = [attnprobe.compare(["demo", "demo"], match="layer", **few)]
     for table in tables:
         for column in table.columns:
             name = re.sub("^entropy", "NAME", column.name)

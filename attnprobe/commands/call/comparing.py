@@ -47,7 +47,6 @@ def compare(
     *,
     revisions: str | Sequence[str] | None = None,
     measure: str = CENSUS,
-    by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
     nearest: bool = True,
     tokenizers: Sequence[Tokenizer] | None = None,
@@ -71,19 +70,17 @@ def compare(
         asked = measure, nearest, outputs
         by_maps = None if match is None or outputs is not None else cast("Within", match)
         found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
-        return _tabulate_pair(found, by, by_maps, layers)
+        return _tabulate_pair(found, by_maps, layers)
 
 
-def _tabulate_pair(
-    found: "Comparison", by: str, match: "Within | None", layers: Sequence[int] | None
-) -> HeadTable:
-    """Tabulate heads, or layers, those that are asked for."""
-    from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
+def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
+    """Tabulate heads, of the layers that are asked for."""
+    from attnprobe.findings.comparison import tabulate_heads
     from attnprobe.survey.tables import check_layers, keep_layers
 
     if layers is not None:
         check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-    table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
+    table = tabulate_heads(found, match)
     return table if layers is None else keep_layers(table, layers)
 
 

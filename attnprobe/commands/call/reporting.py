@@ -25,7 +25,6 @@ from attnprobe.reports.report_page.report import (
     GROUPS,
     OF_A_TASK,
     OF_GOLD,
-    OF_TEXT,
     SECTIONS,
     Contents,
     Report,
@@ -35,7 +34,6 @@ from attnprobe.reports.report_page.report import (
 )
 from attnprobe.run.record import record_versions
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
@@ -93,7 +91,6 @@ def report(
     check_standard_input(texts, out_domain)
     if any(_reads_stdin(one) for one in (treebank, coreference, links)):
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
-    names = _quote(model), _quote(texts)
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     with open_call(options, model) as call:
         check_model(model, tokenizer, options)
@@ -113,9 +110,8 @@ def report(
         )
         done.measure()
     there, (seen, chosen_by) = sort_tables(done.tables), done.watched
-    missing = _suggest_commands(there, *names, seen=bool(seen))
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, seen, chosen_by, missing, *about, title=title), folder.failure)
+    return Report(Contents(there, seen, chosen_by, *about, title=title), folder.failure)
 
 
 def _read_title(title: str | None) -> str:
@@ -186,34 +182,6 @@ def _choose_sections(
     return [one for one in SECTIONS if one in names]
 
 
-def _quote(named: Any) -> str:
-    """Name a model or data in a command line."""
-    import shlex
-
-    return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
-
-
-def _suggest_commands(
-    there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
-) -> dict[str, str]:
-    """Suggest a command for each section that is missing and can be measured."""
-    found: dict[str, str] = {}
-    data, of, is_text = f" -d {texts}" if texts else "", model or "MODEL", Contents(there).unit == "text"
-    for section in SECTIONS:
-        if section in {*there, *OF_GOLD, GROUPS} or (section in OF_TEXT and not is_text):
-            continue
-        more = " --all-pairs" if section == "distance" else ""
-        asked = f"{data} --label-column LABEL" if section in OF_A_TASK else data
-        if section == "correlate":
-            asked = f" --in-domain {texts or 'DATA'} --out-domain OTHER"
-        found[section] = f"attnprobe {section} {of}{asked}{more} -o tables/{section}.csv"
-        if section == "sentences":
-            found[section] = f"attnprobe report {of}{data} -o report.html"
-    if seen:
-        found.pop("sentences", None)
-    return found
-
-
 def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Refuse whatever asks for a measurement beside a folder of tables."""
     if any(one is not None for one in given):
@@ -225,16 +193,5 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
 
 
 def _read_report(folder: Path, title: str) -> Report:
-    tables = read_folder(folder)
-    sections = sort_tables(tables)
-    model = _quote(next((one for table in tables.values() for one in table.models), ""))
-    data = next((one for table in tables.values() if (one := _quote_data(table))), "")
-    missing = _suggest_commands(sections, model, data, seen=False)
-    return Report(Contents(sections, (), _UNWATCHED, missing, describe_call("report"), title=title))
-
-
-def _quote_data(table: HeadTable) -> str:
-    """Name the data of a table as its command line did; its own sentences need no name."""
-    dataset = table.provenance.get("dataset")
-    name = dataset.get("name") if isinstance(dataset, dict) else None
-    return "" if name in (None, "embedded", "texts") else _quote(name)
+    sections = sort_tables(read_folder(folder))
+    return Report(Contents(sections, (), _UNWATCHED, describe_call("report"), title=title))

@@ -9,11 +9,11 @@ from markupsafe import Markup
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import Atlas, lay_out_atlas
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
-from attnprobe.reports.profile_words import describe_cell
 from attnprobe.reports.report_page.measures import Heads, read_heads
 from attnprobe.reports.theme import FONT, THEMES
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import MIXED
 
 #: The colours of the page, light or dark, and text that is as large as that of its other charts.
 _THEME = replace(
@@ -69,7 +69,8 @@ def _write_svg(atlas: Atlas, heads: Heads, table: HeadTable) -> Markup:
         number = heads.find(named[one.row])
         if number is not None:
             place = f'x="{one.x:.5g}" y="{one.y:.5g}" width="{one.width:.4g}" height="{one.height:.4g}"'
-            label = escape(f"{heads.name(number)}: {describe_cell(table, one.row)}")
+            role = clean(str(table.data["role"][one.row] or MIXED)) if "role" in table.data else ""
+            label = escape(f"{heads.name(number)}{role and f': {role}'}")
             parts.append(
                 f'<rect {place} data-h="{number}" role="button" tabindex="-1" aria-label="{label}"/>'
             )

@@ -1,10 +1,9 @@
 """The page of a report."""
 
 import base64
-import math
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -62,8 +61,6 @@ _DIGITS = 10
 _SPOKEN = re.compile(r' (?:aria-[a-z]+|role|pointer-events)="[^"]*"')
 #: Steps of the colours of a heat map.
 _STEPS = 32
-#: Grids of more heads have no number in each cell.
-_NARROW = 12
 #: Sections that show the pictures of their tables, with what their headings say.
 _DRAWN = {
     **{section: f"What heads find: {section}" for section in OF_GOLD},
@@ -82,7 +79,7 @@ _ATLAS = "atlas"
 
 
 class _Cell(NamedTuple):
-    """A head in a grid: the class of its colour, what it says, and the letter or number that stands in it."""
+    """A head in a grid: the class of its colour, what it says, and the letter that stands in it."""
 
     style: str
     label: str
@@ -154,7 +151,6 @@ def write_page(contents: Contents) -> str:
         asked=text.describe_inputs(contents),
         limits=text.list_limits(contents),
         again=text.describe_command(record),
-        missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         pictures=pictures,
         maps=_draw_maps(heads, measures, every),
@@ -268,23 +264,14 @@ def _draw_maps(
     """Lay out the headline measures, each with a grid for every kind of attention."""
     drawn = [(number, one) for number, one in enumerate(measures) if one.column.headline]
     scales = fit_scales_by_unit([(one.column, one.values, one.errors) for _, one in drawn])
-    narrow = max((len(numbers) for _, numbers in heads.grids.values()), default=0) <= _NARROW
     found = []
     for (number, measure), scale in zip(drawn, scales, strict=True):
-        cells, factor = _colour_heads(heads, measure, scale, measures), _find_factor(scale.high)
-        if narrow:
-            written = _format_cells(measure.values, factor)
-            cells = [
-                cell if cell.style.endswith(_FAINT) else cell._replace(sign=sign)
-                for cell, sign in zip(cells, written, strict=True)
-            ]
         found.append({
             "number": number, "measure": measure,
             "finding": clean(state_finding(tables[measure.table], measure.column)),
             "low": format_number(scale.low), "high": format_number(scale.high),
             "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
-            "factor": format_number(1 / factor) if narrow and factor != 1 else "",
-            "grids": _lay_out_grids(heads, cells),
+            "grids": _lay_out_grids(heads, _colour_heads(heads, measure, scale, measures)),
         })  # fmt: skip
     return found
 
@@ -296,32 +283,6 @@ def _find_step(value: float | None, scale: Scale) -> int | None:
     [0, 16, 31, None]
     """
     return None if value is None else min(_STEPS - 1, int(scale.place(value) * _STEPS))
-
-
-def _find_factor(high: float) -> float:
-    """Find what the numbers in cells are multiplied by, so that those of a scale fit into three characters.
-
-    >>> [_find_factor(high) for high in (0.97, 0.1, 3.3, 0.043, 52000.0)]
-    [1.0, 1.0, 1.0, 100.0, 0.01]
-    """
-    power = math.floor(math.log10(high)) if high > 0 else 0
-    return 1.0 if -1 <= power <= 2 else 10.0 ** (2 - power if power > 2 else -power)
-
-
-def _format_cells(values: Iterable[float | None], factor: float) -> list[str]:
-    """Write the numbers of cells, each in two digits or as few as there are.
-
-    >>> _format_cells([0.934, 0.0002, 1.0, 3.26, 12.4, -0.25, None], 1.0)
-    ['.93', '0', '1', '3.3', '12', '\u2212.25', '']
-    """
-    return ["" if value is None else _format_cell(value * factor) for value in values]
-
-
-def _format_cell(value: float) -> str:
-    size = abs(value)
-    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}" if size >= 0.995 else f"{size:.2f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "\u2212" * (value < 0 and text != "0") + text.removeprefix("0" if len(text) > 1 else "")
 
 
 def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
@@ -351,7 +312,7 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
         places = [[heads.find((kind, layer, head)) for head in numbers] for layer in layers]
         lines = [[None if place is None else (place, cells[place]) for place in line] for line in places]
         rows = list(zip(layers, lines, strict=True))
-        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > _NARROW else "few"
+        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
         found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
     return found
 

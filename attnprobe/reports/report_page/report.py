@@ -28,8 +28,6 @@ OF_A_TASK = ("importance", "prune", "correlate")
 #: Those that are about gold links, by the keyword that names their file; and about groups of documents.
 OF_GOLD: Mapping[Section, str] = {"syntax": "treebank", "coreference": "coreference", "links": "links"}
 GROUPS: Section = "groups"
-#: Those that only text has.
-OF_TEXT = ("roles", "sentences")
 #: What a table is that no section shows.
 OTHER = "other"
 #: Kinds of data that are no text.
@@ -44,8 +42,6 @@ class Contents:
     tables: Mapping[str, Mapping[str, HeadTable]]
     seen: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
     chosen: str = ""  # how the sentences were chosen, or why there are none
-    #: For each section that is not there, what would make it.
-    missing: Mapping[str, str] = field(default_factory=dict)
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
     #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)

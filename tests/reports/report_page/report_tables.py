@@ -155,6 +155,4 @@ def draw_contents(layers, heads, seed=0, **words):
         "correlate_by_head": by_head,
     }
     seen = [draw_sentences(draw, layers, heads) for _ in range(3)]
-    return Contents(
-        sort_tables(tables), seen, "They were chosen at random.", {}, "attnprobe report m", **words
-    )
+    return Contents(sort_tables(tables), seen, "They were chosen at random.", "attnprobe report m", **words)
