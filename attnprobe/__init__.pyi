@@ -337,7 +337,7 @@ def interact(
 ) -> HeadTable: ...
 def patch(
     model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
-    noising: bool = False, positions: bool = False, align: bool = False, fast: bool = False, top: int = 10,
+    noising: bool = False, positions: bool = False, fast: bool = False, top: int = 10,
     correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,

@@ -5,7 +5,7 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from textwrap import wrap
@@ -113,15 +113,12 @@ def title_tooltip(title: str) -> str:
     return f"column {said}" if said.lower() in _SPECIAL else said
 
 
-#: What data are called by their kind on record; of what has none there, they are texts.
-_DATA = {"image": "images", "sound": "sound", "video": "videos", "image+text": "images and texts"}
-#: So many models or sets of data are named. What ships with the package is text, whatever is on record; what
-#: ``induction`` draws is called by itself.
-_SOURCES, _EMBEDDED, _DRAWN = 2, "embedded", "random tokens"
+#: So many models or sets of data are named.
+_SOURCES = 2
 
 
 def name_source(table: HeadTable) -> str:
-    """Name the models and the data: "model demo, texts embedded"; of many, two and how many more."""
+    """Name the models and the data: "model demo, data embedded"; of many, two and how many more."""
     models, datasets = (
         list(dict.fromkeys(clean(one) for name in names for cell in read_cells(table, name)
                            if (one := format_cell(cell))))
@@ -131,17 +128,8 @@ def name_source(table: HeadTable) -> str:
     if models:
         said.append(f"model{'s' if len(models) > 1 else ''} {join_names(models, _SOURCES)}")
     if datasets:
-        what, named = _name_data(table, datasets), join_names(datasets, _SOURCES)
-        said.append(named if named == what or named.startswith(_DRAWN) else f"{what} {named}")
+        said.append(f"data {join_names(datasets, _SOURCES)}")
     return ", ".join(said)
-
-
-def _name_data(table: HeadTable, names: Sequence[str]) -> str:
-    """Say what data are: texts, images, ...; "data" where no record says it."""
-    record = table.provenance.get("dataset")
-    if not isinstance(record, Mapping) or not record:
-        return "texts" if set(names) <= {_EMBEDDED, "texts"} else "data"
-    return _DATA.get(str(record.get("kind")), "texts")
 
 
 #: How wide a letter is at most on average, as a share of its size: of a bold title, and of what is below.

@@ -145,7 +145,7 @@ KINDS: Mapping[TableKind, Kind] = {
         "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
     ),
     "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "clustermap"]),
-    "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
+    "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix"]),
     "layers": Kind("a layer", ["layer"], (), ["depth"]),
     "other": Kind("anything"),
 }  # fmt: skip

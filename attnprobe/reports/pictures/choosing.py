@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from shlex import quote
 from textwrap import wrap
 from typing import Any, get_args
 
@@ -10,7 +9,7 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_keys, name_source, read_cells
+from attnprobe.reports.columns import BOLD, DrawingRequest, list_keys, name_source, read_cells
 from attnprobe.reports.headline import state_finding
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
@@ -34,7 +33,7 @@ from attnprobe.reports.pictures import (
     similarity,
     training,
 )
-from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
+from attnprobe.reports.profile import can_draw_atlas, join_beside_profile
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
@@ -205,11 +204,17 @@ def draw_picture(
     table = stack_tables(tables, kind)
     known = list_kinds(table)
     if kind == ATLAS and len(table) and ATLAS not in known:
-        raise AttnprobeError(_explain_no_atlas(table))
+        raise AttnprobeError(
+            "an atlas shows each head of one table with its attention by offset; measure it with "
+            "`attnprobe census MODEL --statistics census,profile -o heads.json`"
+        )
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
-        raise AttnprobeError(f"the table can't be drawn: {_explain_no_picture(table)}")
+        raise AttnprobeError(
+            "the table can't be drawn: it is none that attnprobe writes, has no column of numbers, or has "
+            f"several rows of the same {', '.join(map(clean, list_keys(table))) or 'keys'}"
+        )
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
@@ -229,32 +234,6 @@ def draw_picture(
         )
         chart = chart.properties(description=f"{clean(table.title)}: a picture of kind {chosen}")
     return Picture(chosen, heading, chart, look)
-
-
-def _explain_no_atlas(table: HeadTable) -> str:
-    """Say which command measures what an atlas shows."""
-    if read_profile(table) is not None:
-        return "an atlas shows each head of a table once, and this table has several rows for some"
-    model = quote(clean(table.models[0])) if len(table.models) == 1 else "MODEL"
-    data = "" if set(table.data.get("dataset", ())) == {"embedded"} else " -d DATA"
-    return (
-        "an atlas shows attention by offset, which this table does not have; measure it with "
-        f"`attnprobe census {model}{data} --statistics census,profile -o heads.json`"
-    )
-
-
-def _explain_no_picture(table: HeadTable) -> str:
-    """Say why no picture suits a table."""
-    names = list_keys(table)
-    rows = list(zip(*(read_cells(table, name) for name in names), strict=True))
-    if names and len(set(rows)) < len(rows):
-        return f"several rows have the same {', '.join(map(clean, names))}, and nothing tells them apart"
-    if {"layer", "head"} <= set(names) and not any(is_numeric(table, column) for column in table.columns):
-        return "it has no column of numbers"
-    return (
-        "its rows are named by neither layer and head, nor pairs of heads, nor anything else that a table of "
-        "attnprobe has"
-    )
 
 
 def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRequest) -> Any:

@@ -10,7 +10,6 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     has_measures,
-    list_keys,
     make_title,
     name_measure,
     read_cells,
@@ -35,9 +34,8 @@ from attnprobe.reports.pictures.channels import (
     thin_labels,
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
-from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
+from attnprobe.reports.shapes import Grid, lay_out_grid
 from attnprobe.reports.theme import SMALLEST, Theme
-from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -147,18 +145,6 @@ def draw_maps(
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
     scales = fit_scales(table, columns)
-    if len(grid.maps) > MANY and (parts := _split(table)):
-        contents = [
-            _read_map(part, column, scales[column.name], name)
-            for column in columns
-            for name, part in parts.items()
-        ]
-        layouts = [_Layout(choose_sizes(one.grid, 1, request), below=False) for one in contents]
-        blocks = [
-            _draw_map(one, layout, request, _title_map(one, layout, request))
-            for one, layout in zip(contents, layouts, strict=True)
-        ]
-        return alt.vconcat(*blocks).resolve_scale(color="independent")
     contents = [
         replace(_read_map(table, column, scales[column.name]), remark=(remarks or {}).get(column.name, ""))
         for column in columns
@@ -184,7 +170,6 @@ class _Content:
     data: list[Record]
     rule: str  # by which effects are significant; empty where nothing says it
     numbers: list[Numbers]
-    part: str  # which rows of the table these are
     remark: str = ""  # what is said of the column
 
 
@@ -196,9 +181,9 @@ class _Layout:
     below: bool  # whether legends do
 
 
-def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
+def _read_map(table: HeadTable, column: Column, scale: Scale) -> _Content:
     grid = lay_out_grid(table)
-    assert grid is not None  # a part of a table of heads has one too
+    assert grid is not None  # or the table would not fit
     values, errors = read_with_errors(table, column.name)
     counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
     data = place_heads(table, grid)
@@ -209,7 +194,7 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") ->
     # Where effects are pale, cells have no number.
     shown = [None if record.get("pale") else record["value"] for record in data]
     numbers = write_numbers(shown, signed=effect)
-    return _Content(column, scale, grid, data, rule, numbers, part)
+    return _Content(column, scale, grid, data, rule, numbers)
 
 
 def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest) -> _Layout:
@@ -226,35 +211,15 @@ def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest)
     return under if count_numbered(under) > count_numbered(beside) else beside
 
 
-def _split(table: HeadTable) -> dict[str, HeadTable]:
-    """Split a table of many maps by the label with the fewest values, so that names stay short."""
-    labels = [
-        [format_cell(cell) for cell in read_cells(table, name)]
-        for name in list_keys(table)
-        if name not in AXES
-    ]
-    varying = [values for values in labels if len(set(values)) > 1]
-    if len(varying) < 2:
-        return {}
-    values = min(varying, key=lambda some: len(set(some)))
-    found = {}
-    for value in dict.fromkeys(values):
-        rows = [row for row, one in enumerate(values) if one == value]
-        data = {name: [column[row] for row in rows] for name, column in table.data.items()}
-        found[value.replace("_", " ")] = HeadTable(table.title, table.columns, data)
-    return found
-
-
 def _title_map(content: _Content, layout: _Layout, request: DrawingRequest) -> Any:
     """Title a map with its measure, and say by what rule heads are marked, and by which marks."""
-    name = ", ".join(filter(None, [name_measure(content.column), content.part]))
     marked = ""
     if content.rule:
         numbered = _fit_numbers(content, layout.sizes.cell, request.theme) is not None
         marks = "numbers" if numbered else "+ \u2212" if _is_signed(content, layout) else "full colour"
         marked = f"{marks}: {content.rule}, else pale"
     width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
-    return make_title(name, content.remark, marked, width=width, size=size)
+    return make_title(name_measure(content.column), content.remark, marked, width=width, size=size)
 
 
 def _is_signed(content: _Content, layout: _Layout) -> bool:

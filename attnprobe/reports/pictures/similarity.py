@@ -13,8 +13,6 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import (
     SQUARED,
-    Distances,
-    Map,
     Pairs,
     compute_distances,
     find_pairs,
@@ -23,7 +21,6 @@ from attnprobe.reports.pairs import (
 )
 from attnprobe.reports.pictures.channels import (
     colour_by_layer,
-    level_titles,
     make_tooltip,
 )
 from attnprobe.table.head_table import HeadTable
@@ -37,15 +34,14 @@ _ROOM = 0.08
 
 
 def can_draw_map(table: HeadTable) -> bool:
-    return SQUARED in table.data and find_pairs(table) is not None
+    pairs = find_pairs(table) if SQUARED in table.data else None
+    return pairs is not None and not pairs.within
 
 
 def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a map for all pairs; or, of pairs within layers, one for each layer."""
+    """Draw a map for all pairs."""
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
-    if pairs.within:
-        return _draw_layers(table, pairs, request)
     rows = [_draw_part(table, pairs, place, request) for place in pairs.maps]
     return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
 
@@ -55,12 +51,6 @@ def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingReque
     found = compute_distances(table, rows, pairs, request)
     side = int(min(420, max(140, request.width - 90)))
     flat = scale_to_plane(found.matrix)
-    return _draw_points(found, flat, _find_reach(flat), side, place, request, legend=True)
-
-
-def _draw_points(
-    found: Distances, flat: Map, reach: float, side: int, place: str, request: DrawingRequest, *, legend: bool
-) -> Any:
     data: list[Record] = [
         {"layer": head[0], "head": head[1], "name": name_head(head), "x": float(x), "y": float(y)}
         for head, (x, y) in zip(found.heads, flat.points, strict=True)
@@ -69,10 +59,11 @@ def _draw_points(
     for row, record in enumerate(data):
         record["named"] = row in farthest
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
+    # Half the side of a square that holds all points, with room around them.
+    reach = float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
     poor = flat.stress >= _POOR
-    stress = f"stress {flat.stress:.2f}{', poor' if poor else ''}"
-    said = [f"{stress}{f' (Kruskal), {len(found.heads)} heads' if legend else ''}"]
+    said = [f"stress {flat.stress:.2f}{', poor' if poor else ''} (Kruskal), {len(found.heads)} heads"]
     if poor:
         said.append("do not read distances off the places of heads")
     if found.left_out:
@@ -83,38 +74,13 @@ def _draw_points(
     theme, layers = request.theme, sort_labels(head[0] for head in found.heads)
     size, dy = (70, -9) if side > 250 else (40, -7)
     points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
-    colour = colour_by_layer(layers, theme) if legend else alt.value(theme.ink)
+    colour = colour_by_layer(layers, theme)
     tooltip = make_tooltip({"layer:O": "layer", "head:O": "head"})
     names = base.transform_filter("datum.named").mark_text(dy=dy, fontSize=theme.small(2), color=theme.ink)
     parts = [
         points.encode(color=colour, tooltip=tooltip),
-        names.encode(text=f"{'name' if legend else 'head'}:N"),
+        names.encode(text="name:N"),
     ]
     title = make_title(place or "similar heads lie together", *said, width=side, size=theme.size)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
-
-
-def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
-    places: dict[tuple[str, Any], list[int]] = {}
-    for row, (of, one) in enumerate(zip(pairs.of, pairs.one, strict=True)):
-        places.setdefault((of, one[0]), []).append(row)
-    across = max(1, min(4, len(places), request.width // 170))
-    side = int(request.width / across - 30)
-    found = [compute_distances(table, rows, pairs, request) for rows in places.values()]
-    maps = [scale_to_plane(one.matrix) for one in found]
-    # One reach for all, or near heads of one layer would look as far apart as those of another.
-    reach = max(map(_find_reach, maps))
-    names = [", ".join(filter(None, [of, f"layer {layer}"])) for of, layer in places]
-    charts = [
-        _draw_points(one, flat, reach, side, name, request, legend=False)
-        for one, flat, name in zip(found, maps, names, strict=True)
-    ]
-    for first in range(0, len(charts), across):
-        level_titles([chart.title for chart in charts[first : first + across]], request.theme)
-    return alt.concat(*charts, columns=across)
-
-
-def _find_reach(flat: Map) -> float:
-    """Find half the side of a square that holds all points, with room around them."""
-    return float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0

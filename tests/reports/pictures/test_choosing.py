@@ -50,9 +50,9 @@ def test_two_tables_are_a_scatter():
         (lambda: [], {}, "needs a table"),
         (lambda: [tables.table("x", {"word": ["a"]}, score=[1.0])], {}, "can't be drawn"),
         (lambda: [tables.table("x", tables.named(0), score=[])], {}, "no rows"),
-        (lambda: [tables.table("x", tables.places(), a=["b"] * 12)], {}, "it has no column of numbers"),
+        (lambda: [tables.table("x", tables.places(), a=["b"] * 12)], {}, "no column of numbers"),
         (lambda: [tables.table("x", {"layer": [0, 0], "head": [1, 1]}, a=[1.0, 2.0])], {},
-         "several rows have the same layer, head"),
+         "several rows of the same layer, head"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused_with_what_can(make, asked, says):
