@@ -131,8 +131,7 @@ def prune(
     than the whole model the score is, at most (one-sided 95 %, paired). With [bold]--margin 0.01[/bold],
     heads go in tenths until the bound is more than that, then one by one inside that tenth (where it has
     more than ten heads, in ten parts): 20 passes at most. The tenths hold at 95 %; the heads inside the
-    failing one are a refinement, with which it is 90 %. [bold]majority[/bold] stands beside accuracy: the
-    share of the most frequent label, which a model has that always names it.
+    failing one are a refinement, with which it is 90 %.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.
@@ -190,14 +189,14 @@ def prune(
             pruning,
             facts={"command": said, "dataset": source.described} | _describe_order(criterion),
             **call.run,
-        ) as (found, bench):
+        ) as (found, _):
             if folder is None:
                 return found.table
-            return _write_checkpoint(found, bench, folder, pruning, said, call.progress, overwrite=overwrite)
+            return _write_checkpoint(found, folder, pruning, said, call.progress, overwrite=overwrite)
 
 
 def _write_checkpoint(
-    found: Any, bench: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
+    found: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
 ) -> "HeadTable":
     """Write the pruned checkpoint; of several processes, the first does."""
     from attnprobe.errors import UnfinishedError
@@ -214,7 +213,7 @@ def _write_checkpoint(
         )
     options = {"physical": pruning.physical, "overwrite": overwrite, "record": {"command": said}}
     try:
-        return remove_heads(found, bench, folder, **options, progress=progress)
+        return remove_heads(found, folder, **options, progress=progress)
     except AttnprobeError as error:  # a full disk must not take hours of scores along
         raise UnfinishedError(str(error), found.table) from error
 

@@ -1,6 +1,5 @@
 """Can this checkpoint be read, how is that known, and what will a corpus cost?"""
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +29,6 @@ from attnprobe.table.table import Column
 
 Examined = tuple[Checkpoint, Architecture]
 Status = Literal["ok", "warning", "failed"]
-MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,6 @@ def estimate(
         f"about {_format_duration(tokens / speed)} for {dataset}: {corpus.sequences:,} sequences, "
         f"{tokens:,} tokens",
     )
-    yield Finding("memory", "ok", _measure_memory(checkpoint))
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
@@ -208,20 +205,6 @@ def _describe_device(checkpoint: Checkpoint) -> str:
     device = checkpoint.device
     threads = torch.get_num_threads()
     return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else checkpoint.devices
-
-
-def _measure_memory(checkpoint: Checkpoint) -> str:
-    weights = sum(w.numel() * w.element_size() for w in checkpoint.body.parameters()) / MEBIBYTE
-    said = f"{weights:,.0f} MiB of weights"
-    if checkpoint.device.type == "cuda":
-        return f"{said}, {torch.cuda.max_memory_allocated() / MEBIBYTE:,.0f} MiB at most on the device so far"
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return said
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
-    return f"{said}, {peak:,.0f} MiB at most for the whole process so far"
 
 
 def _format_duration(seconds: float) -> str:

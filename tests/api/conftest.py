@@ -130,10 +130,6 @@ def same(by_command, by_function, monkeypatch):
     """Ask both, assert that they answer alike, and give the answer."""
     # What is measured of the machine differs from run to run.
     monkeypatch.setattr("attnprobe.survey.diagnosis._time_batch", lambda *_: 1.0)
-    monkeypatch.setattr(
-        "attnprobe.intervention.pruning.writing.measure_throughput", lambda *_: {"whole": 1.0}
-    )
-    monkeypatch.setattr("attnprobe.survey.diagnosis._measure_memory", lambda *_: "little")
 
     def ask(name, options, function_options=None):
         written, said = by_command(name, options)

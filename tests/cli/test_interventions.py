@@ -395,7 +395,6 @@ def test_saved_checkpoints(invoke, refused, tables, classifier, reviews, loaded,
     code, _, error = invoke("prune", classifier, "-d", reviews / "all.tsv", *words)
     assert code == 0
     assert "5 of 12 heads removed" in error
-    assert "Tokens a second" in error
     order = sorted_by(tables / "importance-second.csv", "importance")
     wanted = answers(zeroed(loaded[0], order[:5]), loaded[1], reviews / "all.tsv")[0]
     read = load_pruned if physical else AutoModelForSequenceClassification.from_pretrained

@@ -13,7 +13,6 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.differences import (
     Differences,
     bound_losses,
@@ -46,7 +45,6 @@ from attnprobe.table.table import Column
 RANDOM = "random"
 #: In so many parts at most the heads of the step that fails are tried.
 _PARTS = 10
-_MAJORITY = Column("majority", "share", title="share of the most frequent label")
 
 
 @dataclass(frozen=True)
@@ -202,9 +200,6 @@ def tabulate_curve(
     undefined = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
     _add_differences(build, metric, "_random", [chance, *([undefined] * len(seeds))])
     build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
-    majority = _compute_majority(bench) if metric.name == "accuracy" else None
-    if majority is not None:
-        build.add(_MAJORITY, [majority] * rows)
     notes: list[str] = []
     if pruning.margin is not None:
         notes.append(describe_margin(metric, pruning.margin, gone, bounds.tolist(), within, heads))
@@ -280,14 +275,6 @@ def _score_cuts(
         untouched = trials.untouched
         found |= zip(once, trials.cuts, strict=True)
     return untouched, [found.get(key, untouched) for key in keys]
-
-
-def _compute_majority(bench: Bench) -> float | None:
-    """Compute the share of the examples that have the most frequent class, where each has one."""
-    if not isinstance(bench.objective, Classification):
-        return None
-    classes = bench.objective.classes[bench.corpus.batches.members]
-    return float(np.bincount(classes).max()) / len(classes)
 
 
 def _add_differences(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:

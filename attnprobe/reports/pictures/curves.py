@@ -81,37 +81,13 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
         drawn = _draw_checkpoints(base, y_title, data, tooltip, request)
     else:
         drawn = _draw_criteria(base, y_title, unit, data, tooltip, request)
-        drawn += _draw_majority(table, column, request)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
     whole = draw_panels(chart, data, panels, across, width)
-    remarks = [] if trained else _explain_marks(data, _read_majority(table, column) is not None)
+    remarks = [] if trained else _explain_marks(data)
     return whole.properties(title=make_remark(remarks, request.theme)) if remarks else whole
 
 
-def _read_majority(table: HeadTable, column: Column) -> float | int | None:
-    """Read the share of the most frequent label, where the score is the share of labels that are right."""
-    measured = (
-        {format_cell(cell) for cell in read_cells(table, "metric")} if column.name == SCORE else {column.name}
-    )
-    shares = set(read_numbers(table, "majority"))
-    return shares.pop() if measured == {"accuracy"} and len(shares) == 1 else None
-
-
-def _draw_majority(table: HeadTable, column: Column, request: DrawingRequest) -> list[Any]:
-    """Draw the line that a model has which always names the most frequent label."""
-    majority = _read_majority(table, column)
-    if majority is None:
-        return []
-    # One row, or there would be a line for each, whose dashes fill the gaps of others.
-    line = (
-        alt.Chart()
-        .transform_aggregate(rows="count()")
-        .mark_rule(strokeDash=[6, 3], color=request.theme.ink, strokeWidth=1)
-    )
-    return [line.encode(y=alt.datum(majority))]
-
-
-def _explain_marks(data: list[Record], majority: bool) -> list[str]:
+def _explain_marks(data: list[Record]) -> list[str]:
     """Say what the band, the lines and the bars are; nothing where there are none."""
     orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
     counts = set(Counter(panel for panel, _ in orders).values())
@@ -121,8 +97,6 @@ def _explain_marks(data: list[Record], majority: bool) -> list[str]:
         said += [f"grey lines: {number}random orders", "band: from the lowest to the highest of these"]
     if any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
-    if majority:
-        said.append("dashes: majority class, the score of always naming the most frequent label")
     return said
 
 

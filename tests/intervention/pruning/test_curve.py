@@ -235,9 +235,6 @@ def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, cr
     if criterion != "ablation":  # whose order is by the metric
         shares = [(logits.argmax(-1) == right).float().mean() for logits, right in wanted]
         np.testing.assert_allclose(score_of(accurate.table), shares, rtol=1e-6)
-    right = wanted[0][1].tolist()
-    assert set(accurate.table["majority"]) == {max(map(right.count, right)) / len(right)}
-    assert "majority" not in found.table.data
 
 
 def ranked_by(checkpoint, documents, kind):
@@ -405,10 +402,10 @@ def test_what_is_saved_of_grouped_heads(headed, documents, tmp_path):
         CorpusOptions(), TaskOptions(metric="loss"),
         PruneOptions(Criterion("gradient"), 0.5, False, 0, share=0.25, saving=True),
         facts={}, progress=SilentProgress(),
-    ) as (found, bench):  # fmt: skip
+    ) as (found, _):  # fmt: skip
         table = remove_heads(
-            found, bench, tmp_path / "less", physical=False, overwrite=False, record={},
+            found, tmp_path / "less", physical=False, overwrite=False, record={},
             progress=SilentProgress(),
         )  # fmt: skip
     assert "--physical" not in " ".join(table.notes)
-    assert any("Tokens a second" in note for note in table.notes)
+    assert (tmp_path / "less" / "config.json").is_file()
