@@ -63,13 +63,6 @@ def patch(
     positions: Annotated[
         bool, Option("Patch each token by itself: one row per head and position.", panel=TASK)
     ] = False,
-    align: Annotated[
-        bool,
-        Option(
-            "Patch what texts of different lengths begin and end with, instead of leaving them out.",
-            panel=TASK,
-        ),
-    ] = False,
     fast: Annotated[
         bool, Option("Give the attribution of all heads, and patch only the first --top ones.", panel=TASK)
     ] = False,
@@ -94,7 +87,7 @@ def patch(
     [bold]recovered[/bold]: the sum of effects over the sum of gaps, m(clean) -
     m(corrupted); [bold]p[/bold]: a paired t over documents; [bold]attribution[/bold]: the effect to first
     order, from one backward pass. Effects need not add up to the gap. Pairs of unequal length are left out,
-    and counted; see --align.
+    and counted.
 
     Examples:
       attnprobe patch demo
@@ -145,7 +138,7 @@ def patch(
             source,
             call.corpus,
             task,
-            PatchPlan(noising, positions, align),
+            PatchPlan(noising, positions),
             fast=fast,
             top=top,
             correction=correction,

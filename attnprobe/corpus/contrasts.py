@@ -46,10 +46,6 @@ class ContrastBatches(Batches):
         keys = [one.lengths for one in sides]
         BatchReader.__init__(self, plan_batches(self.longer, budget, None, keys))
 
-    @property
-    def longer(self) -> NDArray[np.int32]:
-        return np.maximum(super().longer, self.corrupted.store.lengths)
-
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some pairs: the clean texts, with the corrupted ones as their baseline."""
         batch = super().read(members)

@@ -36,35 +36,26 @@ class PairCounts:
     incomplete: int = 0
     unequal: int = 0
     long: int = 0
-    same: int = 0
 
     def describe(self, window: int) -> Iterator[str]:
         """Say what was left out, a sentence each."""
         for number, why in (
             (self.incomplete, "a text or the answer is missing"),
             (self.long, f"a text is longer than {window} tokens"),
-            (
-                self.unequal,
-                "their texts have different numbers of tokens, so that no position stands for another; "
-                "--align "
-                "compares what they begin and end with",
-            ),
+            (self.unequal, "their texts have different numbers of tokens"),
         ):
             if number:
                 yield f"{number:,} of {self.pairs:,} pairs {'is' if number == 1 else 'are'} left out: {why}."
-        if self.same:
-            has = "has" if self.same == 1 else "have"
-            yield f"{self.same:,} of {self.pairs:,} pairs {has} the same text twice."
 
 
 class ContrastReader:
     """Tokenises pairs, finds where the answer of each is read off, and counts what is left out."""
 
-    def __init__(self, checkpoint: Checkpoint, asked: Asked, window: int, *, align: bool) -> None:
+    def __init__(self, checkpoint: Checkpoint, asked: Asked, window: int) -> None:
         self.counts = PairCounts()
         self.readouts: list[Readout] = []
         self.targets: list[list[int]] = []
-        self._checkpoint, self._asked, self._window, self._align = checkpoint, asked, window, align
+        self._checkpoint, self._asked, self._window = checkpoint, asked, window
         self._tokenizer: Any = checkpoint.tokenizer
         self.frame, self._checked = Frame.of(self._tokenizer), False
         if window <= len(self.frame):
@@ -128,14 +119,13 @@ class ContrastReader:
         if not clean or not corrupted:
             self.counts.incomplete += 1
             return None
-        if len(clean) != len(corrupted) and not self._align:
+        if len(clean) != len(corrupted):
             self.counts.unequal += 1
             return None
         both = [self.frame.around(ids) for ids in (clean, corrupted)]
         if max(map(len, both)) > self._window:
             self.counts.long += 1
             return None
-        self.counts.same += both[0] == both[1]
         contrast = _contrast(document)
         if self._asked == "class":
             self.readouts.append(Readout(answer=contrast.answer, other=contrast.other))
@@ -264,16 +254,14 @@ def tokenise_contrasts(
     options: CorpusOptions,
     asked: Asked,
     *,
-    align: bool,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ContrastCorpus]:
     """Tokenise pairs into temporary stores, and plan batches.
 
     ``options``: which of them are read, and how many tokens make a batch.
-    ``align``: whether texts of different lengths are compared in what they begin and end with.
     """
     window = resolve_window(options.max_length, checkpoint)
-    reader = ContrastReader(checkpoint, asked, window, align=align)
+    reader = ContrastReader(checkpoint, asked, window)
     vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
     kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
     with (
@@ -314,11 +302,7 @@ def _explain_none(counts: PairCounts, window: int) -> str:
         "The only pair can't be used" if counts.pairs == 1 else f"None of {counts.pairs:,} pairs can be used"
     )
     if counts.unequal:
-        some = "" if counts.unequal == counts.pairs else f" of {counts.unequal:,}"
-        return (
-            f"{none}: the texts{some} have different numbers of tokens; pass --align to compare what they "
-            "begin and end with, or swap words of one token."
-        )
+        return f"{none}: the texts have different numbers of tokens; swap words of one token."
     if counts.long:
         return f"{none}: a text is longer than {window} tokens."
     return f"{none}: a text or the answer is missing."

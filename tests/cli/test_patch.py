@@ -165,7 +165,7 @@ def test_blimp_compares_sentences_as_they_are(causal, tiny):
     assert set(table["n"]) == {len(kept)}
 
 
-def test_unequal_lengths_are_counted_or_aligned():
+def test_unequal_lengths_are_counted():
     uneven = {
         "clean": "The boy [MASK] late .",
         "corrupted": "The boys in the garden [MASK] late .",
@@ -174,7 +174,6 @@ def test_unequal_lengths_are_counted_or_aligned():
     table = attnprobe.patch("demo", [*PAIRS, uneven])
     assert set(table["n"]) == {10}
     assert table.provenance["task"]["pairs"]["unequal"] == 1
-    assert set(attnprobe.patch("demo", [*PAIRS, uneven], align=True)["n"]) == {11}
 
 
 @pytest.mark.parametrize(

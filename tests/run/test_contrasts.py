@@ -23,11 +23,9 @@ def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
 def read(tiny: Any) -> Callable[..., tuple[ContrastReader, list[Any]]]:
     """Read pairs for a tiny model."""
 
-    def read_pairs(
-        name: str, asked: Any, pairs: list[dict[str, Any]], *, align: bool = False, window: int = 60
-    ) -> Any:
+    def read_pairs(name: str, asked: Any, pairs: list[dict[str, Any]], *, window: int = 60) -> Any:
         model, tokenizer = tiny(name)
-        reader = ContrastReader(Checkpoint(name, model, tokenizer), asked, window, align=align)
+        reader = ContrastReader(Checkpoint(name, model, tokenizer), asked, window)
         return reader, list(reader.read(documents(pairs)))
 
     return read_pairs
@@ -113,11 +111,9 @@ def test_what_is_left_out_is_counted(read):
     reader, found = read("bert", "mask", pairs)
     counts = reader.counts
     assert len(found) == len(reader.readouts) == 2
-    assert (counts.pairs, counts.unequal, counts.incomplete, counts.long, counts.same) == (6, 1, 2, 1, 1)
+    assert (counts.pairs, counts.unequal, counts.incomplete, counts.long) == (6, 1, 2, 1)
     said = list(counts.describe(60))
-    assert [sentence.split(" pairs ")[0] for sentence in said] == ["2 of 6", "1 of 6", "1 of 6", "1 of 6"]
-    assert "--align" in said[2]
-    assert len(read("bert", "mask", pairs, align=True)[1]) == 3
+    assert [sentence.split(" pairs ")[0] for sentence in said] == ["2 of 6", "1 of 6", "1 of 6"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +155,7 @@ def test_nothing_left(tiny, pairs, says):
     checkpoint = Checkpoint("bert", model, tokenizer)
     with (
         pytest.raises(AttnprobeError, match=says),
-        tokenise_contrasts(checkpoint, documents(pairs), CorpusOptions(), "mask", align=False),
+        tokenise_contrasts(checkpoint, documents(pairs), CorpusOptions(), "mask"),
     ):
         pass
 
@@ -174,7 +170,7 @@ def test_documents_and_columns_by_name(tiny):
     ]
     named = {"clean": "good", "corrupted": "2", "answer": "gold", "document": "source"}
     with tokenise_contrasts(
-        Checkpoint("bert", model, tokenizer), documents(pairs, **named), CorpusOptions(), "class", align=False
+        Checkpoint("bert", model, tokenizer), documents(pairs, **named), CorpusOptions(), "class"
     ) as found:
         assert found.batches.documents.tolist() == [0, 1, 0, 2]
         assert (found.batches.clusters >= 0).tolist() == [True, False, True, False]
@@ -188,17 +184,16 @@ def test_documents_and_columns_by_name(tiny):
 def test_batches_agree_in_the_lengths_of_all_sides(tiny):
     model, tokenizer = tiny("t5")
     pairs = [
-        {"clean": "the dog ran", "corrupted": "the cat", "answer": "the"},
-        {"clean": "the dog", "corrupted": "the cat ran", "answer": "the"},
+        {"clean": "the dog ran", "corrupted": "the cat ran", "answer": "the"},
         {"clean": "the dog", "corrupted": "the cat", "answer": "the"},
         {"clean": "a dog", "corrupted": "a cat", "answer": "the river bank"},
         {"clean": "red dog", "corrupted": "red cat", "answer": "the"},
     ]
     with tokenise_contrasts(
-        Checkpoint("t5", model, tokenizer), documents(pairs), CorpusOptions(), "target", align=True
+        Checkpoint("t5", model, tokenizer), documents(pairs), CorpusOptions(), "target"
     ) as found:
         plan = sorted(sorted(members.tolist()) for members in found.batches.plan)
-        assert plan == [[0], [1], [2, 4], [3]]
+        assert plan == [[0], [1, 3], [2]]
         for batch in found.batches:
             first, second = batch.halves()
             assert first.baseline is not None

@@ -29,41 +29,14 @@ class PatchPlan:
     Attributes:
         noising: Whether the clean text is read, with heads from the corrupted one.
         positions: Whether each token is patched by itself.
-        align: Whether texts of different lengths are compared in what they begin and end with.
     """
 
     noising: bool = False
     positions: bool = False
-    align: bool = False
 
     def describe(self) -> dict[str, str]:
         """Name what the numbers depend on, for the state of a run."""
-        return {
-            "--noising": str(self.noising), "--positions": str(self.positions), "--align": str(self.align),
-        }  # fmt: skip
-
-
-def align_tokens(base: NDArray[np.int64], source: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find for each position of a text the position of another that stands for it; -1 where none does.
-
-    Texts of one length stand for each other position by position. Of others, as many tokens as both begin
-    with are compared, and of the rest as many as both end with.
-
-    >>> align_tokens(np.array([1, 5, 6, 2, 3]), np.array([1, 7, 2, 3])).tolist()
-    [0, -1, -1, 2, 3]
-    """
-    found = np.full(len(base), -1)
-    if len(base) == len(source):
-        return np.arange(len(base))
-    shorter = min(len(base), len(source))
-    apart = base[:shorter] != source[:shorter]
-    before = int(apart.argmax()) if apart.any() else shorter
-    apart = base[::-1][: shorter - before] != source[::-1][: shorter - before]
-    after = int(apart.argmax()) if apart.any() else shorter - before
-    found[:before] = np.arange(before)
-    if after:
-        found[-after:] = np.arange(len(source) - after, len(source))
-    return found
+        return {"--noising": str(self.noising), "--positions": str(self.positions)}
 
 
 @dataclass(frozen=True)
@@ -121,7 +94,7 @@ class Patcher:
         self._check(own.loss, other.loss)
         with torch.inference_mode():
             outputs = {layer: output.detach() for layer, output in outputs.items()}
-            replaced = self._replace(base, source, outputs, given)
+            replaced = {layer: _Replacement(output, given[layer]) for layer, output in outputs.items()}
             values = {"own": _as_array(own.loss), "other": _as_array(other.loss)}
             if attribute:
                 values["attribution"] = self._attribute(replaced, slopes)
@@ -135,26 +108,6 @@ class Patcher:
                 f"{self._subject.checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or "
                 "look at its weights."
             )
-
-    def _replace(
-        self, base: Batch, source: Batch, own: Mapping[int, Tensor], given: Mapping[int, Tensor]
-    ) -> dict[int, _Replacement]:
-        """Put what the source gives where its tokens stand for those of the base."""
-        lengths = base.ids.shape[1], source.ids.shape[1]
-        if lengths[0] == lengths[1]:
-            return {layer: _Replacement(own[layer], given[layer]) for layer in own}
-        pairs = zip(base.ids.numpy(), source.ids.numpy(), strict=True)
-        places = torch.from_numpy(np.stack([align_tokens(*pair) for pair in pairs]))
-        found = {}
-        for layer, output in own.items():
-            other = given[layer]
-            if output.shape[1] != lengths[0] or other.shape[1] != lengths[1]:  # of a decoder's own text
-                found[layer] = _Replacement(output, other)
-                continue
-            at = places.to(output.device)
-            taken = other.gather(1, at.clamp_min(0)[:, :, None, None].expand_as(output))
-            found[layer] = _Replacement(output, torch.where((at >= 0)[:, :, None, None], taken, output))
-        return found
 
     def _number_heads(self, layer: int) -> list[int]:
         """Number the heads that a layer computes."""

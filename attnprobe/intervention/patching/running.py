@@ -77,17 +77,11 @@ def bind_pairs(
     options: CorpusOptions,
     measure: type[ContrastMeasure],
     *,
-    align: bool,
     run: Run,
     workers: int | None = None,
 ) -> Iterator[Bench]:
     """Tokenise the pairs of a subject and bind what is read off to them."""
     checkpoint, architecture, progress = subject.checkpoint, subject.architecture, run.progress
-    if align and checkpoint.decodes and measure.asked != "target":
-        raise AttnprobeError(
-            f"The decoder of {checkpoint.name} reads the text too, one token later; leave out --align, and "
-            "give texts of the same number of tokens."
-        )
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     shared = Workers.of(checkpoint, architecture, workers)
@@ -98,7 +92,6 @@ def bind_pairs(
             documents,
             options,
             measure.asked,
-            align=align,
             progress=progress.advance,
         ) as found,
         report_halving(progress.say),
@@ -152,7 +145,7 @@ def run_patching(
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_pairs(subject, documents, options, measure, align=plan.align, run=run, workers=workers) as bench,
+        bind_pairs(subject, documents, options, measure, run=run, workers=workers) as bench,
     ):
         found = measure_pairs(bench, plan, fast=fast, top=top)
         return tabulate_patching(bench, found, source.name, fast=fast, correction=correction, facts=facts)

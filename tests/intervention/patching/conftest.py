@@ -83,7 +83,6 @@ def paired() -> Callable[..., Any]:
         pairs: Sequence[Mapping[str, Any]],
         objective: str | None = None,
         *,
-        align: bool = False,
         batch_tokens: int = 4096,
     ) -> Iterator[Bench]:
         rows = (Row(f"pair {number}", pair) for number, pair in enumerate(pairs))
@@ -98,7 +97,7 @@ def paired() -> Callable[..., Any]:
         )
         measure = choose_measure(subject, answered=answered)
         options = CorpusOptions(batch_tokens=batch_tokens)
-        with bind_pairs(subject, documents, options, measure, align=align, run=open_single_run()) as found:
+        with bind_pairs(subject, documents, options, measure, run=open_single_run()) as found:
             yield found
 
     return bench

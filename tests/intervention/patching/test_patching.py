@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.intervention.patching.passes import Patcher, PatchPlan, align_tokens
+from attnprobe.intervention.patching.passes import Patcher, PatchPlan
 from attnprobe.intervention.patching.running import measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.model.verifying.switching import Gating
@@ -218,69 +218,6 @@ def test_batches_and_resuming_change_nothing(headed, paired, pairs_of):
         np.testing.assert_allclose(other.effect, usual.effect, atol=1e-9)
         np.testing.assert_allclose(other.attribution, usual.attribution, atol=1e-9)
         np.testing.assert_allclose(other.gap, usual.gap, atol=1e-9)
-
-
-# Texts of different lengths
-
-
-def test_alignment():
-    base, source = np.array([1, 5, 6, 2, 3]), np.array([1, 7, 2, 3])
-    assert align_tokens(base, source).tolist() == [0, -1, -1, 2, 3]
-    assert align_tokens(source, base).tolist() == [0, -1, 3, 4]
-    # What both begin with is not counted again as what both end with.
-    assert align_tokens(np.array([1, 1, 1]), np.array([1, 1, 1, 1])).tolist() == [0, 1, 2]
-    assert align_tokens(np.array([1, 1, 1, 1]), np.array([1, 1, 1])).tolist() == [0, 1, 2, -1]
-    assert align_tokens(np.array([4, 5]), np.array([6, 7, 8])).tolist() == [-1, -1]
-
-
-def test_aligned_texts(headed, paired, hooked):
-    """The common beginning and end are patched, the rest is left as it is."""
-    checkpoint = headed("bert", "classification", double=True)
-    pair = {
-        "clean": "the slow red dog ran to the house",
-        "corrupted": "the cat ran to the house",
-        "answer": 1,
-    }
-    with paired(checkpoint, [pair], align=True) as bench:
-        found = measure_pairs(bench, PatchPlan(align=True))
-        layers, heads = bench.subject.shape
-    ids = {
-        side: checkpoint.tokenizer(pair[side], return_tensors="pt")["input_ids"]
-        for side in ("clean", "corrupted")
-    }
-    assert [one.shape[1] for one in ids.values()] == [10, 8]
-    # [CLS] the | cat | ran to the house [SEP]
-    places = {0: 0, 1: 1, 3: 5, 4: 6, 5: 7, 6: 8, 7: 9}
-    kept: dict[int, Tensor] = {}
-
-    def m(ids: Tensor) -> float:
-        p = checkpoint.model(input_ids=ids).logits[0].softmax(-1)[1]
-        return float((p / (1 - p)).log())
-
-    def keep(layer: int, given: Tensor) -> None:
-        kept[layer] = given.clone()
-
-    def swap(at: int, head: int) -> Callable[[int, Tensor], Tensor | None]:
-        def hook(layer: int, given: Tensor) -> Tensor | None:
-            if layer != at:
-                return None
-            changed, width = given.clone(), given.shape[-1] // heads
-            for own, other in places.items():
-                columns = slice(head * width, (head + 1) * width)
-                changed[0, own, columns] = kept[at][0, other, columns]
-            return changed
-
-        return hook
-
-    with torch.no_grad():
-        with hooked(checkpoint.model, keep):
-            m(ids["clean"])
-        base = m(ids["corrupted"])
-        for layer in range(layers):
-            for head in range(heads):
-                with hooked(checkpoint.model, swap(layer, head)):
-                    patched = m(ids["corrupted"])
-                assert found.effect[0, layer, head] == pytest.approx(patched - base, abs=1e-9)
 
 
 # A planted head, and none
