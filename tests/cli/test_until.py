@@ -208,9 +208,9 @@ def test_what_is_counted_over_the_whole_text_is_left_out(invoke, corpus):
     assert code == 0
     assert not [name for name in numbers(out) if name.startswith("rare")]
     assert "rarest_two_share are left out: what is rare is counted over the whole text." in error
-    with pytest.raises(AttnprobeError, match="What is rare is counted over the whole text; leave out until"):
+    with pytest.raises(AttnprobeError, match="counted over the whole text; leave out --until"):
         attnprobe.rare("demo", until=0.1)
-    with pytest.raises(AttnprobeError, match="What is rare is counted over the whole text; leave out until"):
+    with pytest.raises(AttnprobeError, match="counted over the whole text; leave out --until"):
         census("demo", LINES, statistics=["rare_mass"], until=0.1)
 
 
