@@ -217,10 +217,6 @@ def report(
             panel=_REPORT,
         ),
     ] = None,
-    title: Annotated[
-        str | None,
-        Option("What stands above. Default: the checkpoint's name.", metavar="TEXT", panel=_REPORT),
-    ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
     **options: Any,
@@ -255,5 +251,5 @@ def report(
     asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
     asked |= {"links_name": links_name, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
-    asked |= {"by_group": by_group, "title": title}
+    asked |= {"by_group": by_group}
     return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)

@@ -33,7 +33,6 @@ from attnprobe.reports.report_page.report import (
     sort_tables,
 )
 from attnprobe.run.record import record_versions
-from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
 #: Keywords that say how it is measured, and not what.
 _HARMLESS = ("progress", "threads", "workers", "offline")
-#: Most characters of a title.
-_MOST_TITLE = 300
 #: What is said of sentences where tables are read.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
@@ -64,7 +61,6 @@ def report(
     by_group: str | None = None,
     from_tables: Path | str | None = None,
     save_tables: Path | str | None = None,
-    title: str | None = None,
     overwrite: bool = False,
     tokenizer: Tokenizer | None = None,
     **options: Any,
@@ -73,13 +69,12 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "links": links}
     of_roles |= {"links_name": links_name, "thresholds": thresholds}
     of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
-    title = _read_title(title)
     if from_tables is not None:
         own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
         own |= {"by_group": by_group}
         named = {name: one for name, one in of_roles.items() if name != "links_name"}  # which goes with links
         _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
-        return _read_report(Path(from_tables), title)
+        return _read_report(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
     has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
@@ -111,19 +106,7 @@ def report(
         done.measure()
     there, (seen, chosen_by) = sort_tables(done.tables), done.watched
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, seen, chosen_by, *about, title=title), folder.failure)
-
-
-def _read_title(title: str | None) -> str:
-    """Read the title of a page, without what could steer a terminal or a page."""
-    if title is None:
-        return ""
-    if not isinstance(title, str):
-        raise AttnprobeError(f"--title must be text, not {title!r}.")
-    found = " ".join(clean(title).split())
-    if len(found) > _MOST_TITLE:
-        raise AttnprobeError(f"--title has {len(found):,} characters; a page has room for {_MOST_TITLE:,}.")
-    return found
+    return Report(Contents(there, seen, chosen_by, *about), folder.failure)
 
 
 def _reads_stdin(named: Any) -> bool:
@@ -192,6 +175,6 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
         raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
-def _read_report(folder: Path, title: str) -> Report:
+def _read_report(folder: Path) -> Report:
     sections = sort_tables(read_folder(folder))
-    return Report(Contents(sections, (), _UNWATCHED, describe_call("report"), title=title))
+    return Report(Contents(sections, (), _UNWATCHED, describe_call("report")))

@@ -119,7 +119,6 @@ def write_page(contents: Contents) -> str:
     pictures = draw_pictures(contents, heads)
     under = _sort_under_pictures(contents, pictures)
     data = {
-        "title": contents.title,
         "heads": [list(head) for head in heads.every],
         "measures": [_describe_measure(one) for one in measures],
         "roles": None if roles is None else _describe_roles(heads, roles, measures),
@@ -138,14 +137,11 @@ def write_page(contents: Contents) -> str:
         ],
     }
     model = make_visible(contents.model) or "a checkpoint"
-    usual = f"Attention heads of {model}"
     return render_page(
         "report.html.jinja",
         [read_asset("report.css") + _list_colours()],
         [bundle_scripts("unpack.js", "report.js", "tables.js")],
-        title=make_visible(contents.title) if contents.title.strip() else usual,
-        model=model,
-        is_titled=bool(contents.title.strip()),
+        title=f"Attention heads of {model}",
         lead=text.describe_heads(contents, heads),
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),

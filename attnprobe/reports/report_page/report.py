@@ -45,7 +45,6 @@ class Contents:
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
     #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)
-    title: str = ""  # what the user says above the page
 
     @cached_property
     def every(self) -> dict[str, HeadTable]:

@@ -160,7 +160,6 @@ def make_record(contents: Contents) -> dict[str, Any]:
     ]
     first = next((table.provenance for table in contents.every.values() if table.provenance), {})
     return {
-        **({"title": contents.title} if contents.title else {}),
         "command": contents.command if isinstance(contents.command, str) else list(contents.command),
         "versions": dict(contents.versions) or dict(_ensure_mapping(first.get("versions"))),
         "created": first.get("created"),

@@ -24,7 +24,7 @@ from attnprobe.reports.terminal.console import (
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED
+from attnprobe.table.naming import LETTERS
 from attnprobe.table.table import Cell, Column
 
 MEAN = "mean"
@@ -192,32 +192,10 @@ def _write_figure(value: float, figures: Figures, gap: str) -> str:
     return gap if np.isnan(value) else figures.write(value)
 
 
-_COLOURS = {
-    "previous": "bold blue",
-    "next": "bold cyan",
-    "self": "bold magenta",
-    "offset": "blue",
-    "delimiter": "yellow",
-    "rare words": "bold red",
-    "syntactic": "bold green",
-    "coreference": "green",
-    "links": "bold bright_green",
-    "induction": "bold yellow",
-    "duplicate": "magenta",
-    "broad": "dim",
-    "block": "cyan",
-    "aligns": "bright_blue",
-    "sink": "bright_yellow",
-    MIXED: "dim",
-}
-
-
-def _style_role(kind: str, console: Console) -> Style | str:
-    """Give the style of a role: the colours of pictures, or the nearest of sixteen."""
-    colour = ROLE_COLOURS[kind]
-    return (
-        _COLOURS[kind] if colour is None or not has_palette(console) else Style(color="black", bgcolor=colour)
-    )
+def _style_role(kind: str | None, console: Console) -> Style | str:
+    """Give the style of a role: the colours of pictures, or none."""
+    colour = ROLE_COLOURS[kind] if kind else None
+    return "" if colour is None or not has_palette(console) else Style(color="black", bgcolor=colour)
 
 
 def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
@@ -240,10 +218,10 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
                     row = panel.places.get((layer, head))
                     kind = None if row is None else roles.kinds[row]
                     cell = LETTERS[kind] if kind else " "
-                    if has_palette(console) and kind:
-                        line.append(" " * (wide - 3)).append(f" {cell} ", _style_role(kind, console))
+                    if style := _style_role(kind, console):
+                        line.append(" " * (wide - 3)).append(f" {cell} ", style)
                     else:
-                        line.append(cell.rjust(wide), _COLOURS[kind or MIXED])
+                        line.append(cell.rjust(wide))
                 console.print(line)
     console.print()
     line = Text()
