@@ -23,13 +23,10 @@ from attnprobe.sums.resampling import CONFIDENCE, sign_flip
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import MIXED
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
-
-#: So many heads of a role are named in the notes.
-_NAMED = 6
 
 
 def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
@@ -133,9 +130,7 @@ def role_table(
     build.add(Column("also", role="text"), also)
     build.add(Column("pattern", role="text"), name_patterns(every, thresholds))
 
-    names = [place.head(head) for place in labels.places for head in range(heads)]
-    there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
-    notes = [*_note_roles(roles, names, there), *_note_few(corpus.get("clusters", FEW_DOCUMENTS))]
+    notes = list(_note_few(corpus.get("clusters", FEW_DOCUMENTS)))
     return build.table(title, notes, "roles")
 
 
@@ -159,27 +154,6 @@ def _note_few(documents: int) -> Iterator[str]:
             f"Only {documents} {'document' if documents == 1 else 'documents'}: intervals are wide, and few "
             "heads have a role for sure."
         )
-
-
-def _note_roles(
-    roles: Sequence[Sequence[Role]],
-    names: Sequence[str],
-    there: NDArray[np.bool_],
-) -> Iterator[str]:
-    """Name the heads that have each role, first or also, in the order of the roles; count the others."""
-    by_role: dict[str, list[str]] = {}
-    for at in np.flatnonzero(there).tolist():
-        for role in dict.fromkeys(role.name for role in roles[at]):
-            by_role.setdefault(role, []).append(names[at])
-    listed = []
-    for role in sorted(by_role, key=lambda role: (list(LETTERS).index(find_role_kind(role)), role)):
-        some = by_role[role]
-        shown = ", ".join(some) if len(some) <= _NAMED else f"{len(some)} heads"
-        listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")
-    if listed:
-        yield f"{'; '.join(listed)} (layer-head, counted from 0; a head may have several roles)."
-    if mixed := sum(not roles[at] for at in np.flatnonzero(there).tolist()):
-        yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
 
 
 ROLES = Tabulation("role", role_table, FAMILY.title)

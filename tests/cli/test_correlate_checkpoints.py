@@ -166,10 +166,9 @@ def test_a_document_that_one_tokenizer_skips(invoke, saved, tmp_path):
     text = tmp_path / "text.txt"
     lines = [f"the {word} ran" for word in ["dog", "cat", "bird", "he", "she"] * 3]
     text.write_text("\n".join(["\u200b", *lines]))  # no token for WordPiece, some for bytes
-    code, out, error = invoke("correlate", saved("bert"), saved("roberta"), "-d", text)
+    code, out, _ = invoke("correlate", saved("bert"), saved("roberta"), "-d", text)
     assert code == 0
     assert np.isnan(frame(out)["pearson_true"][0])
-    assert "nobody can tell which" in " ".join(said(error))
 
 
 # Refusals

@@ -23,7 +23,7 @@ def by_head(found):
 
 
 def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
-    code, out, error = invoke("roles", "demo")
+    code, out, _ = invoke("roles", "demo")
     found = rows_of(out)
     assert code == 0
     assert list(found[0]) == ["model", "dataset", *COLUMNS]
@@ -31,11 +31,9 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     assert {place for place, row in heads.items() if row["role"] == "previous"} == {(3, 2)}
     assert {place for place, row in heads.items() if row["role"] == "next"} == {(3, 1)}
     assert float(heads[3, 2]["value"]) - float(heads[3, 2]["threshold"]) > 3 * float(heads[3, 2]["value_se"])
-    assert "previous: 3-2; next: 3-1; " in error
     mixed = [row for row in found if row["role"] == "mixed"]
     assert mixed
     assert all(row["value"] == row["measure"] == row["also"] == "" for row in mixed)
-    assert f"{len(mixed)} heads have none of these roles." in error
     assert {place for place, row in heads.items() if row["pattern"] == "diagonal"} >= {(3, 1), (3, 2)}
     assert {row["pattern"] for row in found} == {"diagonal", "heterogeneous"}
     assert not any(row["role"] == "rare words" for row in found)  # the text is too small to say

@@ -107,7 +107,7 @@ class Series:
                     if found and check is not None:
                         check(members[0], found[0], one, table)
                 except AttnprobeError as error:
-                    raise _explain_failure(error, one, len(found), store) from error
+                    raise _explain_failure(error, one) from error
                 if one.number in done:
                     store.tidy(one.number)
                 else:
@@ -123,15 +123,10 @@ def _round_trip(table: HeadTable) -> HeadTable:
     return decode_table(encode_table(replace(table, provenance=record)))
 
 
-def _explain_failure(error: AttnprobeError, member: Member, done: int, store: TableStore) -> AttnprobeError:
-    """Name the checkpoint that failed, and say what becomes of those before it."""
-    text, noun = str(error) if member.title in str(error) else f"{member.title}: {error}", store.noun
-    more = ""
-    if done and store.path is None:
-        more = f" With --resume FILE, the {noun}s before it would be kept."
-    elif done:
-        more = f" The 1 {noun} is kept." if done == 1 else f" The {done} {noun}s are kept."
-    raised = AttnprobeError(f"{text.rstrip('.')}.{more}")
+def _explain_failure(error: AttnprobeError, member: Member) -> AttnprobeError:
+    """Name the checkpoint that failed."""
+    text = str(error) if member.title in str(error) else f"{member.title}: {error}"
+    raised = AttnprobeError(f"{text.rstrip('.')}.")
     raised.exit_code = error.exit_code
     return raised
 

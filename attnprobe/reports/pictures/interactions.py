@@ -12,7 +12,7 @@ from attnprobe.reports.columns import (
     read_numbers,
 )
 from attnprobe.reports.pairs import name_head
-from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip
+from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.scales import read_spreads
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT
@@ -44,7 +44,7 @@ def _read_pairs(table: HeadTable) -> list[Record]:
         low, high = (None, None) if spread is None or value is None else (value - spread, value + spread)
         data.append({
             "panel": panels[row], "name": names[row], "value": value,
-            "low": low, "high": high, "proposed": proposed, "p": p, "sign": _SIGNS[sign],
+            "low": low, "high": high, "proposed": proposed, "p": p, "mark": _SIGNS[sign],
         })  # fmt: skip
     return data
 
@@ -60,16 +60,10 @@ def _draw_list(table: HeadTable, data: list[Record], panels: list[str], request:
     y = alt.Y("name:N", sort=list(dict.fromkeys(order)), title=None, axis=axis)
     legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=request.width)
     hues = [*request.theme.categories[:2], request.theme.muted]
-    looks = zip(_SIGNS.values(), _SHAPES, [*hues[:2], request.theme.background], hues, strict=True)
-    there = {record["sign"] for record in data if record["value"] is not None}
-    shown = [look for look in looks if look[0] in there]
-    scales = [
-        alt.Scale(domain=[look[0] for look in shown], range=[look[part] for look in shown])
-        for part in (1, 2, 3)
-    ]
-    shape = alt.Shape("sign:N", scale=scales[0], legend=legend)
-    fill = alt.Fill("sign:N", scale=scales[1], legend=legend)
-    stroke = alt.Stroke("sign:N", scale=scales[2], legend=legend)
+    looks = zip(_SHAPES, [*hues[:2], request.theme.background], hues, strict=True)
+    there = {record["mark"] for record in data if record["value"] is not None}
+    marks = {mark: look for mark, look in zip(_SIGNS.values(), looks, strict=True) if mark in there}
+    channels = tell_marks_apart(marks, legend)
     tooltip = make_tooltip({
         "name:N": "heads", "value:Q": "interaction", "low:Q": "low", "high:Q": "high",
         "proposed:Q": "predicted by gradients", "p:Q": "adjusted p",
@@ -85,8 +79,8 @@ def _draw_list(table: HeadTable, data: list[Record], panels: list[str], request:
     chart = alt.layer(
         zero.encode(x=alt.datum(0)),
         ticks.encode(x=alt.X("proposed:Q", **x)),
-        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=stroke),
-        points.encode(x=alt.X("value:Q", **x), stroke=stroke, fill=fill, shape=shape, tooltip=tooltip),
+        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=channels["stroke"]),
+        points.encode(x=alt.X("value:Q", **x), tooltip=tooltip, **channels),
     ).properties(width=width, height=alt.Step(_LINE))
     drawn = draw_panels(chart, data, panels, 1, width)
     lines = [

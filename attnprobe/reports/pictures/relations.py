@@ -23,17 +23,17 @@ from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RULES
 
-#: Most characters of a label, and of the name of a rule.
-_LONGEST, _RULE_NAME = 36, 20
+#: Most characters of a label.
+_LONGEST = 36
 #: What a point is, by how it compares with the rule.
 _MARKS = {
     MORE: "attention head finds more",
     SAME: "attention head: no significant difference",
     LESS: "attention head finds less",
 }
-#: Pixels of a line, between columns of text, and of the axis at least and at most.
+#: Pixels of a line, beside text, and of the axis at least and at most.
 _LINE, _GAP, _LEAST, _MOST = 17, 8, 80, 320
-#: Narrower pictures have no column of gains and of rules.
+#: Narrower pictures have their legend in one column.
 _NARROW = 420
 
 
@@ -41,26 +41,16 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a label, those first whose head gains most over the rule; a chart for each direction.
 
     A point is the gain with its 95 % interval. It is filled where the adjusted p is below 0.05, a triangle
-    where its interval ends below 0, and empty otherwise. Beside it stand the number of links, the head, and
-    where there is room the gain and the rule.
+    where its interval ends below 0, and empty otherwise. Beside it stand the head and the gain.
     """
     label = next(name for name in list_keys(table) if name not in {"model", "dataset"})
     data = _read_relations(table, label)
-    texts = [("n_text", "links"), ("name", "head")]
-    if request.width >= _NARROW:
-        texts += [("gain_text", "gain"), ("rule_text", "simple rule")]
-    size = request.theme.small(2)
-    rooms = [
-        LETTER * size * max(len(title), *(len(one[name]) for one in data)) + _GAP for name, title in texts
-    ]
-    labels = LETTER * request.theme.small(1) * max(len(record["label"]) for record in data) + _GAP
-    width = int(max(_LEAST, min(_MOST, request.width - labels - sum(rooms) - 2 * _GAP)))
-    columns = [(*text, int(width + sum(rooms[: place + 1]))) for place, text in enumerate(texts)]
+    room = LETTER * request.theme.small(2) * max(len(record["text"]) for record in data)
+    labels = LETTER * request.theme.small(1) * max(len(record["label"]) for record in data)
+    width = int(max(_LEAST, min(_MOST, request.width - labels - room - 4 * _GAP)))
     sides = list(dict.fromkeys(record["panel"] for record in data))
     charts = [
-        _draw_side(
-            [one for one in data if one["panel"] == side], side, label, (width, columns), data, request
-        )
+        _draw_side([one for one in data if one["panel"] == side], side, label, width, data, request)
         for side in sides
     ]
     lines = [
@@ -71,11 +61,10 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def _draw_side(
-    rows: list[Record], side: str, label: str, sizes: tuple[int, Sequence[tuple[str, str, int]]],
-    data: Sequence[Record], request: DrawingRequest,
+    rows: list[Record], side: str, label: str, width: int, data: Sequence[Record], request: DrawingRequest,
 ) -> Any:  # fmt: skip
-    """Draw gains about a line at 0, with columns of text that end at some pixels."""
-    theme, (width, columns) = request.theme, sizes
+    """Draw gains about a line at 0."""
+    theme = request.theme
     rows = sorted(rows, key=lambda one: (one["said"] != ALL, one["gain"] is None, -(one["gain"] or 0.0)))
     names = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240, labelOverlap=False)
     order = list(dict.fromkeys(one["label"] for one in rows))
@@ -103,16 +92,10 @@ def _draw_side(
         bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=looks["stroke"]),
         points.encode(x=alt.X("gain:Q", **x), tooltip=tooltip, **looks),
     ]
-    for name, title, end in columns:
-        text: dict[str, Any] = {"align": "right", "fontSize": theme.small(2)}
-        parts += [
-            chart.mark_text(**text, color=theme.ink).encode(x=alt.value(end), text=f"{name}:N"),
-            once.mark_text(**text, color=theme.muted, baseline="bottom").encode(
-                x=alt.value(end), y=alt.value(-3), text=alt.value(title)
-            ),
-        ]
+    texts = chart.mark_text(align="left", fontSize=theme.small(2), color=theme.ink)
+    parts.append(texts.encode(x=alt.value(width + _GAP), text="text:N"))
     drawn = alt.layer(*parts).properties(width=width, height=alt.Step(_LINE))
-    return drawn.properties(title=alt.TitleParams(side, offset=14)) if side else drawn
+    return drawn.properties(title=alt.TitleParams(side)) if side else drawn
 
 
 def _find_ends(data: Sequence[Record]) -> list[float]:
@@ -140,7 +123,7 @@ def _make_looks(data: Sequence[Record], request: DrawingRequest) -> dict[str, An
 
 def _read_relations(table: HeadTable, label: str) -> list[Record]:
     rule = next(name for name in RULES if name in table.data)
-    places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
+    places = list(zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True))
     gains, errors = read_numbers(table, "gain"), read_numbers(table, "gain_se")
     compared = compare_rows(table, gains)
     said, rules = ([format_cell(cell) for cell in read_cells(table, name)] for name in (label, rule))
@@ -157,9 +140,10 @@ def _read_relations(table: HeadTable, label: str) -> list[Record]:
         "gain": gains, "gain_error": errors, "p": read_numbers(table, "p_adjusted"),
         "low": [s if s is None else (gain or 0.0) - s for gain, s in zip(gains, spreads, strict=True)],
         "high": [s if s is None else (gain or 0.0) + s for gain, s in zip(gains, spreads, strict=True)],
-        "n_text": ["" if one is None else f"{one:,}" for one in n],
-        "gain_text": [_write_gain(*both) for both in zip(gains, compared, strict=True)],
-        "rule_text": [one[:_RULE_NAME] for one in rules],
+        "text": [
+            f"{_name_place(*place)}  {_write_gain(gain, how)}"
+            for place, gain, how in zip(places, gains, compared, strict=True)
+        ],
     })  # fmt: skip
 
 
