@@ -353,4 +353,5 @@ def half_width(errors: ArrayLike, documents: ArrayLike, together: int | None = N
     errors, degrees = np.asarray(errors, np.float64), np.asarray(documents, np.float64) - 1
     number = errors.size if together is None else together
     quantile = stdtrit(degrees.clip(1, _NORMAL), 1 - (1 - CONFIDENCE) / 2 / max(1, number))
-    return np.where(degrees >= 1, quantile, np.inf) * errors
+    with np.errstate(invalid="ignore"):  # an error of 0 over one document has no interval
+        return np.where(degrees >= 1, quantile, np.inf) * errors

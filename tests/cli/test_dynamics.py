@@ -258,7 +258,7 @@ def cache(training, tmp_path):
 def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     hub = ["dynamics", "org/tiny", "--cache-dir", cache, "--offline", "-d", data, *MEASURE]
     path, before = tmp_path / "found.json", sorted(cache.rglob("*"))
-    words = [*hub, "--revisions", "step10000,step1000, step2000", "--no-keep"]
+    words = [*hub, "--revisions", "step10000,step1000, step2000"]
     assert invoke(*words, "-o", path)[0] == 0
     assert sorted(cache.rglob("*")) == before  # nothing of it was downloaded by this run
     found, own = (

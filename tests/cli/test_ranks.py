@@ -137,7 +137,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "outputs": ["compare", classifier, "demo", *data, "--match", "outputs", "--batch-tokens", 16],
         "dynamics": [
             "dynamics", classifier, classifier, "--steps", "1,2", "--measure", "entropy", *data,
-            "--batch-tokens", 16, "--no-keep", "--resume", tmp_path / "steps",
+            "--batch-tokens", 16, "--resume", tmp_path / "steps",
         ],
     }  # fmt: skip
     for name, words in commands.items():
