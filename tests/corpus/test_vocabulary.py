@@ -198,6 +198,7 @@ class TestFile:
     @pytest.mark.parametrize(("content", "name", "pattern"), [
         ("", "list.tsv", "none of its words is a token"),
         ("qqqq\t4\n", "list.tsv", "none of its words is a token"),
+        (b"\xff\xfe\t1\n", "list.tsv", "is not UTF-16"),
         (b"\xff\t1\n", "list.tsv", "is not UTF-8"),
     ])  # fmt: skip
     def test_the_wrong_file(

@@ -1,6 +1,7 @@
 """Separated values: commas (.csv) or tabs (.tsv) between cells, under a line of column names."""
 
 import csv
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,22 +15,47 @@ if TYPE_CHECKING:
 
 #: csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
 CSV_CELL_LIMIT = LONGEST_LINE
+#: A first line that names the separator of the cells.
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def read_csv(stream: BinaryIO, source: "Source") -> Table:
-    """Read comma-separated values, quoted as in RFC 4180."""
+    """Read comma-separated values, quoted as in RFC 4180, or with a blank before the quote.
+
+    A first line such as ``sep=;``, which Excel reads and writes, names another separator.
+    """
     csv.field_size_limit(CSV_CELL_LIMIT)
-    rows = _csv_rows(decode_lines(stream, source.spec), source.spec)
-    return _split_header(rows, source, "commas", strays=";\t")
+    separator, lines = _take_separator(decode_lines(stream, source.spec))
+    rows = _csv_rows(lines, source.spec, separator or ",", 2 if separator else 1)
+    return _split_header(rows, source, "commas", strays="" if separator else ";\t")
 
 
-def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]]:
-    start, reader = 1, csv.reader(lines, strict=True)
+def _take_separator(lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
+    """Take the line off that names the separator, if there is one."""
+    first = next(lines, "")
+    named = _SEPARATOR.fullmatch(first.rstrip("\r\n"))
+    return (named[1], lines) if named else (None, chain([first] if first else [], lines))
+
+
+def _csv_rows(lines: Iterator[str], name: str, separator: str, start: int) -> Iterator[tuple[int, list[str]]]:
+    waiting, row = list[str](), list[str]()  # lines to be read again, and those of this row
+
+    def feed() -> Iterator[str]:
+        while (line := waiting.pop(0) if waiting else next(lines, None)) is not None:
+            row.append(line)
+            yield line
+
     # strict: a quote that never closes is refused, not made one cell of all that follows.
+    reader, blanks = csv.reader(feed(), delimiter=separator, strict=True), False
     try:
-        for cells in reader:
+        while (cells := next(reader, None)) is not None:
+            if not blanks and any(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for cell in cells):
+                waiting, row, blanks = row, [], True
+                reader = csv.reader(feed(), delimiter=separator, strict=True, skipinitialspace=True)
+                continue
             yield start, cells
-            start = reader.line_num + 1
+            start += len(row)
+            row.clear()
     except csv.Error as error:
         raise AttnprobeError(
             f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
@@ -45,7 +71,10 @@ def read_tsv(stream: BinaryIO, source: "Source") -> Table:
     below. The media type text/tab-separated-values has no quoting either. csv with QUOTE_NONE
     would still refuse a stray carriage return in a cell, so it is a plain split.
     """
-    numbered = enumerate(strip_ends(decode_lines(stream, source.spec)), start=1)
+    separator, lines = _take_separator(decode_lines(stream, source.spec))
+    if separator not in {None, "\t"}:
+        raise AttnprobeError(f"{source.spec} says sep={separator} in its first line; rename it to .csv")
+    numbered = enumerate(strip_ends(lines), start=2 if separator else 1)
     return _split_header(
         ((number, line.split("\t")) for number, line in numbered), source, "tabs", strays=";,"
     )

@@ -1,6 +1,7 @@
 """Bytes of files and of standard input, unpacked on the way; what can go wrong is said in a sentence."""
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -43,13 +44,14 @@ WHOLE = 1 << 32
 
 
 def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
-    r"""Decode UTF-8 line by line: line ends kept, a byte order mark dropped.
+    r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
-    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora.
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
+    no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
     """
     warned = False
-    for number, raw in enumerate(_limit_lines(stream, name, longest), start=1):
+    for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
@@ -70,14 +72,51 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
         yield line
 
 
+def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _limit_lines(stream, name, longest)
+    first = next(lines, b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        lines = _recode_lines(chain([first], lines), name, longest)
+        first = next(lines, b"")
+    if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
+        return (line + b"\n" for line in first.split(b"\r"))
+    return chain([first] if first else [], lines)
+
+
+def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[bytes]:
+    """Recode the lines of a file in UTF-16, which begins with a mark, as UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    line, size, number = list[str](), 0, 1
+    try:
+        for piece in chain(pieces, [None]):
+            *ended, rest = decoder.decode(piece or b"", final=piece is None).split("\n")
+            for end in ended:
+                yield ("".join(line) + end + "\n").encode()
+                line, size, number = [], 0, number + 1
+            line.append(rest)
+            size += len(rest)
+            if size > longest:
+                raise _refuse_long(number, name, longest)
+    except UnicodeError:
+        raise AttnprobeError(
+            f"line {number} of {name} is not UTF-16, as its first bytes say; save the file as UTF-8"
+        ) from None
+    if last := "".join(line):
+        yield last.encode()
+
+
 def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
     for number, line in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
         if len(line) > longest:
-            raise AttnprobeError(
-                f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or "
-                "like one that never ends; put a document on each line"
-            )
+            raise _refuse_long(number, name, longest)
         yield line
+
+
+def _refuse_long(number: int, name: str, longest: int) -> AttnprobeError:
+    return AttnprobeError(
+        f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or like "
+        "one that never ends; put a document on each line"
+    )
 
 
 def strip_ends(lines: Iterable[str]) -> Iterator[str]:

@@ -122,15 +122,18 @@ BINARY = (".parquet", ".xlsx")
 
 @pytest.mark.parametrize("extension", find_formats())
 def test_every_format(write: Write, extension: str) -> None:
-    """In the order of the file, as it is and packed, with any line ends; nothing is refused."""
+    """In the order of the file, as it is and packed, with any line ends and encoding; nothing is refused."""
     content = TWO_ROWS[extension]
     assert texts(write(f"data{extension}", content)) == ["one", "two, 2"]
     assert texts(write(f"data{extension}.gz", content)) == ["one", "two, 2"]
     if extension in BINARY:
         return
     assert isinstance(content, str)
-    raw = content.replace("\n", "\r\n").encode()
-    assert texts(write(f"ends{extension}", b"\xef\xbb\xbf" + raw)) == ["one", "two, 2"]
+    for ends in ("\r\n", "\r"):
+        raw = content.replace("\n", ends).encode()
+        assert texts(write(f"ends{extension}", b"\xef\xbb\xbf" * (ends == "\r\n") + raw)) == ["one", "two, 2"]
+    wide = content.replace("one", "on\u0a0ae").encode("utf-16")
+    assert texts(write(f"wide{extension}", wide)) == ["on\u0a0ae", "two, 2"]
     for blank in ("", " \r\n\n\t\n", "\ufeff"):
         assert "holds no text" in refusal(write(f"blank{extension}", blank))
 
@@ -146,11 +149,12 @@ def test_a_packed_file(tmp_path: Path, packing: str) -> None:
         assert "is damaged" in refusal(str(path))
 
 
-def test_other_encodings(write: Write) -> None:
-    for encoding in ("utf-16", "utf-32"):
-        assert "NUL bytes" in refusal(write("data.txt", "one\n".encode(encoding)))
+def test_utf16_that_is_broken(write: Write) -> None:
+    assert "is not UTF-16" in refusal(write("half.txt", b"\xff\xfea\0\n\0\x00\xd8\n\0"))
+    assert "NUL bytes" in refusal(write("data.txt", "one\n".encode("utf-32")))
+    long = ("\u0a0a" * 4000 + "\n").encode("utf-16")
     with pytest.raises(AttnprobeError, match="longer than"):
-        list(decode_lines(io.BytesIO(b"a" * 4000), "long", 1000))
+        list(decode_lines(io.BytesIO(long), "long", 1000))
 
 
 def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
@@ -161,6 +165,25 @@ def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
 def test_csv_quoting(write: Write) -> None:
     path = write("data.csv", 'id,text\r\n1,"She said ""no"",\r\nand left"\r\n2,it\'s 5" wide\r\n')
     assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
+
+
+def test_a_blank_before_a_quote(write: Write) -> None:
+    """The blank is none of the text, nor is the quote; a cell without quotes stays as it is."""
+    path = write("data.csv", '"id", "text", "label"\n1, "one, 1\nmore", "a"\n2,  "two ""2""", b\n')
+    assert read(path, label_column="label") == [
+        Document("one, 1\nmore", None, "a"),
+        Document('two "2"', None, "b"),
+    ]
+    path = write("later.csv", 'id,text\n1, one\n2, "two, 2"\n3,"three"\n')
+    assert texts(path) == [" one", "two, 2", "three"]
+    assert "line 3 of" in refusal(write("broken.csv", 'id,text\n1, "a"\n2, "b" c\n'))
+
+
+def test_the_first_line_names_the_separator(write: Write) -> None:
+    assert texts(write("a.csv", '"sep=|"\ntext|n\na, b|1\n')) == ["a, b"]
+    assert texts(write("b.csv", 'SEP=,\ntext,n\n"a, b",1\n')) == ["a, b"]
+    assert "rename it to .csv" in refusal(write("a.tsv", "sep=,\ntext,n\na,1\n"))
+    assert "line 4 of" in refusal(write("c.csv", "sep=,\ntext,n\na,1\nb,2,3\n"))
 
 
 def test_tsv_quotes_are_characters(write: Write) -> None:
@@ -329,11 +352,13 @@ def test_broken_files(
 def tables(rows: list[tuple[Any, ...]]) -> dict[str, bytes | str]:
     """Write rows in every format whose first row may name the columns."""
     spelled = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    lines = {mark: "".join(f"{mark.join(row)}\n" for row in spelled) for mark in ",\t"}
+    lines = {mark: "".join(f"{mark.join(row)}\n" for row in spelled) for mark in ",;\t"}
     return {
         "data.csv": lines[","],
+        "semicolons.csv": "sep=;\r\n" + lines[";"],
         "data.tsv": lines["\t"],
         "data.xlsx": sheet_bytes(a=rows),
+        "wide.csv": lines[","].encode("utf-16"),
     }
 
 
