@@ -1,6 +1,6 @@
 """Task heads, and loading a model with the first whose weights the checkpoint holds in full."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.transformers_private import list_tied_weights
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
@@ -100,6 +101,8 @@ def read_weights(
     if needed and (untrained := _find_untrained(base.model, needed)):
         reseeded = read_model(folder, name, config, None, seed=_SEED + 1, **options)
         needed = [key for key in needed if key not in untrained or not _is_computed(key, base, reseeded)]
+    if needed and (tied := _read_tied(folder, name, config, base, needed, **options)):
+        return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
@@ -107,6 +110,21 @@ def read_weights(
             f"freshly initialised weights would mean nothing."
         )
     return base
+
+
+def _read_tied(
+    folder: Path, name: str, config: PreTrainedConfig, base: Weights, needed: Sequence[str], **options: Any
+) -> Weights | None:
+    """Read a model whose embeddings are stored only as the weights of a head that they are tied to."""
+    for head in dict.fromkeys((*_list_stated(config), CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
+        found = read_model(folder, name, config, head, **options)
+        if found is None or lacks_encoder(found):
+            continue
+        tied, prefix = list_tied_weights(found.model), found.model.base_model_prefix
+        if tied & {*base.unused} and all({key, f"{prefix}.{key}"} & tied for key in needed):
+            body: Any = found.model.base_model
+            return Weights(body, None, (), found.unused)
+    return None
 
 
 def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
