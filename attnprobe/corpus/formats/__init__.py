@@ -59,7 +59,7 @@ def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = 
     return Table(columns, chain(first, rows), names or {})
 
 
-def name_columns(header: Sequence[str], source: "Source") -> list[str]:
+def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "Source") -> list[str]:
     """Name columns after the first row, or by their numbers, from 1, where the user says that it is data.
 
     An empty cell, as pandas has it above its index, is called by its number too: "column 1".
@@ -68,6 +68,13 @@ def name_columns(header: Sequence[str], source: "Source") -> list[str]:
         return [str(number) for number in range(1, len(header) + 1)]
     columns = [cell.strip() for cell in header]
     options = {source.text_column, source.pair_column, source.label_column}
+    if _is_title(columns, [[cell.strip() for cell in row] for row in rows], options):
+        title = " ".join(cell for cell in columns if cell)
+        raise AttnprobeError(
+            f"{source.spec} starts with {shorten(repr(title))}, which looks like a title above the line of "
+            "column names; delete what stands above that line, give each column a name, or quote the cells "
+            "that hold separators"
+        )
     if any(column is not None and column.isdecimal() for column in options) and any(map(is_number, columns)):
         listed = ", ".join(shorten(repr(cell)) for cell in columns[:8])
         sentence = (
@@ -75,6 +82,37 @@ def name_columns(header: Sequence[str], source: "Source") -> list[str]:
         )
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
     return [cell or f"column {number}" for number, cell in enumerate(columns, start=1)]
+
+
+def _is_title(first: Sequence[str], rows: Sequence[Sequence[str]], named: set[str | None]) -> bool:
+    """Tell a title from column names: it leaves cells blank that the line of names below it fills.
+
+    Column names may leave one blank too, as above an index. The row below them is then like the others, with
+    numbers where they have some; a line of names is not. ``named`` are columns that the user names.
+    """
+    filled = [row for row in rows if any(row)]
+    wide = [place for place, row in enumerate(filled) if sum(map(bool, row)) > 1]
+    full = [place for place, cell in enumerate(first) if cell]
+    blank = [place for place, cell in enumerate(first) if not cell]
+    if not full or 2 * len(wide) <= len(filled):
+        return False
+    if len(full) == 1 and (full[0] < len(first) - 1 or len(first) == 1):
+        return True
+    if not blank:
+        return False
+    width = max(map(len, [first, *filled]))
+    names, *data = ([*row, *[""] * (width - len(row))] for row in filled[wide[0] :])
+    kinds = [{is_number(row[place]) for row in data if row[place]} for place in range(width)]
+    if any(is_number(names[place]) and False not in kinds[place] for place in blank if place < full[0]):
+        return False  # an index, which numbers the rows
+    differs = any(
+        len(data) > 1 and kinds[place] == {not is_number(names[place])} and (names[place] or place in blank)
+        for place in range(width)
+    )
+    if differs or named & set(names) - set(first):
+        return True
+    behind = blank[-1] > full[0] or (len(full) == 1 and len(blank) > 1)
+    return behind and any(names[place] for place in blank) and not is_number(names[0])
 
 
 def is_number(cell: str) -> bool:

@@ -3,10 +3,10 @@
 import csv
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, BinaryIO
 
-from attnprobe.corpus.formats import Row, Table, TableFormat, name_columns
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import LONGEST_LINE, decode_lines, shorten, strip_ends
 from attnprobe.errors import AttnprobeError
 
@@ -85,14 +85,15 @@ def _split_header(
 ) -> Table:
     """Take the first row that is not blank as the column names of the rest, if there is a header."""
     number, header = next((row for row in rows if any(map(str.strip, row[1]))), (1, []))
+    first = list(islice(rows, PEEK_ROWS))
     if len(header) == 1 and any(stray in header[0] for stray in strays):
         raise AttnprobeError(
             f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
             f"{separator} and start it with a line of column names"
         )
-    columns = name_columns(header, source)
+    columns = name_columns(header, [cells for _, cells in first], source)
     data = [] if source.header or not header else [(number, header)]
-    return Table(columns, _name_cells(chain(data, rows), columns, source.spec), header=True)
+    return Table(columns, _name_cells(chain(data, first, rows), columns, source.spec), header=True)
 
 
 def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:

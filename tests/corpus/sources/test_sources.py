@@ -389,6 +389,25 @@ def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     assert "no column '4'" in refusal(path, text_column="4", header=False)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "title",
+    [("My export",), ("My export", None, None), (None, "My export", None), (None, None, "My export"),
+     ("My", "export", None), ("My export", None, 2024), (None, "My", "export")],
+)  # fmt: skip
+@pytest.mark.parametrize("last", ["n", "2019"])
+def test_a_title_above_the_header(write: Write, name: str, title: tuple[Any, ...], last: str) -> None:
+    """It is no header, however many cells it has; without it the file is read."""
+    if title[-1] == "export" and last == "2019":
+        pytest.skip("this may be an index without a name")
+    table = [("review", "label", last), *[(f"text {n}", "ab"[n % 2], n) for n in range(9)]]
+    path = write(f"with {name}", tables([title, *table])[name])
+    for options in ({}, {"text_column": "1"}, {"text_column": "review", "label_column": "label"}):
+        assert "delete what stands above" in refusal(path, **options)
+    with warnings.catch_warnings(action="ignore"):
+        assert len(read(write(name, tables(table)[name]), text_column="1")) == 9
+
+
 @pytest.mark.parametrize("extension", [".jsonl", ".parquet"])
 def test_names_that_are_numbers(write: Write, extension: str) -> None:
     """Names that stand in the file are no data, and a name comes before a place; so does any an index."""
@@ -405,9 +424,10 @@ def test_names_that_are_numbers(write: Write, extension: str) -> None:
     assert "--no-header" not in refusal(path)
 
 
-def test_a_column_without_a_name(write: Write) -> None:
+def test_one_column_is_no_title(write: Write) -> None:
     assert texts(write("a.csv", "review,\none,\ntwo,\n"), text_column="1") == ["one", "two"]
     assert texts(write("b.csv", ",review\n0,one\n1,two\n"), text_column="2") == ["one", "two"]
+    assert texts(write("c.csv", "review\none\ntwo\n")) == ["one", "two"]
 
 
 # ---- sheets
