@@ -50,7 +50,7 @@ from attnprobe.model.pruned import (
     PruningRecord,
     load_stored,
     read_physical_record,
-    refuse_removed_heads,
+    read_removed_heads,
     silence_transformers,
 )
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
@@ -110,7 +110,7 @@ def _load(
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    refuse_removed_heads(config, name)
+    pruning = physical or read_removed_heads(config, name)
     (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
@@ -120,13 +120,14 @@ def _load(
     processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
-    _check_pruned_use(name, physical, adapted=adapter is not None, spread=bool(spread))
+    _check_pruned_use(name, pruning, adapted=adapter is not None, spread=bool(spread))
     if physical is not None:
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force_head, **how)
     else:
         read = read_with_adapter(adapter, folder, name, config, heads, force=force_head, **how)
+    vars(read.model.config).pop("pruned_heads", None)  # which are on record as ours are
     _check_numbers(name, read.model)
     model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
@@ -157,7 +158,7 @@ def _load(
         modality=modality,
         processor=processor,
         tower=tower,
-        pruning=physical,
+        pruning=pruning,
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,

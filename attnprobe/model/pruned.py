@@ -5,6 +5,7 @@ heads, which no configuration can say; its shapes are read from the weights them
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,16 +17,30 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from safetensors.torch import load_file
+from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.model.transformers_private import list_tied_weights
+from attnprobe.model.transformers_private import Conv1D, list_tied_weights
 
 Shapes = Mapping[str, tuple[int, ...]]
+#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
+#: head's queries, keys and values, or, as ``output``, what reads the heads.
+_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
+_PROJECTIONS = {
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
+    "albert": (
+        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
+        r"(?:query|key|value|(?P<output>dense))$"
+    ),
+    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
+    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
+    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
+}
 
 
 @dataclass(frozen=True)
@@ -131,13 +146,99 @@ def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
     return record
 
 
-def refuse_removed_heads(config: Any, name: str) -> None:
-    """Refuse a checkpoint whose heads transformers 4 removed, which transformers itself no longer reads."""
-    if getattr(config, "pruned_heads", None):
+def read_removed_heads(config: Any, name: str) -> PruningRecord | None:
+    """Read which heads transformers 4 removed from a checkpoint; None where it removed none.
+
+    Raises:
+        BadCheckpointError: When heads can't be removed from a model of this type.
+    """
+    stated = getattr(config, "pruned_heads", None)
+    if not stated:
+        return None
+    heads, inner = config.num_attention_heads, getattr(config, "inner_group_num", 1)
+    layers = config.num_hidden_layers * inner
+    groups = getattr(config, "num_hidden_groups", config.num_hidden_layers)
+    gone = _find_gone(config) if isinstance(stated, dict) else None
+    if config.model_type not in _PROJECTIONS or gone is None or not gone.keys() <= {*range(groups * inner)}:
         raise BadCheckpointError(
-            f"The config.json of {name} states pruned_heads, which transformers no longer reads; give the "
-            "checkpoint from before its heads were removed."
+            f"The config.json of {name} states pruned_heads, which are read of {', '.join(_PROJECTIONS)}, "
+            "with a list of heads for each layer; give the checkpoint from before its heads were removed."
         )
+    # Layers of ALBERT share the weights of their group.
+    places = [
+        layer // inner * groups // config.num_hidden_layers * inner + layer % inner for layer in range(layers)
+    ]
+    removed = tuple((layer, head) for layer, at in enumerate(places) for head in sorted(gone.get(at, ())))
+    kept = tuple(heads - len(gone.get(at, ())) for at in places)
+    return PruningRecord(True, removed, kept)
+
+
+def _find_gone(config: Any) -> dict[int, set[int]] | None:
+    """Find the heads that each layer of a configuration lost; None where that is no list of its heads."""
+    found: dict[int, set[int]] = {}
+    for layer, gone in config.pruned_heads.items():
+        if not str(layer).isdecimal() or not _is_list_of_counts(gone):
+            return None
+        if any(head >= config.num_attention_heads for head in gone):
+            return None
+        found[int(layer)] = {*gone}
+    return found
+
+
+def load_cut(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
+    """Load a checkpoint whose heads transformers 4 removed, as a class of models or one for all types.
+
+    A layer that lost all its heads gets a first one of zeros, as in a physically smaller checkpoint.
+
+    Returns:
+        The model, and what transformers says of its weights.
+    """
+    architecture = kind._model_mapping[type(config)] if hasattr(kind, "_model_mapping") else kind
+    cut = _derive_resizing_class(architecture, lambda model: _cut_heads(model, config))
+    source: Any = folder
+    if any(len(gone) == config.num_attention_heads for gone in (_find_gone(config) or {}).values()):
+        options["state_dict"], source = _read_filled(folder, config), None
+    model, info = cut.from_pretrained(source, config=config, output_loading_info=True, **options)
+    model.__class__ = architecture
+    return model, info
+
+
+def _cut_heads(model: nn.Module, config: Any) -> None:
+    """Put smaller projections in the place of those whose heads are removed."""
+    gone, width = _find_gone(config) or {}, config.hidden_size // config.num_attention_heads
+    for path, module in list(model.named_modules()):
+        match = re.search(_PROJECTIONS[config.model_type], path)
+        if match is None:
+            continue
+        place = match.groupdict()
+        layer = int(place.get("group") or 0) * getattr(config, "inner_group_num", 1) + int(place["layer"])
+        size = max(config.num_attention_heads - len(gone.get(layer, ())), 1) * width
+        linear: Any = module
+        if isinstance(linear, Conv1D):
+            inside, outside = linear.weight.shape
+            smaller: Any = Conv1D(outside, size) if place["output"] else Conv1D(3 * size, inside)
+            attention: Any = model.get_submodule(path.rpartition(".")[0])
+            attention.split_size = size
+        elif place["output"]:
+            smaller = nn.Linear(size, linear.out_features)
+        else:
+            smaller = nn.Linear(linear.in_features, size, bias=linear.bias is not None)
+        model.set_submodule(path, smaller)
+
+
+def _read_filled(folder: Path, config: Any) -> dict[str, Tensor]:
+    """Read weights; those of layers without heads become zeros of one head."""
+    found: dict[str, Tensor] = {}
+    for file in list_weight_files(folder):
+        found |= load_file(file)
+    for file in () if found else sorted(folder.glob("pytorch_model*.bin")):
+        found |= torch.load(file, map_location="cpu", weights_only=True)
+    width = config.hidden_size // config.num_attention_heads
+    for name, weight in found.items():
+        if not weight.numel():
+            size = 3 * width if "c_attn" in name else width
+            found[name] = weight.new_zeros([one or size for one in weight.shape])
+    return found
 
 
 def _is_list_of_counts(found: Any) -> bool:

@@ -10,6 +10,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.model.configuration import weights_error
+from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import list_tied_weights
@@ -184,7 +185,10 @@ def read_model(
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
-            model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+            if getattr(config, "pruned_heads", None):
+                model, info = load_cut(auto, folder, config, **options)
+            else:
+                model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
             unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit

@@ -1,7 +1,7 @@
 """Every name of transformers that is not documented, and those of the libraries around it; nothing else.
 
 The next major version of transformers may move them, so that it is a change of this file alone. Beside them
-stand the undocumented names of torch and accelerate that belong to the same work.
+stand the undocumented names of torch, accelerate and huggingface_hub that belong to the same work.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import AttnprobeError, first_line
 
 #: For each library, the versions that the tests were run with.
-WORKING = {"transformers": "5.23", "accelerate": "1.15", "torch": "2.13"}
+WORKING = {"transformers": "5.23", "huggingface_hub": "2.4", "accelerate": "1.15", "torch": "2.13"}
 
 
 class MovedNameError(AttnprobeError):
@@ -41,7 +41,14 @@ try:
 except ImportError as error:
     raise MovedNameError("transformers", error) from error
 
+try:
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+except ImportError as error:
+    raise MovedNameError("huggingface_hub", error) from error
+
 __all__ = [
+    "HF_HUB_CACHE",
     "Conv1D",
     "MovedNameError",
     "build_processor",
@@ -52,6 +59,7 @@ __all__ = [
     "keep_children",
     "list_execution_devices",
     "list_tied_weights",
+    "repo_folder_name",
     "sdpa_attention_forward",
     "sdpa_mask",
     "unwrap_compiled",

@@ -1,6 +1,7 @@
 """Checkpoints whose heads transformers 4 removed, and those stored under the other name of tied weights."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,28 @@ from transformers import (
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.probing import draw_probe_inputs
 
+#: In the files of each type: what gives heads their queries, keys and values, and what reads the heads.
+STORED = {
+    **dict.fromkeys(
+        ("bert", "electra", "roberta"),
+        (r"layer\.(\d+)\.attention\.self\.(query|key|value)\.", r"layer\.(\d+)\.attention\.output\.dense\."),
+    ),
+    "albert": (
+        r"layer_groups\.(\d+)\.albert_layers\.0\.attention\.(query|key|value)\.",
+        r"layer_groups\.(\d+)\.albert_layers\.0\.attention\.dense\.",
+    ),
+    "distilbert": (r"layer\.(\d+)\.attention\.[qkv]_lin\.", r"layer\.(\d+)\.attention\.out_lin\."),
+    "gpt2": (r"h\.(\d+)\.attn\.c_attn\.", r"h\.(\d+)\.attn\.c_proj\."),
+    "vit": (
+        r"layer\.(\d+)\.attention\.attention\.(query|key|value)\.",
+        r"layer\.(\d+)\.attention\.output\.dense\.",
+    ),
+}
+GONE = {"0": [0, 2], "1": [1]}
+HEADS = 4
 SIZES = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
@@ -31,10 +53,86 @@ SIZES = {
 }
 
 
-def test_removed_heads_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path):
+def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+    """Do to the files of a checkpoint what ``prune_heads`` and ``save_pretrained`` of transformers 4 did."""
+    weights = load_file(folder / "model.safetensors")
+    inputs, output = STORED[name]
+    for key, weight in weights.items():
+        read, written = re.search(output, key), re.search(inputs, key)
+        found = read or written
+        lost = gone.get(found[1], []) if found else []
+        width = weight.shape[-1] // HEADS // (3 if "c_attn" in key else 1)
+        stays = torch.tensor([head not in lost for head in range(HEADS)]).repeat_interleave(width)
+        if read and weight.ndim == 2:
+            weights[key] = (weight[stays] if name == "gpt2" else weight[:, stays]).contiguous()
+        elif written:
+            columns = stays.repeat(3) if name == "gpt2" else stays
+            weights[key] = (weight[..., columns] if name == "gpt2" else weight[columns]).contiguous()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text()) | {"pruned_heads": gone}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def silence_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+    """Zero what reads the heads, which is as if they were not there."""
+    weights = load_file(folder / "model.safetensors")
+    for key, weight in weights.items():
+        found = re.search(STORED[name][1], key)
+        for head in gone.get(found[1], []) if found and weight.ndim == 2 else ():
+            columns = weight if name == "gpt2" else weight.T
+            columns.unflatten(0, (HEADS, -1))[head] = 0
+    save_file({key: weight.contiguous() for key, weight in weights.items()}, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("emptied", [False, True])
+def test_heads_that_transformers_4_removed(
+    saved: Callable[[str], Path], media_model: Any, tmp_path: Path, name: str, emptied: bool
+):
+    """The outputs are those of the model whose heads are silent; a layer may have lost all."""
+    gone: dict[str, list[int]] = {"0": [0, 1, 2, 3]} if emptied else GONE
+    gone = {"0": [0, 2]} if name == "albert" else gone
+    modality = "image" if name == "vit" else "text"
+    for part in ("cut", "silent"):
+        shutil.copytree(media_model("vit") if name == "vit" else saved(name), tmp_path / part)
+    remove_heads(tmp_path / "cut", name, gone)
+    silence_heads(tmp_path / "silent", name, gone)
+    cut, silent = (load_checkpoint(str(tmp_path / part), modality=modality) for part in ("cut", "silent"))
+    given = draw_probe_inputs(silent)
+    torch.testing.assert_close(cut.forward(given), silent.forward(given), rtol=0, atol=1e-6)
+    _, architecture = examine(cut)
+    layers = range(architecture.layers)
+    lost = (
+        dict.fromkeys(map(str, layers), gone["0"]) if name == "albert" else gone
+    )  # which share their weights
+    expected = [[head not in lost.get(str(layer), []) for head in range(HEADS)] for layer in layers]
+    assert architecture.standing.tolist() == expected
+
+
+def test_a_table_of_removed_heads(saved: Callable[[str], Path], tmp_path: Path):
+    """Heads that are there have their own numbers, and the others no rows."""
     shutil.copytree(saved("bert"), tmp_path / "cut")
+    shutil.copytree(saved("bert"), tmp_path / "silent")
+    remove_heads(tmp_path / "cut", "bert", GONE)
+    silence_heads(tmp_path / "silent", "bert", GONE)
+    texts = ["the dog ran to the water .", "is it late ?"]
+    cut, silent = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("cut", "silent"))
+    there, whole = (
+        dict(zip(zip(table["layer"], table["head"], strict=True), table["entropy"], strict=True))
+        for table in (cut, silent)
+    )
+    assert whole.keys() - there.keys() == {(0, 0), (0, 2), (1, 1)}
+    assert [there[head] for head in there] == pytest.approx([whole[head] for head in there], abs=1e-6)
+    assert cut.provenance["architecture"]["removed"] == ((0, 0), (0, 2), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"), [("t5", {"0": [1]}), ("bert", {"9": [1]}), ("bert", {"0": [77]}), ("bert", [1])]
+)
+def test_others_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path, name: str, gone: Any):
+    shutil.copytree(saved(name), tmp_path / "cut")
     path = tmp_path / "cut" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"pruned_heads": {"0": [1]}}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pruned_heads": gone}))
     with pytest.raises(AttnprobeError, match="pruned_heads"):
         load_checkpoint(str(tmp_path / "cut"))
 
