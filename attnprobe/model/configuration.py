@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.activations import ACT2FN
 
 from attnprobe.errors import first_line
 from attnprobe.model.folders import damage_error, read_object
@@ -26,6 +27,16 @@ from attnprobe.model.refusals import (
     UnsupportedModelError,
 )
 from attnprobe.table.naming import join_names
+
+#: Numbers of a configuration that count something there must be at least one of.
+_COUNTS = re.compile(
+    r"(num|n)_(\w+_)?(heads?|layers?|embd|positions)|(\w+_)?(attention_heads|layers)|d_model|dim|vocab_size"
+    r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
+)
+_TYPES = ("dtype", "torch_dtype")
+#: No count of a configuration is larger.
+_MOST = 10**8
+_ACTIVATIONS = ("hidden_act", "hidden_activation", "activation", "activation_function")
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
@@ -38,7 +49,11 @@ def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> 
             raise BadCheckpointError(
                 f"The config.json of {name} can't be used: {first_line(error)}."
             ) from error
-        raise damage_error(folder / "config.json", name, error) from error
+        raise _config_error(folder, name, error) from error
+
+
+def _config_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+    return damage_error(folder / "config.json", name, next(_find_impossible(folder), error))
 
 
 def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
@@ -48,12 +63,35 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
             safe_open(file, "pt")
         except (SafetensorError, OSError) as damage:
             return damage_error(file, name, damage)
+    if next(_find_impossible(folder), None):
+        return _config_error(folder, name, error)
     try:
         with torch.device("meta"):
             AutoModel.from_config(read_config(folder, name))
     except Exception as damage:
-        return damage_error(folder / "config.json", name, damage)
+        return _config_error(folder, name, damage)
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
+
+
+def _find_impossible(folder: Path) -> Iterator[str]:
+    for key, value in read_object(folder / "config.json").items():
+        if key in _TYPES and value is not None and not _is_type(value):
+            yield f"{key} is {value!r}, which is no floating-point type of torch"
+        elif (
+            _COUNTS.fullmatch(key)
+            and isinstance(value, str | float | int)
+            and not (isinstance(value, int) and value > 0)
+        ):
+            yield f"{key} is {value!r}, and must be a whole number of at least 1"
+        elif _COUNTS.fullmatch(key) and isinstance(value, int) and value > _MOST:
+            yield f"{key} is {value:,}, more than any model has"
+        elif key in _ACTIVATIONS and isinstance(value, str) and value not in ACT2FN:
+            yield f"{key} is {value!r}, which is no activation of transformers"
+
+
+def _is_type(value: Any) -> bool:
+    name = value.removeprefix("torch.") if isinstance(value, str) else ""
+    return name == "auto" or isinstance(getattr(torch, name, None), torch.dtype)
 
 
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)

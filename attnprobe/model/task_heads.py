@@ -14,6 +14,7 @@ from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import list_tied_weights
+from attnprobe.table.cells import clean
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
@@ -108,9 +109,18 @@ def read_weights(
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
             f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
-            f"freshly initialised weights would mean nothing."
+            f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
         )
     return base
+
+
+def _describe_stored(needed: Sequence[str], found: Weights) -> str:
+    """Name what is stored in place of a missing weight: the same behind a prefix, if there is such."""
+    for key in needed:
+        if stored := next((one for one in found.unused if one.endswith(f".{key}")), None):
+            prefix = stored.removesuffix(key).removesuffix(f"{found.model.base_model_prefix}.")
+            return f"; {key} is stored as {clean(stored)}: save the weights without {clean(prefix)} before it"
+    return f"; its files hold others, such as {clean(found.unused[0])}" if found.unused else ""
 
 
 def _read_tied(

@@ -9,17 +9,18 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
 
 IMPOSSIBLE = [
-    {"num_attention_heads": 0},
-    {"num_attention_heads": "four"},
-    {"intermediate_size": 1.5},
-    {"vocab_size": 10**12},
-    {"hidden_act": "nosuch"},
-    {"dtype": "floatx"},
-    {"id2label": 7},
+    ({"num_attention_heads": 0}, "num_attention_heads is 0, and must be a whole number of at least 1"),
+    ({"num_attention_heads": "four"}, "num_attention_heads is 'four', and must be"),
+    ({"intermediate_size": 1.5}, "intermediate_size is 1.5, and must be"),
+    ({"vocab_size": 10**12}, "vocab_size is 1,000,000,000,000, more than any model has"),
+    ({"hidden_act": "nosuch"}, "hidden_act is 'nosuch', which is no activation of transformers"),
+    ({"dtype": "floatx"}, "dtype is 'floatx', which is no floating-point type of torch"),
+    ({"id2label": 7}, ""),
 ]
 
 
@@ -29,12 +30,16 @@ def folder(saved, tmp_path):
     return Path(shutil.copytree(saved("bert"), tmp_path / "broken"))
 
 
-@pytest.mark.parametrize("change", IMPOSSIBLE)
-def test_impossible_configurations(folder, change):
+@pytest.mark.parametrize(("change", "said"), IMPOSSIBLE)
+def test_impossible_configurations(folder, change, said):
     config = json.loads((folder / "config.json").read_text()) | change
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(AttnprobeError, match="broken"):
+    with pytest.raises(AttnprobeError, match=r"^config\.json of broken is damaged: ") as caught:
         load_checkpoint(str(folder), LoadOptions())
+    assert said in str(caught.value)
+    if "dtype" in change:
+        with pytest.raises(AttnprobeError, match="no floating-point type"):
+            _ = CheckpointFiles.read(str(folder), LoadOptions()).config
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,17 @@ def test_a_damaged_file_is_named(folder, file, content):
         load_checkpoint(str(folder), LoadOptions())
 
 
-@pytest.mark.parametrize("prefix", ["_orig_mod.", "my.model."])
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "my.model."])
 def test_weights_behind_a_prefix(folder, prefix):
+    """A stored name stands beside a missing one."""
     weights = load_file(folder / "model.safetensors")
     save_file({f"{prefix}{key}": weight for key, weight in weights.items()}, folder / "model.safetensors")
-    with pytest.raises(AttnprobeError, match="lacks 53 weights of its encoder"):
+    with pytest.raises(AttnprobeError) as caught:
         load_checkpoint(str(folder), LoadOptions())
+    key = "embeddings.LayerNorm.bias"
+    assert f"{key} is stored as {prefix}{key}: save the weights without {prefix} before it" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(
