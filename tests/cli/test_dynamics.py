@@ -283,10 +283,10 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     ("words", "says"),
     [
         (["run/checkpoint-50"], "at least two"),
-        (["run"], "give 'run/checkpoint-*'"),
+        (["run"], "says no step"),
         (["run/checkpoint-50", "run/checkpoint-50"], "both of step 50"),
         (["org/tiny", "--revisions", " , "], "none is named"),
-        (["run/checkpoint-50", "./run/nothing-9"], "There is no folder"),
+        (["run/checkpoint-50", "./run/nothing-9"], "says no step"),
         (["run/gone-*", "run/checkpoint-50"], "No folder matches run/gone-*"),
         (["demo", "run/checkpoint-50"], "demo says no step"),
         (["run/*", "--steps", "1,2,3,4"], "in no order"),

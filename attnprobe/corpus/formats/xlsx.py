@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from attnprobe.corpus.formats import Row, Table, TableFormat, name_columns
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import check_proportion, shorten
 from attnprobe.errors import AttnprobeError
 
@@ -45,9 +45,9 @@ def read(stream: BinaryIO, source: "Source") -> Table:
         _iterate_rows(book.worksheets[0 if sheet is None else names.index(sheet)], name), start=1
     )
     filled = ((number, cells) for number, cells in rows if any(cell is not None for cell in cells))
-    first = list(islice(filled, 1))
-    header = ["" if cell is None else str(cell) for _, cells in first for cell in cells]
-    columns = name_columns(header, source)
+    first = list(islice(filled, PEEK_ROWS))
+    spelled = [["" if cell is None else str(cell) for cell in cells] for _, cells in first]
+    columns = name_columns(spelled[0] if spelled else [], spelled[1:], source)
     data = chain(first[source.header :], filled)
     named = (Row(f"row {number}", dict(zip(columns, cells, strict=False))) for number, cells in data)
     return Table(columns, named, header=True)

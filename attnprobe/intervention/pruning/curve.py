@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.integration import NODES
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.pruning.differences import (
@@ -129,6 +133,7 @@ def prune_in_steps(
                     f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
                     f"({numbers[1]:,}); --rank-data ranks on other data."
                 )
+            progress.say(_tell_length(ranked, scored, pruning))
             order = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
         metric = build_metric(name, scored, task.seed)
         record = bench.record | {
@@ -319,6 +324,37 @@ def _refuse_shared_weights(subject: Subject) -> None:
             f"Layers of {subject.checkpoint.name} share their weights, so that a head of one can't go alone; "
             "prune takes models whose layers have weights of their own. ablate and importance read it."
         )
+
+
+#: Forward passes that ranking by a criterion takes about as long as: a backward pass is two of them.
+_BACKWARD = 3
+
+
+def _tell_length(ranked: Bench, scored: Bench, pruning: PruneOptions) -> str:
+    """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
+    subject, criterion = scored.subject, pruning.criterion
+    heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
+    steps = plan_steps(heads, pruning.step)
+    costs = {"ablation": heads + 1, "ig": layers * NODES * _BACKWARD}
+    ranking = 0 if criterion.side is not None else costs.get(criterion.name, _BACKWARD)
+    ranking *= len(steps) - 1 if pruning.rerank else 1
+    scoring, about = 2 + (1 + pruning.random_orders) * (len(steps) - 2), ""
+    if pruning.margin is not None:
+        widest = max(one - other for one, other in pairwise(steps[::-1]))
+        scoring = (len(steps) + min(widest, _PARTS) - 1) * (1 + pruning.random_orders)
+        about = "at most "
+    batches = scored.corpus.batches
+    batch = next(islice(batches, len(batches) // 2, None))
+    seconds = 0.0
+    for _ in range(2):  # the first warms up
+        start = perf_counter()
+        with torch.inference_mode():
+            subject.checkpoint.forward(batch.inputs)
+        seconds = perf_counter() - start
+    tokens = ranking * ranked.corpus.batches.tokens + scoring * batches.tokens
+    seconds *= tokens / batch.size
+    length = f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{max(1, round(seconds)):,} s"
+    return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
 
 
 def _check_writable(subject: Subject, *, physical: bool) -> None:

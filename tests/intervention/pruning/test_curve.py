@@ -1,5 +1,6 @@
 """The score while heads go, against models whose heads were cut out by hand."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -203,6 +204,15 @@ def test_a_loss_that_improves_is_no_collapse(pruned, texts):
     notes = " ".join(pruned(texts, margin=10.0)[0].table.notes)
     assert "collapsed" not in notes
     assert notes.count("margin") == 1
+
+
+def test_how_long_it_takes_is_said(pruned, texts):
+    said = []
+    pruned(texts, margin=0.05, said=said)
+    assert any(
+        re.fullmatch(r"ranking takes about 3 passes, scoring at most \d+: some .* in all.", one)
+        for one in said
+    )
 
 
 def test_layers_that_share_their_weights_are_refused(headed, documents):
