@@ -134,7 +134,6 @@ class SequenceReader:
 
     @staticmethod
     def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
-        """Count the tokens that a text behind the prompt shares with the prompt alone."""
         pairs = zip(ids[:-1], prompt, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -193,7 +192,6 @@ class SequenceReader:
         return [TokenSequence(ids, annotation=TokenAnnotation(tags=found))]
 
     def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
-        """Read a question and the text that answers it, of which the end goes if both are too long."""
         text = self.prompt + document.text
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
         options |= self._ask_offsets([document])

@@ -114,7 +114,6 @@ def _name_head(table: HeadTable, row: int) -> str:
 
 
 def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
-    """Name the rows, the checkpoint aside."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name not in FIRST]
     keys = [key for key in keys if key in _PLACE] or keys
     return list(zip(*(table.data[key] for key in keys), strict=True))

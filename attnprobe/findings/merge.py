@@ -337,7 +337,6 @@ def _find_tabulation(job: Job) -> Tabulation:
 
 
 def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
-    """Find the statistics that were measured, in the version in which they were."""
     own, found = list(own), []
     for identity in job.identities:
         name = identity.partition("@")[0]

@@ -122,7 +122,6 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
 def _select_computed(
     checkpoint: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
 ) -> list[NDArray[np.bool_]]:
-    """Select from ``keep`` the heads that each layer computes, without those that are gone already."""
     present = _list_present(checkpoint, projections)
     return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
 
@@ -174,7 +173,6 @@ def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
 def _compare_with_gates(
     pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
 ) -> float:
-    """Compare hidden states of two short sequences with those that gates on the original give."""
     pruned, original = _convert_to_single(pruned), _convert_to_single(original)
     inputs = draw_probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)

@@ -42,7 +42,6 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: "SequenceAttentio
 
 
 def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None:
-    """Refuse a table that is not about the heads of the model, a row each."""
     if not {"layer", "head"} <= table.data.keys():
         raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
     if not len(table):
@@ -176,7 +175,6 @@ def _describe_columns(
 
 
 def _by_head(maps: "Maps", rows: dict[tuple[Any, Any], int], cells: Sequence[Any]) -> list[list[Any]]:
-    """Sort the cells of a column by layer and head; None where a head has no row."""
     return [
         [cells[rows[layer, head]] if (layer, head) in rows else None for head in range(maps.rows.shape[1])]
         for layer in maps.layers

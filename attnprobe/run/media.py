@@ -169,7 +169,6 @@ def _measure_images(
 def _tokenise_transcripts(
     checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, options: CorpusOptions
 ) -> Side:
-    """Tokenise the transcript of each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))

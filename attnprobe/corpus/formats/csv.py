@@ -31,7 +31,6 @@ def read_csv(stream: BinaryIO, source: "Source") -> Table:
 
 
 def _take_separator(lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
-    """Take the line off that names the separator, if there is one."""
     first = next(lines, "")
     named = _SEPARATOR.fullmatch(first.rstrip("\r\n"))
     return (named[1], lines) if named else (None, chain([first] if first else [], lines))

@@ -61,7 +61,6 @@ def _holds_bytes(kind: Any) -> bool:
 
 
 def _find_texts(file: Any, columns: Sequence[str]) -> set[str]:
-    """Find the columns of bytes that hold text, by their first rows."""
     first = next(file.iter_batches(batch_size=PEEK_ROWS, columns=columns), None) if columns else None
     found: set[str] = set()
     if first is None:
@@ -84,7 +83,6 @@ def _decode(cell: Any) -> Any:
 
 
 def _list_images(columns: Sequence[str], source: "Source") -> Sequence[str]:
-    """List the columns that may hold images, where a model sees them."""
     if source.image_column is not None:
         return [source.image_column]
     usual = [name for name in columns if name.lower() in USUAL_IMAGE_COLUMNS]

@@ -134,7 +134,6 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
 
 def _find(folder: Path, name: str) -> list[Path]:
-    """Find a file of a name, or all files of a folder of that name, in their order."""
     kinds = [kind for kind in _KINDS if kind != ".tsv" or name not in (CORPUS, QUERIES)]
     alone = (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED))
     if (found := next((path for path in alone if path.is_file()), None)) is not None:
@@ -153,7 +152,6 @@ def _find_kind(path: Path) -> str:
 
 
 def _sort_by_split(files: Iterable[Path]) -> dict[str, list[Path]]:
-    """Sort files by the split that they are named after."""
     found: dict[str, list[Path]] = {}
     for file in files:
         found.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
@@ -189,7 +187,6 @@ def _read_benchmark(
 
 
 def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tuple[Row, str]]:
-    """Read the rows of files, one file after the other, and where each stands."""
     for path in files:
         with open_file(path, str(path)) as stream:
             table = find_tables()[_find_kind(path)].read(stream, Source(str(path)))

@@ -110,7 +110,6 @@ class Patcher:
             )
 
     def _number_heads(self, layer: int) -> list[int]:
-        """Number the heads that a layer computes."""
         present = self._subject.architecture.present
         return list(present[layer]) if present else list(range(self._subject.shape[1]))
 

@@ -184,7 +184,6 @@ def _draw_tree(clusters: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
 
 
 def _draw_squares(clusters: Clusters, frame: _Frame) -> Any:
-    """Draw a square on the diagonal for each cluster."""
     numbers = [clusters.numbers[leaf] for leaf in clusters.leaves]
     data: list[Record] = []
     for number in clusters.sizes:
@@ -196,7 +195,6 @@ def _draw_squares(clusters: Clusters, frame: _Frame) -> Any:
 
 
 def _draw_layers(heads: Sequence[Place], clusters: Clusters, frame: _Frame, theme: Theme) -> Any:
-    """Draw the strip of layers, left of the rows."""
     left = frame.tree + _AIR
     data: list[Record] = [
         {"layer": layer, "head": head, "cluster": str(clusters.numbers[leaf] or "on its own"),

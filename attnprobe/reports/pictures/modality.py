@@ -129,7 +129,6 @@ def _stack_means(
 
 
 def _name_heads(data: list[Record]) -> None:
-    """Name the heads of each chart that look most at the image."""
     for panel in dict.fromkeys(record["panel"] for record in data):
         own = [one for one in data if one["panel"] == panel and one.get("value") is not None]
         for one in sorted(own, key=lambda one: -one["value"])[:_NAMED]:

@@ -159,7 +159,6 @@ def _draw_measure(
 
 
 def _choose_measures(table: HeadTable, measures: list[Column]) -> list[Column]:
-    """Choose what is shown of many measures: the headlines that have a number."""
     if len(measures) <= _MOST_MEASURES:
         return measures
     known = [one for one in measures if any(cell is not None for cell in read_numbers(table, one.name))]
