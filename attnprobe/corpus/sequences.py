@@ -145,7 +145,6 @@ class SequenceReader:
     def _annotate(
         self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
-        """Give the sequences of a document with what is said of it."""
         annotation = document.annotation or Annotation()
         found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
         self.reading.count_links(annotation, found)
@@ -243,7 +242,6 @@ class SequenceReader:
 
 
 def _find_second(encoded: Any) -> int:
-    """Find where the second text begins; 0 where the tokenizer does not mark it."""
     kinds = list(encoded["token_type_ids"])
     return kinds.index(1) if 1 in kinds else 0
 

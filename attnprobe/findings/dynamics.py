@@ -107,7 +107,6 @@ def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, floa
 
 
 def _name_head(table: HeadTable, row: int) -> str:
-    """Name a head in a word, L1H3; with its kind of attention where there are several."""
     kinds = list_kinds(table)
     kind = f"{table.data['attention'][row]}." if len(kinds) > 1 else ""
     return f"{kind}L{table.data['layer'][row]}H{table.data['head'][row]}"

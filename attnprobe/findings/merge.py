@@ -230,7 +230,6 @@ def _list_mergeable_commands() -> list[str]:
 
 
 def _read_whole(table: Path | str | HeadTable) -> HeadTable:
-    """Read a table that is merged with no other, also by the name of the json beside it."""
     if isinstance(table, HeadTable):
         return table
     path = Path(table)

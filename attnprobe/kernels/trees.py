@@ -74,7 +74,6 @@ def _weigh(p, spans, first, size, weight):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _precedes(weight, a, b, other, c, d):  # noqa: ANN001, ANN202
-    """Tell whether the edge of a and b comes before that of c and d: the heavier; of a tie, the first."""
     if weight != other:
         return weight > other
     low, lower = min(a, b), min(c, d)

@@ -109,7 +109,6 @@ def read_with_adapter(
 
 
 def _build_skeleton(config: PreTrainedConfig, head: TaskHead | None) -> PreTrainedModel | None:
-    """Build a model without weights; None where its type has no such head."""
     auto = getattr(transformers, head.auto if head else "AutoModel")
     try:
         with torch.device("meta"):

@@ -260,7 +260,6 @@ def _share_mode(folder: Path, mode: int) -> None:
 
 @contextlib.contextmanager
 def _stage_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target that takes its place in the end, or is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
     tidy(target.parent)
     staged = name_unfinished(target)

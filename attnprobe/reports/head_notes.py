@@ -139,7 +139,6 @@ def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, 
 
 
 def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Say the role of each row, and by which number."""
     lines = list[list[tuple[str, str]]]()
     names = ("role", "also", "measure", "value", "value_se", "threshold")
     for role, also, measure, value, error, threshold in zip(

@@ -125,7 +125,6 @@ def choose_decoder_targets(
 
 
 def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
-    """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
     samples = count_samples(item.path, processor.rate)

@@ -106,7 +106,6 @@ def _read_rows(file: Any, columns: list[str], texts: Collection[str], size: int,
 
 
 def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    """Read the names of classes that the Hugging Face hub writes into its files."""
     try:
         return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there

@@ -206,7 +206,6 @@ def _choose_columns(
 def _choose_related(
     named: Sequence[str | None], usual: Sequence[Sequence[str]], columns: Sequence[str], name: str
 ) -> tuple[str, str, str | None]:
-    """Choose the columns of two texts and of what is said of them, which there may be none of."""
     found: list[str | None] = []
     for column, names in zip(named, usual, strict=True):
         free = [one for one in columns if one not in {*named, *found}]
@@ -253,7 +252,6 @@ def _find_question(
 
 
 def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> bool:
-    """Whether most cells of a column can be read in a way; what is wrong with the others is said later."""
     cells = [cell for row in rows if (cell := row.cells.get(column)) is not None]
     return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
 

@@ -197,7 +197,6 @@ def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tu
 
 
 def _read_judgements(files: Sequence[Path]) -> dict[str, dict[str, int]]:
-    """Read how relevant passages are to queries."""
     found: dict[str, dict[str, int]] = {}
     for row, where in _read_rows(files, _JUDGED):
         query, passage, score = (row.cells.get(name) for name in _JUDGED)
@@ -220,7 +219,6 @@ def _read_grade(cell: Any, where: str) -> int:
 
 
 def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row, str]]:
-    """Read objects with their names and where they stand."""
     known: set[str] = set()
     for row, where in _read_rows(files):
         name = next((row.cells[one] for one in _NAMES if row.cells.get(one) is not None), None)

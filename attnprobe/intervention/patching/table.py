@@ -111,7 +111,6 @@ def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: 
 
 
 def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, Any]:
-    """Describe the total effect, for the record."""
     gap = found.summarise(found.gap)
     clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
     return {

@@ -306,7 +306,6 @@ def plan_steps(heads: int, step: float) -> list[int]:
 
 
 def _count_removed(share: float | None, standing: NDArray[np.bool_]) -> int:
-    """Count the heads that a share is; some have to go, and some have to stay."""
     heads = int(standing.sum())
     removed = round((share or 0) * heads)
     if share is not None and not 0 < removed < heads:

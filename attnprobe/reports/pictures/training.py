@@ -203,7 +203,6 @@ def _rank_lines(
 
 
 def _find_ends(data: list[Record]) -> list[float]:
-    """Find the ends of the axis that all charts share, with a little air."""
     known = [one[name] for one in data for name in ("value", "low", "high") if one[name] is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     air = 0.04 * (high - low) or 0.04 * abs(high) or 1.0

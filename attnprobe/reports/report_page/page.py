@@ -213,7 +213,6 @@ def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dic
 
 
 def _choose_first(contents: Contents, measures: Sequence[Measure]) -> int:
-    """Choose the head that the page opens with: the one that matters most for a task, or the first."""
     for one in measures:
         if one.table in contents.of("importance"):
             return max(range(len(one.values)), key=lambda place: abs(one.values[place] or 0.0))
