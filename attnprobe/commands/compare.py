@@ -187,7 +187,7 @@ def correlate(
             "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
             doc="Measure both sides with this model first. None compares two tables.",
             metavar="MODEL",
-            line=list[str] | None,
+            line=str | None,
             argument=True,
         ),
     ] = None,

@@ -59,10 +59,6 @@ def compare_sides(
     """Read or measure all sides; the arguments are those of ``correlate``."""
     facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
-    if isinstance(model, list | tuple):
-        if len(model) != 1:
-            raise AttnprobeError("--in-domain and --out-domain are of one MODEL; name one.")
-        model = model[0]
     if any(one is None or (isinstance(one, str) and not one) for one in domains):
         raise AttnprobeError("Give the tables or the data of both sides, --in-domain and --out-domain.")
     if model is None:
