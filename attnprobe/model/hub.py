@@ -103,7 +103,6 @@ class CheckpointFiles:
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
         return self.name if self.commit or self.name == DEMO else self.root.resolve().name
 
     def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
