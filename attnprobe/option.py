@@ -76,11 +76,6 @@ class Option:
         return bool(self.help)
 
     @property
-    def is_switch(self) -> bool:
-        """Whether the command line takes no value behind it."""
-        return self.line is bool
-
-    @property
     def aliases(self) -> tuple[str, ...]:
         """Its other names in Python, as the command line has other flags."""
         return tuple(flag.strip("-").replace("-", "_") for flag in self.flags[1:] if flag.startswith("--"))

@@ -155,7 +155,6 @@ class TokenAnnotation:
 
 
 def _list_values(value: Any) -> list[Any]:
-    """List the values of a dataclass with slots, in the order of its fields."""
     return [getattr(value, name) for name in value.__slots__]
 
 

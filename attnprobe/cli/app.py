@@ -54,8 +54,6 @@ _COMMANDS = commands.COMMANDS
 
 
 def _make_function(command: Command) -> Callable[..., None]:
-    """Make the function that Typer reads the options of a command from."""
-
     def function(**given: Any) -> None:
         name = command.name
         run = getattr(import_module(_RUN_BY[name]), name) if name in _RUN_BY else run_command

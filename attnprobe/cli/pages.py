@@ -118,7 +118,6 @@ def is_browser_there() -> bool:
 
 
 def _write(page: "Report | View", path: Path | None) -> Path:
-    """Write a page to its file, or into the temporary folder, where it stays and a browser shows it."""
     if path is not None:
         return page.save(path, overwrite=True)
     content = page.html.encode()
@@ -149,7 +148,6 @@ def _note_left(folder: Path | None) -> Iterator[None]:
 def _keep_tables(
     error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None
 ) -> AttnprobeError:
-    """Keep the tables that were measured before something went wrong, and say where they are."""
     where = folder
     if where is None and is_first_process():
         from attnprobe.reports.sink import write_rescued_tables

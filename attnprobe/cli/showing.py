@@ -74,7 +74,6 @@ def correlate(command: Command, given: Given) -> None:
     if destination.format != "table":
         emit(found.tabulate_pairs(), given)
         return
-    emit(found.tabulate_glance(), given)
-    if len(found.others) == 1:
-        print()
-        emit(replace(found.tabulate_heads(SHOWN), notes=[]), given)  # which stand below the first table
+    emit(found.tabulate_pairs(), given)
+    print()
+    emit(replace(found.tabulate_heads(SHOWN), notes=[]), given)  # which stand below the first table

@@ -45,7 +45,6 @@ def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
 
 
 def _find_commands() -> Iterator[Command]:
-    """Find the commands in the modules beside this one, which import nothing slow."""
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg:
             for one in vars(import_module(f"{__name__}.{module.name}")).values():

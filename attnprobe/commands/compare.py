@@ -12,7 +12,6 @@ from attnprobe.options import (
     TASK,
     TEXTS,
     Batches,
-    Data,
     Hub,
     Labels,
     Layers,
@@ -159,11 +158,9 @@ def compare(
 
 @command(
     Model,
-    Data,
     Hub,
     Reading,
     Batches,
-    Labels,
     Task,
     Metric,
     Resume,
@@ -185,16 +182,12 @@ def correlate(
         Option("The same for the other side.", metavar="TABLE|DATA", line=str | None, reads="side"),
     ] = None,
     model: Annotated[
-        "str | Path | PreTrainedModel | Sequence[str | Path] | None",
+        "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; several to compare the first with each of the "
-            "others, patterns of folders such as 'run/checkpoint-*' too; none for tables.",
-            doc="Measure both sides with this model first. Of several checkpoints, which are named and have "
-            "the same shape, the first is compared with each of the others on the same texts; they are "
-            'loaded one after the other, and may be patterns of folders ("run/checkpoint-*"). None compares '
-            "two tables.",
-            metavar="MODEL...",
-            line=list[str] | None,
+            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            doc="Measure both sides with this model first. None compares two tables.",
+            metavar="MODEL",
+            line=str | None,
             argument=True,
         ),
     ] = None,
@@ -222,7 +215,7 @@ def correlate(
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
     **options: Any,
 ) -> "HeadTable":
-    """Ask whether the same heads matter on other data, or in another checkpoint.
+    """Ask whether the same heads matter on other data.
 
     Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
     [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
@@ -230,29 +223,18 @@ def correlate(
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
 
-    Give two tables that importance or ablate wrote; or MODEL and two datasets; or checkpoints of the same
-    shape and one dataset, -d: the first is compared with each of the others, which [bold]model_out[/bold]
-    names.
+    Give two tables that importance or ablate wrote, or MODEL and two datasets.
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
 
-      attnprobe correlate my-classifier my-other-classifier -d reviews.tsv
-
-      attnprobe correlate run/step-900 'run/step-*' -d dev.tsv --resume state
-
-    Notes:
-        With several checkpoints, ``texts`` that can be read once only are kept, and ``resume`` keeps the
-        tables of those that are done.
-
     Returns:
-        One row, or one a head; of several checkpoints, so many for each but the first, which the column
-        ``model_out`` names.
+        One row, or one a head.
 
     >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
-    >>> table = correlate(model=["demo", "demo"], texts=texts)
+    >>> table = correlate(texts, texts, "demo")
     >>> round(float(table["pearson"][0]), 6)
     1.0
     """

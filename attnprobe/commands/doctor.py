@@ -17,7 +17,7 @@ def doctor(
     texts: "Texts" = None,
     **options: Any,
 ) -> "HeadTable":  # fmt: skip
-    """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
+    """Check a checkpoint: its architecture, and how its attention is reached.
 
     Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
     eager attention maps. Exit code 1 if something is wrong.
@@ -25,7 +25,7 @@ def doctor(
     Examples:
       attnprobe doctor demo
 
-      attnprobe doctor my-checkpoint -d corpus.jsonl
+      attnprobe doctor my-checkpoint -d images/
 
     Returns:
         One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
@@ -42,9 +42,8 @@ def doctor(
         source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
-        from attnprobe.run.preparation import prepare_corpus
         from attnprobe.run.record import record_versions
-        from attnprobe.survey.diagnosis import Finding, diagnose, estimate, make_findings_table
+        from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table
 
         call.progress.stage("examining", None)
         try:
@@ -53,17 +52,6 @@ def doctor(
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:
             name = checkpoint.name
-            findings, examined = diagnose(checkpoint)
-            if examined is not None:
-                checkpoint, architecture = examined
-                with prepare_corpus(
-                    checkpoint,
-                    architecture,
-                    source.documents,
-                    call.corpus,
-                    workers=call.workers,
-                    progress=call.progress,
-                ) as ready:
-                    findings += estimate(checkpoint, architecture, ready, source.name)
+            findings = diagnose(checkpoint)
     record = {"command": describe_call("doctor"), "dataset": source.described, **record_versions()}
     return make_findings_table(findings, Labels(name, source.name, record))

@@ -198,7 +198,6 @@ def prune(
 def _write_checkpoint(
     found: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
 ) -> "HeadTable":
-    """Write the pruned checkpoint; of several processes, the first does."""
     from attnprobe.errors import UnfinishedError
     from attnprobe.intervention.pruning.writing import remove_heads
     from attnprobe.run.process_group import Ranks
@@ -234,7 +233,6 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
 
 
 def _describe_order(criterion: "Criterion") -> dict[str, Any]:
-    """Describe the table that orders the heads, if one does, for the record."""
     if criterion.path is None:
         return {}
     from attnprobe.table.head_table import describe_table

@@ -311,7 +311,6 @@ def annotate_target(
 
 
 def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:
-    """Say of the words among the keys what is said of those that the encoder reads."""
     return {
         "keys": encoder.words,
         "key_forms": encoder.forms,

@@ -134,7 +134,6 @@ class SequenceReader:
 
     @staticmethod
     def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
-        """Count the tokens that a text behind the prompt shares with the prompt alone."""
         pairs = zip(ids[:-1], prompt, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -146,7 +145,6 @@ class SequenceReader:
     def _annotate(
         self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
-        """Give the sequences of a document with what is said of it."""
         annotation = document.annotation or Annotation()
         found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
         self.reading.count_links(annotation, found)
@@ -193,7 +191,6 @@ class SequenceReader:
         return [TokenSequence(ids, annotation=TokenAnnotation(tags=found))]
 
     def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
-        """Read a question and the text that answers it, of which the end goes if both are too long."""
         text = self.prompt + document.text
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
         options |= self._ask_offsets([document])
@@ -245,7 +242,6 @@ class SequenceReader:
 
 
 def _find_second(encoded: Any) -> int:
-    """Find where the second text begins; 0 where the tokenizer does not mark it."""
     kinds = list(encoded["token_type_ids"])
     return kinds.index(1) if 1 in kinds else 0
 

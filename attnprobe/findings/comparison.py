@@ -183,7 +183,6 @@ def _add_partners(
 def _add_columns(
     build: TableBuilder, found: Comparison, rows: Rows, mine: Places, partner: Places
 ) -> dict[str, Difference]:
-    """Append the columns of every statistic; those in which most rows differ are shown."""
     differences = {
         one.name: compare_statistic(one, found.sums(0, one), found.sums(1, one), rows)
         for one in found.statistics

@@ -1,6 +1,6 @@
 """Whether the same heads matter on other data, or in another checkpoint: correlation over heads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,12 @@ _ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
 
 def correlate_sides(
     inside: Side,
-    outside: Side | Sequence[Side],
+    outside: Side,
     facts: Mapping[str, Any],
     *,
     across: bool = False,
-    notes: Sequence[str] = (),
 ) -> HeadTable:
-    """Correlate two sides over heads, in one row; or one side with each of several others, a row for each.
+    """Correlate two sides over heads, in one row.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
     without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
@@ -44,32 +43,28 @@ def correlate_sides(
     References:
         Michel, Levy and Neubig (2019), section 3.4.
     """
-    pairs = _make_pairs(inside, outside, across=across)
-    build = TableBuilder(_make_labels(pairs, facts), len(pairs))
+    pair = Pair.of(inside, outside, across=across)
+    build = TableBuilder(_make_labels(pair, facts), 1)
     if across:
-        build.key("model_out", [pair.outside.model for pair in pairs])
-    build.key("in_domain", [pair.inside.dataset for pair in pairs])
-    build.key("out_domain", [pair.outside.dataset for pair in pairs])
-    build.count("heads", np.array([len(pair.inside.values) for pair in pairs]))
-    rows = [_correlate(pair) for pair in pairs]
-    for name in rows[0]:
+        build.key("model_out", [pair.outside.model])
+    build.key("in_domain", [pair.inside.dataset])
+    build.key("out_domain", [pair.outside.dataset])
+    build.count("heads", np.array([len(pair.inside.values)]))
+    row = _correlate(pair)
+    for name, value in row.items():
         unit = "probability" if name.endswith("_p") else "correlation"
-        build.add(Column(name, unit, title=_make_title(name)), [float(row[name]) for row in rows])
-    found = [
-        [*_note_differences(pair), *_note_noise(pair, row)] for pair, row in zip(pairs, rows, strict=True)
-    ]
-    title = f"correlation of {inside.column} over heads"
-    return build.table(title, [*notes, *_merge_notes(pairs, found)], "correlations")
+        build.add(Column(name, unit, title=_make_title(name)), [float(value)])
+    notes = [*_note_differences(pair), *_note_noise(pair, row)]
+    return build.table(f"correlation of {inside.column} over heads", notes, "correlations")
 
 
 def tabulate_disagreement(
     inside: Side,
-    outside: Side | Sequence[Side],
+    outside: Side,
     facts: Mapping[str, Any],
     most: int | None = None,
     *,
     across: bool = False,
-    notes: Sequence[str] = (),
 ) -> HeadTable:
     """Tabulate both sides head by head, the heads that disagree most first.
 
@@ -81,45 +76,29 @@ def tabulate_disagreement(
     """
     from scipy.stats import rankdata  # takes a second to import
 
-    pairs = _make_pairs(inside, outside, across=across)
-    found = [_find_disagreement(pair) for pair in pairs]
-    orders = [order[:most] for _, order in found]
-    build = TableBuilder(_make_labels(pairs, facts), sum(map(len, orders)))
-    chosen = [(pair, row) for pair, order in zip(pairs, orders, strict=True) for row in order]
+    pair = Pair.of(inside, outside, across=across)
+    differences, order = _find_disagreement(pair)
+    order = order[:most]
+    build = TableBuilder(_make_labels(pair, facts), len(order))
     if across:
-        build.key("model_out", [pair.outside.model for pair, _ in chosen])
-    build.key("place", [place for order in orders for place in range(1, len(order) + 1)])
-    places = [list(pair.inside.values)[row] for pair, row in chosen]
-    for name, cells in zip(pairs[0].inside.keys, zip(*places, strict=True), strict=True):
+        build.key("model_out", [pair.outside.model] * len(order))
+    build.key("place", list(range(1, len(order) + 1)))
+    heads = list(pair.inside.values)
+    for name, cells in zip(pair.inside.keys, zip(*(heads[row] for row in order), strict=True), strict=True):
         build.key(name, cells)
-    values = [pair.values for pair in pairs]
-    sides = {"in": inside.column, "out": pairs[0].outside.column}
     where = ("first checkpoint", "other checkpoint") if across else ("in domain", "out of domain")
-    units = (inside.unit, pairs[0].outside.unit)
-    for end, (suffix, column) in enumerate(sides.items()):
-        title = f"{column.replace('_', ' ')}, {where[end]}"
-        described = Column(f"{column}_{suffix}", units[end], title=title)
-        build.add(described, _reorder([both[end] for both in values], orders))
+    for side, suffix, place, values in zip(
+        (inside, pair.outside), ("in", "out"), where, pair.values, strict=True
+    ):
+        title = f"{side.column.replace('_', ' ')}, {place}"
+        build.add(Column(f"{side.column}_{suffix}", side.unit, title=title), values[order])
     if most is None:
-        for end, suffix in enumerate(sides):
-            ranks = [rankdata(-both[end], method="min") for both in values]
-            build.count(f"rank_{suffix}", _reorder(ranks, orders))
-    apart = _reorder([differences for differences, _ in found], orders)
-    build.add(Column("disagreement", "sd", headline=True, title="disagreement"), apart)
+        for suffix, values in zip(("in", "out"), pair.values, strict=True):
+            build.count(f"rank_{suffix}", rankdata(-values, method="min")[order])
+    build.add(Column("disagreement", "sd", headline=True, title="disagreement"), differences[order])
     both = "in both checkpoints" if across else "in domain and out"
     title = f"heads that disagree most: {inside.column}" if most else f"{inside.column} of heads"
-    own = _merge_notes(pairs, [_note_differences(pair) for pair in pairs])
-    return build.table(f"{title} {both}", [*notes, *own], "two sides")
-
-
-def _make_pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
-    others = [outside] if isinstance(outside, Side) else outside
-    named = any("attention" in side.keys for side in (inside, *others))
-    return [Pair.of(inside, other, across=across, named=named) for other in others]
-
-
-def _reorder(values: Sequence[NDArray[Any]], orders: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    return np.concatenate([one[order] for one, order in zip(values, orders, strict=True)])
+    return build.table(f"{title} {both}", _note_differences(pair), "two sides")
 
 
 def _make_title(name: str) -> str:
@@ -167,12 +146,12 @@ def _find_disagreement(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.int6
     return apart, np.argsort(-np.abs(apart), kind="stable")
 
 
-def _make_labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
-    """Name the data of both sides, which are the same where several checkpoints read one dataset."""
-    inside, outside = pairs[0].inside, pairs[0].outside
-    same = pairs[0].across and inside.dataset == outside.dataset
+def _make_labels(pair: Pair, facts: Mapping[str, Any]) -> Labels:
+    """Name the data of both sides, which are the same where two checkpoints read one dataset."""
+    inside, outside = pair.inside, pair.outside
+    same = pair.across and inside.dataset == outside.dataset
     datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
-    sides = (side for pair in pairs for side in (pair.inside, pair.outside))
+    sides = (inside, outside)
     remarks = dict.fromkeys((side.dataset, one) for side in sides for one in describe_documents(side.record))
     notes = [one if same else f"{dataset}: {one}" for dataset, one in remarks]
     return Labels(inside.model, datasets, facts, notes=notes)
@@ -185,20 +164,6 @@ def _direction(side: Side) -> int:
     if side.column != "score" or "metric" not in side.kind:
         return 0
     return 1 if side.kind["metric"] == "loss" else -1  # the score without the head
-
-
-def _merge_notes(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[str]:
-    """Merge the notes of all pairs: those that all share once, the others by name."""
-    if len(pairs) == 1:
-        return list(found[0])
-    shared = [note for note in found[0] if all(note in notes for notes in found)]
-    own = [
-        f"{pair.outside.model or pair.outside.name}: {note}"
-        for pair, notes in zip(pairs, found, strict=True)
-        for note in notes
-        if note not in shared
-    ]
-    return [*shared, *own]
 
 
 def _note_differences(pair: Pair) -> list[str]:

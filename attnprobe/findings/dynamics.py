@@ -107,14 +107,12 @@ def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, floa
 
 
 def _name_head(table: HeadTable, row: int) -> str:
-    """Name a head in a word, L1H3; with its kind of attention where there are several."""
     kinds = list_kinds(table)
     kind = f"{table.data['attention'][row]}." if len(kinds) > 1 else ""
     return f"{kind}L{table.data['layer'][row]}H{table.data['head'][row]}"
 
 
 def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
-    """Name the rows, the checkpoint aside."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name not in FIRST]
     keys = [key for key in keys if key in _PLACE] or keys
     return list(zip(*(table.data[key] for key in keys), strict=True))

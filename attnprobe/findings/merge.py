@@ -230,7 +230,6 @@ def _list_mergeable_commands() -> list[str]:
 
 
 def _read_whole(table: Path | str | HeadTable) -> HeadTable:
-    """Read a table that is merged with no other, also by the name of the json beside it."""
     if isinstance(table, HeadTable):
         return table
     path = Path(table)
@@ -337,7 +336,6 @@ def _find_tabulation(job: Job) -> Tabulation:
 
 
 def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
-    """Find the statistics that were measured, in the version in which they were."""
     own, found = list(own), []
     for identity in job.identities:
         name = identity.partition("@")[0]

@@ -171,16 +171,12 @@ class Pair:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, inside: Side, outside: Side, *, across: bool = False, named: bool = False) -> "Pair":
-        """Pair two sides, which may be about different checkpoints with ``across``.
-
-        With ``named``, heads of different checkpoints are named with the kind of attention although neither
-        has several, as those of another pair are.
-        """
+    def of(cls, inside: Side, outside: Side, *, across: bool = False) -> "Pair":
+        """Pair two sides, which may be about different checkpoints with ``across``."""
         notes: tuple[str, ...] = ()
         shared = _same_documents(inside, outside, across=across)
         if across:
-            named = named or _ATTENTION in {*inside.keys, *outside.keys}
+            named = _ATTENTION in {*inside.keys, *outside.keys}
             inside, outside, notes = _match_heads(inside, outside, named=named)
         elif inside.model != outside.model:
             raise AttnprobeError(

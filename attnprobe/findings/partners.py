@@ -74,7 +74,6 @@ def _find_least(apart: Floats) -> Places:
 
 
 def _choose_partners(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
-    """Choose partners kind by kind, from the divergences of heads."""
     shared = found.shared
     size = shared.first.layers * shared.first.heads
     head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)

@@ -147,7 +147,6 @@ class PartsRead:
 
 
 def _check_apart(known: _Known, table: str, parts: Parts) -> None:
-    """Refuse parts of a corpus that were read already, or of one that was parted otherwise."""
     number, other = next(iter(known.readers.items()))
     read = f"{other} is {known.parts.spell([number])}, and {table} is {parts.spell()}"
     if known.parts.of != parts.of:

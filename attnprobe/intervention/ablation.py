@@ -162,7 +162,6 @@ def _ablate_all(
 
 
 def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
-    """Make the record of the sums over blocks of what each example adds to the score without a head."""
     values = np.full((len(documents), *bench.subject.shape), np.nan)
     values[:, bench.subject.architecture.standing] = added
     return block_record("score", bench.subject.architecture.places, Blocks.of(values, documents), grid)

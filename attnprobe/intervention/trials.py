@@ -247,7 +247,6 @@ def _score_alone(
     some: slice,
     asked: Sequence[str],
 ) -> Outcomes:
-    """Answer a batch under some cuts by whole passes; all gates are open."""
     answers = []
     for cut in cuts[some]:
         gates.rows = _close_gates(cut, bench.subject.checkpoint.device)
@@ -295,7 +294,6 @@ def _find_change(before: NDArray[Any], cut: NDArray[Any], *, anew: bool = False)
 
 
 def _close_gates(cut: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
-    """Make the gates of the layers that a cut touches; they may be anything between closed and open."""
     closed = np.flatnonzero((cut != 1).any(-1))
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 

@@ -26,7 +26,6 @@ def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the ty
 
 @numba.njit(inline="always", fastmath=FAST)
 def _apart(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001, ANN202
-    """Divergence of row ``i`` of halves from row ``j`` of others, in nats."""
     # Key by key the difference is small, and so is what float32 loses of it.
     total = np.float32(0)
     for k in range(width):
@@ -78,7 +77,6 @@ def _between_rows(p, r, numbered, start, stop, out):  # noqa: ANN001, ANN202
 
 
 def _divergence_torch(p: Tensor, r: Tensor, others: Iterable[slice]) -> Tensor:
-    """Compute the same with torch, each head of p against some heads of r at a time."""
     ours = torch.special.xlogy(p, p).sum(-1)
     theirs = ours if r is p else torch.special.xlogy(r, r).sum(-1)
     found = [p.new_empty(p.shape[0], 0, p.shape[2])]

@@ -34,7 +34,6 @@ def _offset_rows(  # noqa: ANN202
     stop,  # noqa: ANN001
     out,  # noqa: ANN001
 ):
-    """Add up the rows of each sequence and head; ``number`` is of marked keys before each, of each kind."""
     _, heads, queries, _ = p.shape
     for unit in range(start, stop):
         b, h = divmod(unit, heads)

@@ -122,7 +122,6 @@ def _answer(  # noqa: ANN202 - a compiled loop is one function
     hit,  # noqa: ANN001
     derivative,  # noqa: ANN001
 ):
-    """Score the candidates of some questions, and add up the derivatives of the objective."""
     heads = maps.shape[1]
     scores, own, cast = np.empty(most), np.empty(2 * heads, weights.dtype), np.empty(1, weights.dtype)
     objective = 0.0

@@ -43,7 +43,6 @@ def _centre(x, least, out):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, stretch, 0] with products, out[b, stretch, 1] with those of shuffled keys."""
     _, heads, queries, keys = scores.shape
     width = -(-keys // LANES) * LANES
     rows = np.zeros((heads, width), np.float32)

@@ -74,7 +74,6 @@ def _weigh(p, spans, first, size, weight):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _precedes(weight, a, b, other, c, d):  # noqa: ANN001, ANN202
-    """Tell whether the edge of a and b comes before that of c and d: the heavier; of a tie, the first."""
     if weight != other:
         return weight > other
     low, lower = min(a, b), min(c, d)
@@ -109,7 +108,6 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 @numba.njit(nogil=True, cache=True)
 def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
-    """Find the slot whose arc to the current one is the heaviest; the first of a tie."""
     best, source = -np.inf, -1
     for place in range(slots):
         other = alive[place]
@@ -120,7 +118,6 @@ def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
-    """Put the arc that enters a circle in the place of the one within it, the last joined circle first."""
     for circle in range(nodes - 1, size - 1, -1):
         inside = chosen[circle] // size
         while within[inside] != circle:
@@ -130,7 +127,6 @@ def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
-    """Join the words of a circle to one in the slot of the first, and give the number of slots left alive."""
     kept = 0
     for place in range(slots):
         other = alive[place]
@@ -153,7 +149,6 @@ def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN00
 
 @numba.njit(nogil=True, cache=True)
 def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
-    """Fill head[v] with the head of word v in the heaviest tree in which all words descend from the root."""
     slot, node, state, alive = room[0], room[1], room[2], room[3]
     path, within, chosen = room[4], room[5], room[6]
     for v in range(size):

@@ -84,7 +84,6 @@ def read_with_adapter(
         raise _misfit_error(name, adapter)
     _check_size(adapter, name, skeleton, tensors)
     shapes = {key: weight.shape for key, weight in skeleton.named_parameters()}
-    _check_vocabulary(name, adapter, skeleton, saved)
     labels = {len(one) for key, one in saved.items() if key in shapes and one.shape != shapes[key]}
     if len(labels) == 1:
         config.num_labels = labels.pop()
@@ -110,7 +109,6 @@ def read_with_adapter(
 
 
 def _build_skeleton(config: PreTrainedConfig, head: TaskHead | None) -> PreTrainedModel | None:
-    """Build a model without weights; None where its type has no such head."""
     auto = getattr(transformers, head.auto if head else "AutoModel")
     try:
         with torch.device("meta"):
@@ -122,21 +120,6 @@ def _build_skeleton(config: PreTrainedConfig, head: TaskHead | None) -> PreTrain
 def _has_place(model: PreTrainedModel, saved: dict[str, Any]) -> bool:
     modules = {name for name, _ in model.named_modules()}
     return all(any(part in modules for part in _list_parents(key)) for key in saved)
-
-
-def _check_vocabulary(
-    name: str, adapter: Adapter, skeleton: PreTrainedModel, saved: dict[str, torch.Tensor]
-) -> None:
-    """Refuse an adapter with embeddings of more or fewer tokens than its base has."""
-    both = (skeleton.get_input_embeddings(), skeleton.get_output_embeddings())
-    own = {id(part.weight) for part in both if part is not None and isinstance(part.weight, torch.Tensor)}
-    for key, weight in skeleton.named_parameters(remove_duplicate=False):
-        if id(weight) in own and key in saved and len(saved[key]) != len(weight):
-            raise BadCheckpointError(
-                f"The adapter {name} has embeddings of {len(saved[key]):,} tokens, and its base "
-                f"{clean(adapter.base)} of {len(weight):,}; call resize_token_embeddings on the base, merge "
-                "the adapter into it, and give the folder that it is saved in."
-            )
 
 
 def _check_size(adapter: Adapter, name: str, skeleton: PreTrainedModel, tensors: dict[str, Any]) -> None:

@@ -142,7 +142,6 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
 
 
 def _save_random_states() -> Callable[[], None]:
-    """Save the random states of the CPU and of each accelerator in use; returns what restores them."""
     kept: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
     for devices in (torch.cuda, torch.xpu):
         if devices.is_initialized():

@@ -199,7 +199,6 @@ class Embedding:
             yield "letter case", "texts are written in lower case"
 
     def _lower_case(self, tokenizer: Any) -> Any:
-        """Give a tokenizer that writes texts in lower case, where the model wants it."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if not self.lower or backend is None:
             return tokenizer

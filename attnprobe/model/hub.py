@@ -103,24 +103,7 @@ class CheckpointFiles:
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
         return self.name if self.commit or self.name == DEMO else self.root.resolve().name
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, int]]:
-        """Layers, and heads in each, of its encoder and of its decoder; of any other, under no name.
-
-        Nothing where its configuration does not say.
-        """
-        names = {"": ("num_hidden_layers", "num_attention_heads")}
-        if self.config.is_encoder_decoder:
-            names = {"encoder": names[""], "decoder": ("decoder_layers", "decoder_attention_heads")}
-        config = self.config.get_text_config()
-        shapes: dict[str, Any] = {
-            part: tuple(getattr(config, name, None) for name in both) for part, both in names.items()
-        }
-        whole = all(isinstance(number, int) for shape in shapes.values() for number in shape)
-        return shapes if whole else {}
 
     def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
         return self.tokenizer_hashes == other.tokenizer_hashes or self.vocabulary == other.vocabulary

@@ -71,7 +71,6 @@ def _build(model: PreTrainedModel, name: str, seed: int) -> PreTrainedModel:
 
 
 def _match(built: PreTrainedModel, model: PreTrainedModel, name: str) -> None:
-    """Give what was built the types and devices of a model, or refuse one that is another architecture."""
     weights = dict(built.named_parameters())
     for key, weight in model.named_parameters():
         found = weights.get(key)

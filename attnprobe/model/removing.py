@@ -45,7 +45,7 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """Copy a checkpoint and zero what the output projections read from the removed heads.
 
     The copy has the shapes of the original, so it loads anywhere, and is as slow. Its outputs are those under
-    gates. ``keep`` says which heads stay (layer, head); layers that share their weights keep the same.
+    gates. ``keep`` says which heads stay (layer, head).
 
     Raises:
         UnsupportedModelError: When the output projections can't be found, or the copy is not exact.
@@ -78,11 +78,8 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     if any(found.fused is None and len(found.inputs) != 3 for found in projections):
         raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    done: set[str] = set()  # layers may share their modules
     for found, stays in zip(projections, _select_computed(checkpoint, keep, projections), strict=True):
-        if found.output not in done:
-            _shrink_layer(checkpoint, pruned.body, found, stays)
-            done.add(found.output)
+        _shrink_layer(checkpoint, pruned.body, found, stays)
     try:
         apart = _compare_with_gates(pruned, checkpoint, keep, projections)
     except Exception as error:  # whatever a model does with fewer heads than it counts on
@@ -106,23 +103,12 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
         raise AttnprobeError(
             f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
         )
-    sharing: dict[int, list[int]] = {}
-    for layer, found in enumerate(projections):
-        weight = checkpoint.body.get_submodule(found.output).weight
-        sharing.setdefault(id(weight), []).append(layer)
-    for layers in sharing.values():
-        if (keep[layers] != keep[layers[0]]).any():
-            raise AttnprobeError(
-                f"Layers {', '.join(map(str, layers))} of {checkpoint.name} share their weights, so a head "
-                "goes from all of them or from none; choose the same heads in each."
-            )
     return projections
 
 
 def _select_computed(
     checkpoint: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
 ) -> list[NDArray[np.bool_]]:
-    """Select from ``keep`` the heads that each layer computes, without those that are gone already."""
     present = _list_present(checkpoint, projections)
     return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
 
@@ -174,7 +160,6 @@ def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
 def _compare_with_gates(
     pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
 ) -> float:
-    """Compare hidden states of two short sequences with those that gates on the original give."""
     pruned, original = _convert_to_single(pruned), _convert_to_single(original)
     inputs = draw_probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
@@ -275,7 +260,6 @@ def _share_mode(folder: Path, mode: int) -> None:
 
 @contextlib.contextmanager
 def _stage_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target that takes its place in the end, or is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
     tidy(target.parent)
     staged = name_unfinished(target)

@@ -126,7 +126,6 @@ def _describe_stored(needed: Sequence[str], found: Weights) -> str:
 def _read_tied(
     folder: Path, name: str, config: PreTrainedConfig, base: Weights, needed: Sequence[str], **options: Any
 ) -> Weights | None:
-    """Read a model whose embeddings are stored only as the weights of a head that they are tied to."""
     for head in dict.fromkeys((*_list_stated(config), CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
         found = read_model(folder, name, config, head, **options)
         if found is None or lacks_encoder(found):

@@ -274,7 +274,6 @@ class _Drawing:
         return y + len(used) * height + 4.0
 
     def _number(self, heads: Sequence[Cell], left: float, y: float, pitch: float) -> None:
-        """Write the numbers of heads above their columns, or of some where all would touch."""
         room = _LETTER * self.size * max(len(format_cell(head)) for head in heads) + 3.0
         step = next(step for step in (1, 2, 5, 10, 20, 50) if step * pitch >= room or step == 50)
         for place in range(0, len(heads), step):

@@ -91,7 +91,6 @@ def sort_by_difference(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _label_rows(table: HeadTable, keys: Sequence[str], name: Callable[[tuple[Cell, Cell]], str]) -> list[str]:
-    """Name rows by what they are about, and the mean of a layer by its number."""
     beside = [key for key in keys if key not in _AXES]
     labels = label_rows(table, beside)
     if "layer" not in table.data:

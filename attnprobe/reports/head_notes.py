@@ -42,7 +42,6 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: "SequenceAttentio
 
 
 def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None:
-    """Refuse a table that is not about the heads of the model, a row each."""
     if not {"layer", "head"} <= table.data.keys():
         raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
     if not len(table):
@@ -140,7 +139,6 @@ def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, 
 
 
 def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Say the role of each row, and by which number."""
     lines = list[list[tuple[str, str]]]()
     names = ("role", "also", "measure", "value", "value_se", "threshold")
     for role, also, measure, value, error, threshold in zip(
@@ -176,7 +174,6 @@ def _describe_columns(
 
 
 def _by_head(maps: "Maps", rows: dict[tuple[Any, Any], int], cells: Sequence[Any]) -> list[list[Any]]:
-    """Sort the cells of a column by layer and head; None where a head has no row."""
     return [
         [cells[rows[layer, head]] if (layer, head) in rows else None for head in range(maps.rows.shape[1])]
         for layer in maps.layers

@@ -118,7 +118,6 @@ def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> l
 
 
 def _name_scale(column: Column) -> str:
-    """Name the scale that a measure has in common with others; one without a unit has its own."""
     apart = "divergence" if column.name.startswith(_DIVERGENCES) else ""
     apart = column.name if column.name in _LEAST else apart
     return f"{column.unit} {apart}".rstrip() if column.unit else f" {column.name}"

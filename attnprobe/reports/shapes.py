@@ -90,7 +90,6 @@ def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
 
 
 def _name_position(position: Cell, tokens: set[Cell]) -> str:
-    """Name a position by its number, and by its token where it has one of its own."""
     (token,) = tokens if len(tokens) == 1 else (None,)
     return f"{position} {clean(str(token or ''))[:_TOKEN]}".strip()
 

@@ -219,7 +219,6 @@ def _describe_kind(maps: "Maps", number: int, sides: list["Side"]) -> dict[str, 
 
 
 def _pack_small_sets(maps: "Maps") -> dict[str, Any]:
-    """Pack the small maps: of tokens or words, with special tokens or without; what is alike, once."""
     sides, image = [maps.queries, maps.keys], maps.keys.grid is not None
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     found = {}

@@ -82,7 +82,6 @@ def place_marks(
 
 
 def _find_shown(side: "Side", ends: "Ends", places: NDArray[np.int64], *, words: bool) -> "Ends | None":
-    """Find where some tokens are shown; None where they are hidden."""
     named = np.arange(len(side)) if side.words is None or not words else side.words
     there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
     return (int(there[0]), int(there[-1]) + 1) if there.size else None

@@ -147,7 +147,6 @@ class ContrastReader:
     # What is right
 
     def _find_mask(self, document: Document, both: Sequence[list[int]]) -> Readout:
-        """Find the mask of each text, and the tokens of the words that are asked for."""
         contrast, places = _contrast(document), []
         for text, ids in zip((document.text, contrast.corrupted), both, strict=True):
             found = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
@@ -183,7 +182,6 @@ class ContrastReader:
         return Readout(places, answer, other)
 
     def _find_token(self, text: str, word: str) -> int:
-        """Find the one token that a word is where it stands, behind the text or in place of its mask."""
         if self._asked == "mask":
             assert self._mask is not None
             (bare,), marked = self._tokenise([text]), self._tokenizer.mask_token_id

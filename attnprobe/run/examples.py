@@ -269,7 +269,6 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
 
 def _split_rows(documents: Iterable[Document]) -> Iterator[Document]:
-    """Split pairs and triplets."""
     numbers = DocumentNumbers()
     texts: dict[str, tuple[str | None, list[Use]]] = {}
     for example, document in enumerate(documents):

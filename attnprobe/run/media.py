@@ -125,7 +125,6 @@ def choose_decoder_targets(
 
 
 def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
-    """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
     samples = count_samples(item.path, processor.rate)
@@ -169,7 +168,6 @@ def _measure_images(
 def _tokenise_transcripts(
     checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, options: CorpusOptions
 ) -> Side:
-    """Tokenise the transcript of each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))

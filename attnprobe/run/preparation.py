@@ -153,7 +153,6 @@ def _store_text(
 
 
 def _count_rare(source: Side) -> int:
-    """Count the types that occur and are rare, in whole or in part."""
     return int((source.rarity.rare[source.store.counts > 0] > 0).sum())
 
 

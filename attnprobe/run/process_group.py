@@ -92,7 +92,6 @@ def _explain_loss() -> Iterator[None]:
 
 
 def _open_group_store() -> "Store":
-    """Open a store for one process group, apart from those of groups before it."""
     from torch.distributed.distributed_c10d import PrefixStore
 
     return PrefixStore(f"meeting {next(_groups)}", _open_store())

@@ -25,7 +25,6 @@ class SavedCheckpoint:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
         return self.revision or self.model
 
 

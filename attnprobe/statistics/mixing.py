@@ -31,7 +31,6 @@ FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
 
 @cache
 def _keep_overlaps() -> WeakTensorKeyDictionary:
-    """Keep the overlaps of heads by their projection, as long as that lives."""
     from torch.utils.weak import WeakTensorKeyDictionary
 
     return WeakTensorKeyDictionary()

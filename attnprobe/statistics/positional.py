@@ -193,7 +193,6 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
 
 
 def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:
-    """Divide hits by the queries that could hit, which have to be half of those that are here."""
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
     return (hits / possible).where(usable, nan)
 

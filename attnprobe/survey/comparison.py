@@ -183,7 +183,6 @@ Verified = tuple[Checkpoint, Architecture]
 def _share_heads(
     models: tuple[Verified, Verified], *, pairs: bool, outputs: Within | None
 ) -> tuple[SharedHeads, list[str]]:
-    """Find out which heads two models share, and say what they don't; refuse what can't be compared."""
     (first, one), (second, other) = models
     if first.modality != "text":
         check_media((first, second), one, other)
@@ -199,7 +198,6 @@ def _share_heads(
 
 
 def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outputs: bool) -> list[str]:
-    """Verify that all that is needed of both models can be had; say what was verified."""
     return [
         f"{checkpoint.name}: {sentence}"
         for checkpoint, of in models

@@ -1,16 +1,11 @@
-"""Can this checkpoint be read, how is that known, and what will a corpus cost?"""
+"""Can this checkpoint be read, and how is that known?"""
 
-import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.observed import OBSERVABLE
-from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
@@ -19,15 +14,10 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.switching import check_gates
-from attnprobe.run.passes import Workers
-from attnprobe.run.preparation import PreparedCorpus
-from attnprobe.statistics.registry import census_statistics
-from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-Examined = tuple[Checkpoint, Architecture]
 Status = Literal["ok", "warning", "failed"]
 
 
@@ -40,12 +30,8 @@ class Finding:
     detail: str
 
 
-def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
-    """Check a loaded checkpoint.
-
-    Returns:
-        The findings, and the part that can be read with its architecture, if there is one.
-    """
+def diagnose(checkpoint: Checkpoint) -> list[Finding]:
+    """Check a loaded checkpoint."""
     findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
     if checkpoint.quantisation is not None:
         findings.append(Finding("quantisation", "ok", checkpoint.quantisation.describe()))
@@ -62,7 +48,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
-        return [*findings, Finding("attention", "failed", str(error))], None
+        return [*findings, Finding("attention", "failed", str(error))]
     heads, width = _count_heads(architecture), architecture.head_width
     shape = f"{_count_layers(architecture)} x {heads} heads, {width} wide each"
     findings.append(Finding("architecture", "ok", f"{architecture.model_type}: {shape}"))
@@ -77,26 +63,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     if frame is not None:
         findings += [_report_length(checkpoint), _report_tokenizer(checkpoint, frame)]
     findings.append(_report_trained_heads(checkpoint))
-    return findings, (checkpoint, architecture)
-
-
-def estimate(
-    checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, dataset: str
-) -> Iterator[Finding]:
-    """Time a census on one batch of each worker, and say what the whole corpus will take."""
-    corpus, workers = ready.corpus, ready.workers
-    batch = next(iter(corpus.batches.skip(len(corpus.batches) // 2)))
-    seconds = min(_time_batch(checkpoint, architecture, batch, workers) for _ in range(2))
-    speed = workers.number * batch.size / seconds
-    where = _describe_device(checkpoint)
-    yield Finding("speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {where}")
-    tokens = corpus.batches.tokens
-    yield Finding(
-        "time",
-        "ok",
-        f"about {_format_duration(tokens / speed)} for {dataset}: {corpus.sequences:,} sequences, "
-        f"{tokens:,} tokens",
-    )
+    return findings
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
@@ -191,31 +158,3 @@ def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
     own = infer_head(checkpoint.model)
     found = [own.name] if own else find_trained_heads(checkpoint.folder)
     return Finding("trained heads", "ok", ", ".join(found) or "none")
-
-
-def _time_batch(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:
-    with open_meter(checkpoint, architecture, census_statistics()) as measure:
-        start = time.perf_counter()
-        for _ in workers.map_in_order(measure.measurement, [batch] * workers.number, measure.thread_context):
-            pass
-        return time.perf_counter() - start
-
-
-def _describe_device(checkpoint: Checkpoint) -> str:
-    device = checkpoint.device
-    threads = torch.get_num_threads()
-    return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else checkpoint.devices
-
-
-def _format_duration(seconds: float) -> str:
-    """Say a number of seconds in the unit a person would use.
-
-    >>> [_format_duration(s) for s in (0.5, 90, 7300)]
-    ['1 second', '2 minutes', '2.0 hours']
-    """
-    if seconds < 60:
-        whole = max(1, round(seconds))
-        return f"{whole} second{'s' if whole > 1 else ''}"
-    if seconds < 3600:
-        return f"{max(1, round(seconds / 60))} minutes"
-    return f"{seconds / 3600:.1f} hours"

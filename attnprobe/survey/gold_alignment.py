@@ -95,7 +95,6 @@ def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list
 
 
 def _name_words(side: Side, words: list[Ends]) -> Side:
-    """Let the words of a side be those of the alignment; a token of several is of the first."""
     if side.words is None:
         return side
     names = (len(words) + np.arange(len(side))).tolist()

@@ -331,6 +331,5 @@ def _count_tokens(document: Document, tokenizer: Any) -> int | None:
 
 
 def _list_texts(document: Document, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
-    """List the one text of a document, or both, as a model with a prompt reads them."""
     text = document.text if checkpoint is None else checkpoint.prompt + document.text
     return (text,) if document.pair is None else (text, document.pair)

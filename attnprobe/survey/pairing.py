@@ -215,7 +215,6 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
 
 
 def _number_documents(batches: BatchReader) -> list[int]:
-    """Give the number of the document of each sequence, among all that were read."""
     annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
     return [-1 if one is None or one.number is None else one.number for one in annotations]
 

@@ -147,7 +147,6 @@ def _open_reader(
 
 
 def _find_free_memory() -> int:
-    """Find how many bytes of memory are free; 0 where the system doesn't say."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

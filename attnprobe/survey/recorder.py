@@ -285,7 +285,6 @@ class Recorder(local):
         return found
 
     def _place_model(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
-        """Number the heads of all layers of a kind one after the other, and put values in their places."""
         layers = [layer for layer, one in enumerate(self._kinds) if one is kind]
         present, standing = (
             [place * self._heads + head for place, layer in enumerate(layers) for head in heads[layer]]

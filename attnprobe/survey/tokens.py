@@ -226,7 +226,6 @@ def _find_words(
 
 
 def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Tell words by the marks of a vocabulary: ## of pieces that go on, ▁ or Ġ of those that begin."""
     continued = [name.startswith("##") for name in names]
     if not any(continued) and any(name.startswith(_BEGINS) for name in names):
         continued = [not name.startswith(_BEGINS) for name in names]

@@ -25,7 +25,6 @@ def count_documents(table: HeadTable, name: str) -> NDArray[np.float64]:
 
 
 def _list_documents(record: Mapping[str, Any]) -> list[int]:
-    """List the documents of each corpus on record; of a table of several runs, those of all of them."""
     corpus = record.get("corpus")
     if isinstance(corpus, Mapping):
         return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []

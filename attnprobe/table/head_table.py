@@ -176,7 +176,6 @@ def join_side_by_side(left: "HeadTable", right: "HeadTable") -> "HeadTable":
 
 
 def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
-    """Find the row of the right table for each row of the left one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):

@@ -35,7 +35,6 @@ def render_table(table: Table) -> str:
 
 
 def _stands_beside(table: Table, column: Column) -> bool:
-    """Tell whether a column is the error of a measure that the table has."""
     name = column.name
     return column.role == "error" and name.endswith("_se") and name.removesuffix("_se") in table.data
 

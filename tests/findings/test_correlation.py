@@ -169,25 +169,6 @@ def test_some_of_the_same_examples_on_both_sides():
     assert any("some of the same examples" in note for note in found.notes)
 
 
-def test_one_side_with_several_others():
-    """Each row, and the heads of each, are those of the pair alone; notes name the other checkpoint."""
-    first, *others = (
-        replace(side(seed), model=f"m{seed}", dataset="d", name=f"run/m{seed}") for seed in range(1, 4)
-    )
-    rows = correlate_sides(first, others, {}, across=True).to_pandas()
-    heads = tabulate_disagreement(first, others, {}, across=True).to_pandas()
-    assert rows["model"].tolist() == ["m1", "m1"]
-    assert rows["model_out"].tolist() == ["m2", "m3"]
-    assert rows["dataset"].tolist() == ["d", "d"]
-    assert list(rows)[:5] == ["model", "dataset", "model_out", "in_domain", "out_domain"]
-    for place, other in enumerate(others):
-        alone = correlate_sides(first, other, {}, across=True).to_pandas()
-        pandas.testing.assert_frame_equal(rows.iloc[[place]].reset_index(drop=True), alone)
-        alone = tabulate_disagreement(first, other, {}, across=True).to_pandas()
-        own = heads[heads["model_out"] == other.model].reset_index(drop=True)
-        pandas.testing.assert_frame_equal(own, alone)
-
-
 def test_rows_in_another_order_find_their_blocks():
     there = measured(2, 4.0)
     order = np.random.default_rng(0).permutation(LAYERS * HEADS)

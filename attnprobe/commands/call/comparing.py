@@ -74,7 +74,6 @@ def compare(
 
 
 def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
-    """Tabulate heads, of the layers that are asked for."""
     from attnprobe.findings.comparison import tabulate_heads
     from attnprobe.survey.tables import check_layers, keep_layers
 
@@ -147,7 +146,6 @@ def _name_pair(
 def _load(
     model: "Model", revision: str | None, tokenizer: Tokenizer | None, kind: str, call: Call
 ) -> "Checkpoint":
-    """Load a checkpoint; one of several revisions has its name behind that of the model."""
     load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
     checkpoint = load_model(model, tokenizer, load, kind)
     own = revision is not None and revision != call.load.revision

@@ -43,7 +43,6 @@ _ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by"}
 
 
 def _find_keywords() -> dict[str, set[str]]:
-    """Find the keywords of each function that ``dynamics`` has too and not all of the functions take."""
     names = set(dynamics.command.keywords) - _ITS_OWN  # type: ignore[attr-defined]
     taken: dict[str, set[str]] = {}
     for name, function in _FUNCTIONS.items():

@@ -144,7 +144,6 @@ def _check_used(of_roles: Mapping[str, Any], by_group: str | None, chosen: Seque
 def _choose_sections(
     asked: str | Sequence[str] | None, *, has_task: bool, other: bool, more: Sequence[Section]
 ) -> list[Section]:
-    """Choose the sections, in the order of the page; ``more`` are those that something is given for."""
     if asked is None:
         of_a_task = ("importance", "prune") if has_task else ()
         there = {*_USUAL, *more, *of_a_task, *(("correlate",) if other else ())}

@@ -219,7 +219,6 @@ class Sections:
                 self._progress.say(f"The section {section} is left out: {error}")
 
     def _measure_together(self, sections: Sequence[Section]) -> dict[str, HeadTable]:
-        """Measure sections in one pass."""
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
@@ -246,7 +245,6 @@ class Sections:
         return {name: one.table for name, one in zip(names, found, strict=True)}
 
     def _measure_alone(self, section: Section) -> dict[str, HeadTable]:
-        """Measure a section as its command does."""
         more = {"tokenizer": self.tokenizer, "progress": self._progress, "threads": None}
         own = self._choose_options(section) | more
         if section == "correlate":
@@ -262,7 +260,6 @@ class Sections:
         return measured
 
     def _choose_options(self, section: Section) -> dict[str, Any]:
-        """Choose the options that the command of a section takes."""
         own = self._pick(Model, Hub, Reading, Batches)
         match section:
             case "prune":
@@ -321,7 +318,6 @@ class Sections:
         return open_texts(self.texts, named=self._options)
 
     def _open_all(self) -> list[OpenSource]:
-        """Open all that is read, to identify it."""
         options = self._options
         found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
@@ -336,7 +332,6 @@ class Sections:
 
 
 def _find_command(section: Section) -> Any:
-    """Find the command that measures a section."""
     of_attention = {"census": census, "groups": census, "roles": roles, "distance": distance}
     of_gold = {"syntax": syntax, "coreference": coreference, "links": links}
     of_a_task = {"importance": importance, "prune": prune, "correlate": correlate}

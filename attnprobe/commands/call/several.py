@@ -5,18 +5,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from attnprobe.commands.call.call import (
     Call,
-    check_labels,
-    check_model,
-    open_call,
-    read_task,
 )
-from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
@@ -183,111 +177,3 @@ def list_checkpoints(models: Iterable[Any]) -> list[str]:
             f"{type(wrong).__name__}."
         )
     return [str(one) for one in found]
-
-
-# Checkpoints that are compared
-
-
-@dataclass(frozen=True)
-class CheckpointTables:
-    """Checkpoints that were measured over the same texts."""
-
-    names: Sequence[str]
-    tables: Sequence[HeadTable]
-    notes: Sequence[str]
-    source: OpenSource
-    record: Mapping[str, Any]
-
-
-def measure_checkpoints(
-    models: Sequence[str],
-    texts: Any,
-    labels: Any,
-    options: Mapping[str, Any],
-    measure: Measurer,
-    *,
-    name: str,
-) -> CheckpointTables:
-    """Measure checkpoints that are to be compared over the same texts, one after the other.
-
-    ``options`` are keywords of ``measure``; ``name`` is what is measured, for a state and the record. All
-    checkpoints have the same task.
-    """
-    if isinstance(texts, str):
-        check_standard_input(texts)
-    with open_call(options) as call:
-        for model in dict.fromkeys(models):
-            check_model(model, None, options)
-        texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=True)
-        source = check_labels(source, read_task(options, labels))
-        series = Series([(model, None) for model in models], call)
-        checkpoints, notes = series.checkpoints, []
-        if source.kind == "text":
-            _check_shapes(checkpoints)
-            notes = _note_tokenizers(checkpoints)
-
-        def reopened() -> list[OpenSource]:
-            return [open_to_replay(texts, labels, options, find_labels=True)[1]]
-
-        key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
-        tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
-    listed = [
-        {"checkpoint": checkpoint.name, "notes": table.notes}
-        | {part: one for part, one in table.provenance.items() if part != _SUMS}
-        for checkpoint, table in zip(checkpoints, tables, strict=True)
-    ]
-    record = {"dataset": source.described, "measure": name, "checkpoints": listed, **record_versions()}
-    return CheckpointTables(label_checkpoints(checkpoints), tables, notes, source, record)
-
-
-def label_checkpoints(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
-    """Name checkpoints as tables do; those whose folders have one name, as the user does."""
-    pairs = combinations(checkpoints, 2)
-    shared = {one.label for one, other in pairs if one.label == other.label and one.name != other.name}
-    return [one.name if one.label in shared else one.label for one in checkpoints]
-
-
-def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
-    """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
-    from attnprobe.findings.pair import describe_mismatch, describe_shapes
-
-    first, *others = checkpoints
-    for one in others:
-        ours, theirs = first.shapes, one.shapes
-        if ours and theirs and not set(ours.values()) & set(theirs.values()):
-            raise AttnprobeError(
-                describe_mismatch(
-                    (first.full_name, describe_shapes(ours)), (one.full_name, describe_shapes(theirs))
-                )
-            )
-
-
-def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
-    """Refuse numbers of different tasks, such as of a checkpoint that lacks the head that it names."""
-    one, two = (str(table.data["objective"][0]) for table in (ours, theirs))
-    if one != two:
-        raise AttnprobeError(
-            f"The objective is {one} of {first.title} and {two} of {other.title}, which can't be compared; "
-            "name one that both can be asked, such as --objective representation."
-        )
-
-
-def _note_tokenizers(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
-    """Note which checkpoints have other tokens than the first."""
-    first, *others = label_checkpoints(checkpoints)
-    apart = [
-        label
-        for label, one in zip(others, checkpoints[1:], strict=True)
-        if not one.shares_tokenizer(checkpoints[0])
-    ]
-    if not apart:
-        return []
-    return [
-        f"{first} and {_shorten(apart)} have different tokenizers: each read the same examples in tokens of "
-        "its own."
-    ]
-
-
-def _shorten(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

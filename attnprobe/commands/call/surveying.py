@@ -91,7 +91,6 @@ def ask_rank(*, maps: bool) -> Answer:
 
 
 def _choose_lengths(weights: str) -> "list[Statistic]":
-    """Choose the statistics of what heads carry, where rows are weighted by it."""
     from attnprobe.statistics.registry import select_statistics
 
     return [] if weights == "attention" else select_statistics("norm")

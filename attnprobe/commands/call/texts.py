@@ -203,7 +203,6 @@ def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Documen
 
 
 def _read_pairs(pairs: Any) -> tuple[Table, str]:
-    """Read pairs that a program holds: a table of columns, or dicts one by one."""
     if _is_table(pairs):
         kind, keys = f"the {type(pairs).__name__}", list(_list_columns(pairs))
         read = {str(key): key for key in keys}
@@ -342,7 +341,6 @@ def _read_documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Ite
 
 
 def _label_document(text: Any, label: Any, place: int) -> Document:
-    """Read a text with its label: a list of words with one for each, a question with its answers."""
     where, words = f"text {place}", read_words(text)
     if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
         document = _read_document(text, place)

@@ -122,7 +122,6 @@ def choose_start(
 
 
 def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:
-    """Read a text, or the path of an image or of sound, by its name."""
     path = Path(text)
     named = path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
     if named and _is_file(path):
@@ -156,7 +155,6 @@ def _align(documents: list[Document] | MediaFolder, line: str) -> list[Document]
 
 
 def _read_both(text: str | Path, pair: str | None, image: Path | str) -> list[Document]:
-    """Read a text and the image that is read with it."""
     if pair is not None:
         raise AttnprobeError("An image is read with one text; leave out the second.")
     if not str(text).strip():

@@ -186,7 +186,6 @@ def refuse_group(source: "Source", name: str) -> None:
 
 @cache
 def _load_formats(kind: type[Any]) -> list[Any]:
-    """Load the formats of a kind, in the order of their files."""
     names = sorted(module.name for module in iter_modules(__path__))
     every = chain.from_iterable(import_module(f"{__name__}.{name}").FORMATS for name in names)
     return [one for one in every if isinstance(one, kind)]

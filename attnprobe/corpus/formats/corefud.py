@@ -143,7 +143,6 @@ class Brackets:
 
 
 def _split_brackets(brackets: str) -> list[str]:
-    """Split brackets from the first on, as far as there are any."""
     chunks, place = [], 0
     while found := _CHUNK.match(brackets, place):
         chunks.append(found[0])

@@ -31,7 +31,6 @@ def read_csv(stream: BinaryIO, source: "Source") -> Table:
 
 
 def _take_separator(lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
-    """Take the line off that names the separator, if there is one."""
     first = next(lines, "")
     named = _SEPARATOR.fullmatch(first.rstrip("\r\n"))
     return (named[1], lines) if named else (None, chain([first] if first else [], lines))
@@ -83,7 +82,6 @@ def read_tsv(stream: BinaryIO, source: "Source") -> Table:
 def _split_header(
     rows: Iterator[tuple[int, list[str]]], source: "Source", separator: str, *, strays: str
 ) -> Table:
-    """Take the first row that is not blank as the column names of the rest, if there is a header."""
     number, header = next((row for row in rows if any(map(str.strip, row[1]))), (1, []))
     first = list(islice(rows, PEEK_ROWS))
     if len(header) == 1 and any(stray in header[0] for stray in strays):

@@ -115,7 +115,6 @@ def _read_span(cells: Mapping[str, str], column: str, where: str) -> Span:
 
 
 def _find_last_word(text: str, name: Span) -> Span:
-    """Give the last of the words in a name, which blanks part; punctuation alone is none."""
     words = list(re.finditer(r"\S+", text[name.start : name.stop]))
     worded = [word for word in words if any(map(str.isalnum, word[0]))] or words
     return Span(name.start + worded[-1].start(), name.start + worded[-1].end())

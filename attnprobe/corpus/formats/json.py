@@ -87,7 +87,6 @@ def starts_with_object(line: str) -> bool:
 
 
 def _parse_json(text: str) -> Any:
-    """Parse JSON; whatever is wrong with it is a ValueError."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -61,7 +61,6 @@ def _holds_bytes(kind: Any) -> bool:
 
 
 def _find_texts(file: Any, columns: Sequence[str]) -> set[str]:
-    """Find the columns of bytes that hold text, by their first rows."""
     first = next(file.iter_batches(batch_size=PEEK_ROWS, columns=columns), None) if columns else None
     found: set[str] = set()
     if first is None:
@@ -84,7 +83,6 @@ def _decode(cell: Any) -> Any:
 
 
 def _list_images(columns: Sequence[str], source: "Source") -> Sequence[str]:
-    """List the columns that may hold images, where a model sees them."""
     if source.image_column is not None:
         return [source.image_column]
     usual = [name for name in columns if name.lower() in USUAL_IMAGE_COLUMNS]
@@ -108,7 +106,6 @@ def _read_rows(file: Any, columns: list[str], texts: Collection[str], size: int,
 
 
 def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    """Read the names of classes that the Hugging Face hub writes into its files."""
     try:
         return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there

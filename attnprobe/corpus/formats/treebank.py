@@ -322,7 +322,6 @@ def _find_declared(block: Sequence[str]) -> list[str]:
 
 
 def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
-    """Give the numbers of the lines that are no comments."""
     numbers = []
     for number, line in enumerate(block, start=start):
         if line.startswith("#"):
@@ -335,7 +334,6 @@ def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> l
 
 
 def _check_words(sentence: Iterable[Token]) -> None:
-    """Refuse words that are not numbered 1, 2, 3 ..., ranges that hold no words, and words without a form."""
     words, last = 0, 0
     for token in sentence:
         match token["id"]:

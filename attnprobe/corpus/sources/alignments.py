@@ -113,7 +113,6 @@ def align_document(
 def _read_links(
     line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool | None
 ) -> Iterator[Link]:
-    """Read the links of a pair, each once; one that is written as sure and as possible is sure."""
     labels: dict[tuple[int, int], str] = {}
     for part in dict.fromkeys(line.split()):
         match = _LINK.fullmatch(part)

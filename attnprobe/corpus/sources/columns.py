@@ -161,7 +161,6 @@ def _read_plain(row: Row, columns: _Columns, table: Table, name: str) -> Documen
 
 
 def _read_linked(row: Row, columns: _Columns, name: str) -> Document | None:
-    """Read a row with its words and links; its label is what a decoder reads."""
     text = _read_text(row, columns.text, name)
     if text is None:
         return None
@@ -182,7 +181,6 @@ def _choose_columns(
     find_labels: bool,
     header: bool,
 ) -> _Columns:
-    """Choose which columns are read: those that are named, else those of the usual names."""
     if find_labels and (question := _find_question(columns, first, name, text, pair, label)) is not None:
         return question
     free = [column for column in columns if column != label]
@@ -208,7 +206,6 @@ def _choose_columns(
 def _choose_related(
     named: Sequence[str | None], usual: Sequence[Sequence[str]], columns: Sequence[str], name: str
 ) -> tuple[str, str, str | None]:
-    """Choose the columns of two texts and of what is said of them, which there may be none of."""
     found: list[str | None] = []
     for column, names in zip(named, usual, strict=True):
         free = [one for one in columns if one not in {*named, *found}]
@@ -235,7 +232,6 @@ def _find_question(
     pair: str | None,
     label: str | None,
 ) -> _Columns | None:
-    """Find a question, its context and its answers, if the columns are such."""
     answers = label if label is not None else find_usual((ANSWERS,), columns)
     if answers is None or not _most_are(_as_answers, answers, first):
         return None
@@ -256,7 +252,6 @@ def _find_question(
 
 
 def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> bool:
-    """Whether most cells of a column can be read in a way; what is wrong with the others is said later."""
     cells = [cell for row in rows if (cell := row.cells.get(column)) is not None]
     return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
 
@@ -312,7 +307,6 @@ def require(column: str, columns: Sequence[str], name: str) -> None:
 def _choose_text(
     columns: Sequence[str], first: Sequence[Row], name: str, taken: tuple[str | None, ...], *, header: bool
 ) -> str:
-    """Choose by the usual names, else a list of words, else the only column of strings."""
     free = [column for column in columns if column not in taken]
     if (found := find_usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)

@@ -65,7 +65,6 @@ def _fold_label(link: Link) -> Link:
 
 
 def _filter_labels(link: Link, labels: Sequence[str]) -> Link | None:
-    """Leave a link the labels that are asked for; None where it has none of them."""
     left = [label for label in link.label.split(SEVERAL) if label in labels]
     return replace(link, label=SEVERAL.join(left)) if left else None
 
@@ -216,7 +215,6 @@ def _read_text(cell: Any, column: str, where: str) -> str | None:
 
 
 def _read_words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]) -> list[Span]:
-    """Read the words of a text, each of them once and in order."""
     found = sorted({_read_span(word, text, where, texts) for word in words}, key=lambda word: word.start)
     for one, other in pairwise(found):
         if other.start < one.stop:

@@ -124,12 +124,10 @@ def find_media(folder: Path) -> Iterator[Path]:
 
 
 def _find_label(labels: Mapping[str, Label], file: Path, folder: Path) -> Label | None:
-    """Find what is said of a file, or of the folder that it lies in."""
     return labels.get(_name(file, folder), labels.get(_name(file.parent, folder)))
 
 
 def _name(file: Path, folder: Path) -> str:
-    """Name a file as the table in its folder does."""
     return file.relative_to(folder).as_posix()
 
 

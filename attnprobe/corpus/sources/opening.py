@@ -57,7 +57,6 @@ def open_anything(source: Source) -> OpenSource:
 
 
 def _open_captioned(path: Path, source: Source) -> OpenSource:
-    """Open a folder of images with captions, which are read together."""
     column, others = source.text_column, replace(source, text_column=None)
     assert column is not None
     _refuse_options(others, "images", split=source.split, label=source.label_column)

@@ -134,7 +134,6 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
 
 def _find(folder: Path, name: str) -> list[Path]:
-    """Find a file of a name, or all files of a folder of that name, in their order."""
     kinds = [kind for kind in _KINDS if kind != ".tsv" or name not in (CORPUS, QUERIES)]
     alone = (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED))
     if (found := next((path for path in alone if path.is_file()), None)) is not None:
@@ -153,7 +152,6 @@ def _find_kind(path: Path) -> str:
 
 
 def _sort_by_split(files: Iterable[Path]) -> dict[str, list[Path]]:
-    """Sort files by the split that they are named after."""
     found: dict[str, list[Path]] = {}
     for file in files:
         found.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
@@ -189,7 +187,6 @@ def _read_benchmark(
 
 
 def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tuple[Row, str]]:
-    """Read the rows of files, one file after the other, and where each stands."""
     for path in files:
         with open_file(path, str(path)) as stream:
             table = find_tables()[_find_kind(path)].read(stream, Source(str(path)))
@@ -200,7 +197,6 @@ def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tu
 
 
 def _read_judgements(files: Sequence[Path]) -> dict[str, dict[str, int]]:
-    """Read how relevant passages are to queries."""
     found: dict[str, dict[str, int]] = {}
     for row, where in _read_rows(files, _JUDGED):
         query, passage, score = (row.cells.get(name) for name in _JUDGED)
@@ -223,7 +219,6 @@ def _read_grade(cell: Any, where: str) -> int:
 
 
 def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row, str]]:
-    """Read objects with their names and where they stand."""
     known: set[str] = set()
     for row, where in _read_rows(files):
         name = next((row.cells[one] for one in _NAMES if row.cells.get(one) is not None), None)

@@ -84,7 +84,6 @@ def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 
 
 def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[bytes]:
-    """Recode the lines of a file in UTF-16, which begins with a mark, as UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-16")()
     line, size, number = list[str](), 0, 1
     try:

@@ -293,7 +293,6 @@ def holds_text(folder: Path) -> bool:
 
 
 def _find_texts(folder: Path) -> Iterator[Path]:
-    """Find the .txt files of a folder and of those inside it; no hidden ones."""
     with explain_errors(str(folder)):
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)

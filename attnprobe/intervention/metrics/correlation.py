@@ -127,7 +127,6 @@ def _rank_rows(values: Matrix) -> Matrix:
 
 
 def _correlate_rows(first: Matrix, second: Matrix) -> Matrix:
-    """Correlate rows; NaN where one is flat."""
     first = first - first.mean(-1, keepdims=True)
     second = second - second.mean(-1, keepdims=True)
     below = np.sqrt(np.square(first).sum(-1) * np.square(second).sum(-1))

@@ -82,10 +82,6 @@ class Metric(ABC):
         """Compare the outcomes of the same examples."""
 
 
-def select_examples(outcome: Outcome, examples: NDArray[np.bool_]) -> Outcome:
-    return {name: values[examples] for name, values in outcome.items()}
-
-
 #: Exchanged pairs that are held at once.
 _CELLS = 4_000_000
 

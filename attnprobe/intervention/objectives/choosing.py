@@ -139,5 +139,4 @@ def _rank_for(labelled: Gold) -> list[str]:
 
 
 def _find_head(kind: type[Objective], modality: str) -> TaskHead | None:
-    """Find the head of a task, which is another one where no text is read."""
     return kind.head if modality == "text" else kind.other_heads.get(modality)

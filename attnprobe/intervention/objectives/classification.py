@@ -155,7 +155,6 @@ class MultiLabel(LabelledObjective):
 
 
 def _read_bit(label: str | int | float) -> int | None:
-    """Read 0 or 1, however it is written."""
     return {"0": 0, "1": 1, "0.0": 0, "1.0": 1}.get(str(label).strip())
 
 

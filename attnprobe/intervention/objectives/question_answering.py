@@ -86,7 +86,6 @@ class QuestionAnswering(LabelledObjective):
         )
 
     def _find_no_answer(self, batch: Batch) -> Tensor:
-        """Find the token that stands for no answer: [CLS], <s>, or the first."""
         if self._first is None:
             return torch.zeros(len(batch), dtype=torch.long)
         return (batch.ids == self._first).long().argmax(-1).cpu()

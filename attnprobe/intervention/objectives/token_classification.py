@@ -116,7 +116,6 @@ class TokenClassification(Objective):
         return has_entities(self._names(np.concatenate([self.targets[example][1] for example in examples])))
 
     def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
-        """Count the entities of each example: right, predicted, there."""
         ends = np.cumsum(sizes.numpy())[:-1]
         ours, gold = (np.split(part.cpu().numpy(), ends) for part in (prediction, right))
         pairs = zip(map(self._names, ours), map(self._names, gold), strict=True)

@@ -110,7 +110,6 @@ class Patcher:
             )
 
     def _number_heads(self, layer: int) -> list[int]:
-        """Number the heads that a layer computes."""
         present = self._subject.architecture.present
         return list(present[layer]) if present else list(range(self._subject.shape[1]))
 
@@ -157,7 +156,6 @@ class Patcher:
     def _list_patches(
         self, one: _Replacement, place: int, chosen: NDArray[np.bool_]
     ) -> Iterator[tuple[tuple[int, ...], bool, Tensor]]:
-        """List what is to be patched of a head: its cell, whether that changes anything, and by what."""
         if not self._plan.positions:
             if chosen:
                 yield (), bool(one.differs[:, place].any()), one.other

@@ -93,7 +93,6 @@ def _name_rows(
 
 
 def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: bool) -> list[str | None]:
-    """Name the token that most pairs have at each position of what is read; None where none is usual."""
     batches = bench.corpus.batches
     assert isinstance(batches, ContrastBatches)
     side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted
@@ -112,7 +111,6 @@ def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: 
 
 
 def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, Any]:
-    """Describe the total effect, for the record."""
     gap = found.summarise(found.gap)
     clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
     return {

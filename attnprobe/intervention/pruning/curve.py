@@ -306,7 +306,6 @@ def plan_steps(heads: int, step: float) -> list[int]:
 
 
 def _count_removed(share: float | None, standing: NDArray[np.bool_]) -> int:
-    """Count the heads that a share is; some have to go, and some have to stay."""
     heads = int(standing.sum())
     removed = round((share or 0) * heads)
     if share is not None and not 0 < removed < heads:
@@ -316,7 +315,6 @@ def _count_removed(share: float | None, standing: NDArray[np.bool_]) -> int:
 
 
 def _refuse_shared_weights(subject: Subject) -> None:
-    """Refuse layers that share their weights, of which a head can't go alone."""
     architecture = subject.architecture
     first = find_shared_weights(subject.checkpoint.body, architecture.sites, architecture.layers)
     if len(np.unique(first)) < len(first):
@@ -391,7 +389,6 @@ def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
 
 
 def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
-    """Order the heads by the criterion."""
     subject, criterion = bench.subject, pruning.criterion
     if not pruning.rerank:
         return order_by_worth(measure_worth(criterion, bench, metric))

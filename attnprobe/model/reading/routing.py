@@ -127,7 +127,6 @@ class ModuleTracker(local):
 
 
 def _list_parts(model: nn.Module) -> list[nn.Module]:
-    """List the model and, where a decoder follows it, its encoder, which generation calls by itself."""
     both = hasattr(model, "get_encoder") and getattr(
         getattr(model, "config", None), "is_encoder_decoder", False
     )

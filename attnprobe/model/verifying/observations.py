@@ -82,7 +82,6 @@ class Logits:
 
 
 def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
-    """Measure the largest difference of scores and a multiple of products, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     scale = float((scores @ product) / (product @ product))
@@ -90,7 +89,6 @@ def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
 
 
 def _error_of_order(scores: Tensor, product: Tensor) -> float:
-    """Measure by how much scores fall at most where products rise, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     rising = scores[product.argsort()]

@@ -67,7 +67,6 @@ def _label_maps(table: HeadTable) -> list[str]:
 
 
 def _list_heads(table: HeadTable, atlas: Atlas) -> list[Record]:
-    """List the heads with their numbers, and a path that covers its cell."""
     told: dict[str, Any] = {
         name: read_cells(table, name) for name in (*AXES, "role", "measure") if name in table.data
     }

@@ -70,7 +70,6 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
 
 
 def _write_first_digit(value: float | int | None, text: str) -> str:
-    """Write the first digit of a number that would read as 0."""
     if not value or any(one in "123456789" for one in text):
         return text
     power = math.floor(math.log10(abs(value)))

@@ -45,7 +45,6 @@ def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
 
 
 def _name_models(table: HeadTable) -> list[str]:
-    """Name the first and the second model; differences are the second less the first."""
     said = []
     for name, other in (("model", "the first model"), ("model_b", "the second model")):
         named = {clean(format_cell(cell)) for cell in read_cells(table, name)}

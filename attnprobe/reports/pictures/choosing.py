@@ -237,7 +237,6 @@ def draw_picture(
 
 
 def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRequest) -> Any:
-    """Put a title above the whole, and below it of which model and data it is."""
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
     subtitle = list(filter(None, below)) or alt.Undefined
     if not title and subtitle is alt.Undefined:

@@ -118,7 +118,6 @@ def _chart(data: list[Record], frame: _Frame) -> Any:
 
 
 def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Frame, name: str) -> list[Any]:
-    """Draw the distances, with the legend of their colours."""
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     title = wrap(clean(name), 36 if frame.legend else 18, max_lines=3, placeholder=" ...")
     if name.startswith(_JENSEN_SHANNON):
@@ -144,7 +143,6 @@ def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Fra
 
 
 def _encode_png(shares: NDArray[np.float64]) -> str:
-    """Paint shares of a scale as an image, and write it as the data URL of a png."""
     levels = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
     ramp = np.array([list(level) for level in levels], np.uint8)
     pixels = ramp[np.rint(np.clip(shares, 0, 1) * 255).astype(int)].repeat(_FINE, 0).repeat(_FINE, 1)
@@ -184,7 +182,6 @@ def _draw_tree(clusters: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
 
 
 def _draw_squares(clusters: Clusters, frame: _Frame) -> Any:
-    """Draw a square on the diagonal for each cluster."""
     numbers = [clusters.numbers[leaf] for leaf in clusters.leaves]
     data: list[Record] = []
     for number in clusters.sizes:
@@ -196,7 +193,6 @@ def _draw_squares(clusters: Clusters, frame: _Frame) -> Any:
 
 
 def _draw_layers(heads: Sequence[Place], clusters: Clusters, frame: _Frame, theme: Theme) -> Any:
-    """Draw the strip of layers, left of the rows."""
     left = frame.tree + _AIR
     data: list[Record] = [
         {"layer": layer, "head": head, "cluster": str(clusters.numbers[leaf] or "on its own"),

@@ -1,7 +1,6 @@
 """Groups of documents: the rows in which they differ most, by how much, with intervals."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -36,8 +35,6 @@ _LEAST, _GAP, _LONGEST = 130, 24, 24
 #: The legend of a narrower picture is in one column.
 _NARROW = 420
 _SAID = {True: f"* groups differ (adjusted p < {SIGNIFICANT})", False: "not significant"}
-#: The sign of a number on an axis around 0.
-_SIGNED = "datum.value === 0 ? '0' : format(datum.value, '+.2~g')"
 
 
 def can_draw_groups(table: HeadTable) -> bool:
@@ -46,9 +43,9 @@ def can_draw_groups(table: HeadTable) -> bool:
 
 
 def draw_groups(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the rows in which groups differ most: how far each group is from the mean of all.
+    """Draw the rows in which groups differ most, with the value of each group.
 
-    See ``find_deviations``. Rows in which groups differ significantly have a colour and a star.
+    Rows in which groups differ significantly have a colour and a star.
     """
     tested = list_compared(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
@@ -56,35 +53,8 @@ def draw_groups(table: HeadTable, request: DrawingRequest) -> Any:
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
 
 
-def find_deviations(
-    values: Sequence[float | int | None], errors: Sequence[float | int | None]
-) -> list[tuple[float | None, float | None]]:
-    """Subtract the mean over G groups from each of them, with the standard errors of what is left.
-
-        d_g = v_g - mean_k v_k,  s_d^2 = (1 - 1/G)^2 s_g^2 + sum_(k != g) s_k^2 / G^2
-
-    Groups have no document in common, so that squares of errors add up. Those without a number are left out,
-    and have none.
-    """
-    known = [row for row, value in enumerate(values) if value is not None]
-    if not known:
-        return [(None, None)] * len(values)
-    many = len(known)
-    mean = sum(values[row] or 0.0 for row in known) / many
-    squares = [None if (error := errors[row]) is None else error**2 for row in known]
-    whole = None if None in squares else sum(square or 0.0 for square in squares)
-    found: list[tuple[float | None, float | None]] = [(None, None)] * len(values)
-    for row in known:
-        own = errors[row]
-        error = None
-        if whole is not None and own is not None:
-            error = math.sqrt(max(0.0, (1 - 2 / many) * own**2 + whole / many**2))
-        found[row] = ((values[row] or 0.0) - mean, error)
-    return found
-
-
 def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
-    """Draw a small chart a row, with each group less the mean of all groups of it."""
+    """Draw a small chart a row, with a point a group."""
     counts, every = count_texts(table), sort_by_difference(lay_out_groups(table, column.name, name_head))
     groups = [
         f"{clean(name)[:_LONGEST]}{f' ({counts[name]:,})' if name in counts else ''}"
@@ -103,15 +73,12 @@ def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> 
         own, of_own = (
             [None if row is None else cells[row] for row in one.rows] for cells in (values, errors)
         )
-        for group, value, (apart, error) in zip(groups, own, find_deviations(own, of_own), strict=True):
-            if value is None or apart is None:
+        for group, value, error in zip(groups, own, of_own, strict=True):
+            if value is None:
                 continue
             spread = None if error is None else BEYOND * error
-            low, high = (None, None) if spread is None else (apart - spread, apart + spread)
-            data.append({
-                **shared, "group": group, "own": value, "value": apart, "error": error, "low": low,
-                "high": high,
-            })  # fmt: skip
+            low, high = (None, None) if spread is None else (value - spread, value + spread)
+            data.append({**shared, "group": group, "value": value, "error": error, "low": low, "high": high})
     names, heading = (
         12 + 0.55 * request.theme.size * max(map(len, some), default=0) for some in (groups, panels)
     )
@@ -119,19 +86,17 @@ def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> 
     # The names of groups stand before the first chart of a line alone.
     across = max(1, min(4, len(panels), int((request.width - names) // (least + _GAP))))
     width = int(max(least, (request.width - names) / across - _GAP))
-    x: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=4, labelExpr=_SIGNED)}
+    x: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=4), "scale": alt.Scale(zero=False)}
     axis = alt.Axis(ticks=False, domain=False, labelLimit=160)
     base = alt.Chart().encode(y=alt.Y("group:N", sort=groups, title=None, axis=axis))
     scale = alt.Scale(domain=[*_SAID.values()], range=[request.theme.categories[0], request.theme.muted])
     legend = alt.Legend(title=None, orient="bottom", columns=1 if request.width < _NARROW else 2)
     colour = alt.Color("sure:N", scale=scale, legend=legend)
     tooltip = make_tooltip({
-        "group:N": "group", "own:Q": "value", "panel:N": "of", "value:Q": "less the mean of its groups",
-        "error:Q": "standard error", "q:Q": "Cochran's Q", "p:Q": "adjusted p",
+        "group:N": "group", "value:Q": "value", "panel:N": "of", "error:Q": "standard error",
+        "q:Q": "Cochran's Q", "p:Q": "adjusted p",
     })  # fmt: skip
-    zero = alt.Chart().mark_rule(strokeDash=[3, 3], color=request.theme.muted)
     chart = alt.layer(
-        zero.encode(x=alt.X("zero:Q", **x)).transform_calculate(zero="0"),
         base.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=1.6)
         .encode(x=alt.X("low:Q", **x), x2="high:Q", color=colour),
@@ -143,7 +108,7 @@ def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> 
     what = name_rows(table)
     lines = [
         f"the {len(panels)} of {len(every)} {what} with the smallest p" if len(every) > len(panels) else "",
-        "points: a group minus the mean of all groups; bars: 95 % intervals, not adjusted",
+        "points: a group; bars: 95 % intervals, not adjusted",
         f"in brackets: number of {clean(table.column('n').unit) or 'sequences'}" if counts else "",
     ]
     title = make_title(title_axis(column), *lines, width=request.width, size=request.theme.small(1))

@@ -212,7 +212,6 @@ def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest)
 
 
 def _title_map(content: _Content, layout: _Layout, request: DrawingRequest) -> Any:
-    """Title a map with its measure, and say by what rule heads are marked, and by which marks."""
     marked = ""
     if content.rule:
         numbered = _fit_numbers(content, layout.sizes.cell, request.theme) is not None
@@ -256,7 +255,6 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
 
 
 def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, int] | None:
-    """Choose how numbers are written in cells so wide, and their size; None where they have no room."""
     if len(content.grid.heads) > MOST_NUMBERED:
         return None
     sizes = ((numbers, numbers.fit(cell, theme.small(1))) for numbers in content.numbers)

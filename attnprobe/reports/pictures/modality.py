@@ -7,7 +7,6 @@ import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
 from attnprobe.table.cells import format_cell
@@ -18,9 +17,8 @@ from attnprobe.table.kinds import MODALITIES
 _COLOURS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 _ASKERS = {"text": "what text looks at", "image": "what the image looks at"}
 #: Pixels of a layer, of a chart at least, of the gap between two charts, and beside them; and from which
-#: width they stand side by side. So many heads of a chart are named.
+#: width they stand side by side.
 _LAYER, _MANY, _LOWEST, _GAP, _BESIDE, _SIDE = 18, 14, 44, 34, 50, 480
-_NAMED = 3
 
 
 def can_draw_modality(table: HeadTable) -> bool:
@@ -41,7 +39,6 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     width = int(min(420, (request.width - _BESIDE) / across - _GAP * (across > 1)))
     layers = [format_cell(layer) for layer in grid.layers]
     step = max(_LAYER if len(layers) <= _MANY else 12, _LOWEST // len(layers))
-    _name_heads(data)
     there = {record["part"] for record in data if record.get("mean")}
     shown = [part for part in _COLOURS if part in there]
     hues = [_COLOURS[part] or theme.grid for part in shown]
@@ -63,16 +60,9 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     heads = base.transform_filter("isValid(datum.value)").mark_point(
         filled=True, size=20, opacity=1, color="#000000", stroke="#ffffff", strokeWidth=0.7
     )
-    small = theme.small(3)
-    named = base.transform_filter("isValid(datum.name)")
-    look: dict[str, Any] = {"align": "left", "dx": 5, "fontSize": small, "fontWeight": "bold"}
-    edge = {"stroke": theme.background, "strokeWidth": 2, "aria": False}
-    # A name lies on any colour.
-    names = [named.mark_text(**look, **edge), named.mark_text(**look, color=theme.ink)]
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
         heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
-        *[one.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N") for one in names],
     ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, across, width, "")
     remark = ["bars: mean over the heads of a layer", "points: how much of one head goes to the image"]
@@ -100,7 +90,7 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
                 {
                     "panel": panel, "layer": format_cell(layers[row]), "head": format_cell(heads[row]),
                     "value": shares[0][row], "text": shares[1][row], "special": shares[2][row],
-                    "error": error[row], "n": n[row], "name": None,
+                    "error": error[row], "n": n[row],
                 }
                 for row in rows
             ]  # fmt: skip
@@ -110,7 +100,6 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
 def _stack_means(
     panel: str, layers: Sequence[Any], shares: Sequence[Sequence[float | int | None]], rows: list[int]
 ) -> list[Record]:
-    """Average the shares of the heads of each layer, and place them one behind the other."""
     data: list[Record] = []
     for layer in dict.fromkeys(layers[row] for row in rows):
         start = 0.0
@@ -126,11 +115,3 @@ def _stack_means(
             })  # fmt: skip
             start += mean
     return data
-
-
-def _name_heads(data: list[Record]) -> None:
-    """Name the heads of each chart that look most at the image."""
-    for panel in dict.fromkeys(record["panel"] for record in data):
-        own = [one for one in data if one["panel"] == panel and one.get("value") is not None]
-        for one in sorted(own, key=lambda one: -one["value"])[:_NAMED]:
-            one["name"] = name_head((one["layer"], one["head"]))

@@ -132,7 +132,6 @@ def _choose_sizes(positions: int, panels: int, request: DrawingRequest) -> tuple
 
 
 def _make_axis(data: list[Record], positions: list[Any], cell: int) -> Any:
-    """Make the channel of positions: their tokens below, where these are the same in all layers."""
     tokens = {record["position"]: record["token"] for record in data}
     alike = all(tokens[record["position"]] == record["token"] for record in data)
     named = alike and any(tokens.values()) and cell >= _HIGH - 2

@@ -63,7 +63,6 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
 def _draw_side(
     rows: list[Record], side: str, label: str, width: int, data: Sequence[Record], request: DrawingRequest,
 ) -> Any:  # fmt: skip
-    """Draw gains about a line at 0."""
     theme = request.theme
     rows = sorted(rows, key=lambda one: (one["said"] != ALL, one["gain"] is None, -(one["gain"] or 0.0)))
     names = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240, labelOverlap=False)

@@ -93,7 +93,6 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def _wrap(title: str, side: int, request: DrawingRequest) -> list[str]:
-    """Wrap the title of an axis, so that it is no longer than the axis."""
     return wrap(title, max(12, int(side / (PLAIN * request.theme.size))), max_lines=3, placeholder=" ...")
 
 
@@ -165,7 +164,6 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
 
 
 def _find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
-    """Find what there is in domain and out: the table's headlines first."""
     found = {}
     for column in sorted(_list_measures(table), key=lambda column: not column.headline):
         base = _strip_side(column.name)
@@ -179,7 +177,6 @@ def _strip_side(name: str) -> str:
 
 
 def _title_axes(x: Column, y: Column) -> tuple[str, str]:
-    """Title both axes; those of one measure on two sides by their side, where titles do not say it."""
     if clean(x.title) != clean(y.title):
         return title_axis(x), title_axis(y)
     return _title_side(x, IN), _title_side(y, OUT)

@@ -154,7 +154,6 @@ def _are_few(data: Sequence[Record]) -> bool:
 
 
 def _read_lines(table: HeadTable, column: Column) -> list[Record]:
-    """Read the points of all lines; ``rank`` counts the leading lines of a small chart, from 0."""
     of_heads = "head" in list_keys(table)
     labels = label_by_others(table, _KNOWN)
     layers = [format_cell(cell) for cell in read_cells(table, "layer")]
@@ -188,7 +187,6 @@ def _read_lines(table: HeadTable, column: Column) -> list[Record]:
 def _rank_lines(
     panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None]
 ) -> dict[tuple[str, str], int]:
-    """Rank the lines of each chart that lead at the last step; of equals, the first one."""
     every = sorted(set(lines))
     if len(every) <= _FEW:
         return {pair: every.index(pair[1]) for pair in zip(panels, lines, strict=True)}
@@ -205,7 +203,6 @@ def _rank_lines(
 
 
 def _find_ends(data: list[Record]) -> list[float]:
-    """Find the ends of the axis that all charts share, with a little air."""
     known = [one[name] for one in data for name in ("value", "low", "high") if one[name] is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     air = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
@@ -213,7 +210,6 @@ def _find_ends(data: list[Record]) -> list[float]:
 
 
 def _name_ends(data: list[Record]) -> None:
-    """Place the names of leading lines at their ends."""
     last = max((one["step"] for one in data if isinstance(one["step"], int)), default=None)
     for one in data:
         if one["rank"] is not None and one["step"] == last:

@@ -213,7 +213,6 @@ def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dic
 
 
 def _choose_first(contents: Contents, measures: Sequence[Measure]) -> int:
-    """Choose the head that the page opens with: the one that matters most for a task, or the first."""
     for one in measures:
         if one.table in contents.of("importance"):
             return max(range(len(one.values)), key=lambda place: abs(one.values[place] or 0.0))
@@ -302,7 +301,6 @@ def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequen
 
 
 def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
-    """Lay out cells in a grid for each kind of attention; None for no head."""
     found = []
     for kind, (layers, numbers) in heads.grids.items():
         places = [[heads.find((kind, layer, head)) for head in numbers] for layer in layers]
@@ -314,7 +312,6 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
 
 
 def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[str]:
-    """Write what the card says of the role of each head, and of the measure that it is read off."""
     titles = {one.column.name: one.title for one in measures}
     names = ("role", "measure", "value", "value_se", "threshold", "also")
     found = []
@@ -332,7 +329,6 @@ def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure])
 
 
 def _draw_roles(heads: Heads, table: HeadTable) -> Picture:
-    """Draw the roles of all heads, and list those there are."""
     counts = lay_out_roles([None if role is None else str(role) for role in heads.sort_cells(table, "role")])
     legend = [
         (_ROLE_STYLES[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
@@ -347,7 +343,6 @@ def _draw_roles(heads: Heads, table: HeadTable) -> Picture:
 
 
 def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
-    """Give each head the colour and the letter of its role, and say it with its evidence."""
     cells = []
     names = ("role", "value", "value_se")
     for place, (role, *evidence) in enumerate(

@@ -193,7 +193,6 @@ def _write_figure(value: float, figures: Figures, gap: str) -> str:
 
 
 def _style_role(kind: str | None, console: Console) -> Style | str:
-    """Give the style of a role: the colours of pictures, or none."""
     colour = ROLE_COLOURS[kind] if kind else None
     return "" if colour is None or not has_palette(console) else Style(color="black", bgcolor=colour)
 

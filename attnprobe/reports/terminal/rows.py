@@ -111,7 +111,6 @@ def _print_legend(text: str, console: Console) -> None:
 
 
 def _write_spreads(values: Iterable[float], errors: Iterable[float], signs: Signs) -> list[str]:
-    """Write shares with their errors, to two decimals."""
     pairs = zip(values, errors, strict=True)
     return [write_with_error(_known(value), float(error), signs, 2, 2) for value, error in pairs]
 
@@ -129,7 +128,6 @@ def _known(value: float) -> Cell:
 
 
 def _read(table: HeadTable, name: str) -> np.ndarray:
-    """Read a column of numbers; all undefined where the table has none."""
     found = read_floats(table, name)
     return np.full(len(table), np.nan) if found is None else found
 
@@ -143,7 +141,6 @@ def _write_labels(cells: Iterable[Cell], longest: int = _LONGEST) -> list[str]:
 
 
 def _name_heads(table: HeadTable, signs: Signs) -> list[str]:
-    """Name the head of each row, with where a decoder is asked; or the layer of a mean over heads."""
     found = []
     cells = (read_cells(table, name) for name in ("layer", "head", "position"))
     for layer, head, position in zip(*cells, strict=True):

@@ -87,7 +87,6 @@ def _draw_list(table: HeadTable, console: Console, full: bool) -> Set[str]:
 
 
 def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
-    """Find the columns among ``names`` that are the same in every row, with their value."""
     values = {name: {format_cell(cell) for cell in read_cells(table, name)} for name in names}
     return {name: one.pop() for name, one in values.items() if len(one) == 1}
 
@@ -100,7 +99,6 @@ def _draw_panels(
     precision: int | None,
     full: bool,
 ) -> set[str]:
-    """Print a grid for each measure and panel; returns the columns that are shown."""
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
     if table.kind == "roles":
         grid.draw_roles(table, panels, console)
@@ -159,7 +157,6 @@ def _draw_measure(
 
 
 def _choose_measures(table: HeadTable, measures: list[Column]) -> list[Column]:
-    """Choose what is shown of many measures: the headlines that have a number."""
     if len(measures) <= _MOST_MEASURES:
         return measures
     known = [one for one in measures if any(cell is not None for cell in read_numbers(table, one.name))]
@@ -176,7 +173,6 @@ def _drop_random_orders(table: HeadTable) -> HeadTable:
 
 
 def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
-    """Leave out all measures but the headlines, where there are too many for a list."""
     headlines = [column.name for column in measures if column.headline]
     if len(measures) <= _MOST_LISTED or not headlines:
         return table

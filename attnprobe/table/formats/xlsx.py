@@ -71,7 +71,6 @@ def _add_sheet(book: Any, name: str, columns: int) -> Any:
 
 
 def _make_cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
-    """Make a cell: a number, a truth value, or text that stays text."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Font
 
@@ -92,7 +91,6 @@ def _make_cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
 
 
 def _list_said(about: Mapping[str, Json]) -> Iterator[tuple[str, Cell]]:
-    """List what is said about the table: notes and columns a line each, provenance by its names."""
     yield "title", str(about["title"])
     for note in _ensure_list(about["notes"]):
         yield "note", str(note)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from attnprobe.intervention.metrics.correlation import Spearman, pearson
 from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
-from attnprobe.intervention.metrics.metric import Metric, select_examples
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.sums.resampling import Exchanges
 
 TESTS = Exchanges(0)
@@ -49,7 +49,7 @@ EVERY = pytest.mark.parametrize(("metric", "drawn"), CASES, ids=NAMES)
 
 
 def without(outcome: Any, example: int) -> Any:
-    return select_examples(outcome, np.arange(len(next(iter(outcome.values())))) != example)
+    return {name: np.delete(values, example, axis=0) for name, values in outcome.items()}
 
 
 def jackknife(values: list[float]) -> float:
