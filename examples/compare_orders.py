@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
 from train_classifier import BATCH, PACKAGE, sentences
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
@@ -100,15 +101,23 @@ def teach(task: str, model: Any, tokenizer: Any, examples: Examples, seed: int, 
     model.eval()
 
 
+def prune_by_each(*data: Any, **how: Any) -> list[attnprobe.HeadTable]:
+    """Prune in every order, and in random ones beside the first."""
+    return [
+        attnprobe.prune(*data, by=order, **how, random_orders=0 if place else None)
+        for place, order in enumerate(ORDERS)
+    ]
+
+
 def measure(task: str, seed: int, metric: str, steps: int) -> dict[str, str]:
     """Teach a task, order the heads in every way, and give what each order costs."""
     torch.manual_seed(seed)
     examples = read_task(task)
     tokenizer = AutoTokenizer.from_pretrained(str(PACKAGE / "demo"))
-    how: dict[str, Any] = {"by": ",".join(ORDERS), "step": SHARE, "metric": metric, "progress": False}
+    how: dict[str, Any] = {"step": SHARE, "metric": metric, "progress": False}
     held = examples[1::2]
     if task == "masked-lm":
-        table = attnprobe.prune("demo", [text for text, _ in held], **how)
+        tables = prune_by_each("demo", [text for text, _ in held], **how)
     else:
         model = build(task, examples)
         teach(task, model, tokenizer, examples[::2], seed, steps)
@@ -119,11 +128,11 @@ def measure(task: str, seed: int, metric: str, steps: int) -> dict[str, str]:
                 data = Path(folder) / "tags.conll"
                 blocks = ["\n".join(map("\t".join, zip(*one, strict=True))) for one in held]
                 data.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
-                table = attnprobe.prune(folder, str(data), **how)
+                tables = prune_by_each(folder, str(data), **how)
             else:
                 texts, labels = zip(*held, strict=True)
-                table = attnprobe.prune(folder, list(texts), list(labels), **how)
-    rows = table.to_pandas()
+                tables = prune_by_each(folder, list(texts), list(labels), **how)
+    rows = pandas.concat([table.to_pandas() for table in tables])
     rows = rows[rows["step"] == 1].set_index("criterion")
     random = rows.loc["random", "delta"]
     found = {"random": f"{random.mean():.2f} ± {random.std():.2f}"}

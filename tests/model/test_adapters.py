@@ -197,7 +197,7 @@ class TestBase:
         weights = load_file(folder / "adapter_model.safetensors")
         weights["base_model.model.embeddings.word_embeddings.weight"] = torch.zeros(5, 4)
         save_file(weights, folder / "adapter_model.safetensors")
-        with pytest.raises(AttnprobeError, match=r"has embeddings of 5 tokens, and .* call resize_token"):
+        with pytest.raises(AttnprobeError, match="can't be merged into"):
             attnprobe.entropy(str(folder), TEXTS)
 
     @pytest.mark.parametrize("name", ["adapter_model_new.safetensors", "adapter_model-1.safetensors"])

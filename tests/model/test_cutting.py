@@ -30,13 +30,11 @@ NOT_SMALLER = {
     "umt5": "it can't be made physically smaller",
 }
 WITH_DECODER = ("bart", "marian", "t5", "umt5")
-SMALLER = ("albert", "bart", "bert", "distilbert", "modernbert")
+SMALLER = ("bart", "bert", "distilbert", "modernbert")
 
 
 def kept(name: str) -> Keep:
-    """Keep some heads of one layer, none of another, all of the last; of ALBERT, some of all."""
-    if name == "albert":
-        return np.tile([True, False, False, True], (3, 1))
+    """Keep some heads of one layer, none of another, all of the last."""
     some = np.array([[False, True, False, True], [False] * 4, [True] * 4])
     return np.concatenate([some, some[[2, 0, 0, 1]]]) if name in WITH_DECODER else some
 
@@ -98,7 +96,7 @@ def test_shrunk(tiny: Tiny, name: str):
     }
     # Of each removed head, as many rows or columns as it is wide; a bias goes with its row.
     gone = 0
-    for found in projections if name != "albert" else projections[:1]:
+    for found in projections:
         modules = [
             (found.output, 1),
             *((n, 1) for n in found.inputs),
@@ -128,7 +126,7 @@ def test_not_smaller(tiny: Tiny, name: str):
 class TestCopies:
     """The original is left as it was, and the copy is like it."""
 
-    @pytest.mark.parametrize("name", ["bert", "modernbert", "albert"])
+    @pytest.mark.parametrize("name", ["bert", "modernbert"])
     def test_original_untouched(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint], name: str):
         checkpoint = single(tiny, name)
         before = {key: weight.clone() for key, weight in checkpoint.model.state_dict().items()}
@@ -143,11 +141,6 @@ class TestCopies:
         checkpoint, keep = single(tiny, "bert"), np.zeros((3, 4), bool)
         found = prune(checkpoint, keep).forward(inputs_of(checkpoint))
         assert relative_difference(found, gated(checkpoint, keep)) < 1e-5
-
-    def test_shared_layers_lose_the_same(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
-        with pytest.raises(AttnprobeError, match="Layers 0, 1, 2 of albert share their weights") as caught:
-            prune(single(tiny, "albert"), kept("bert"))
-        assert str(caught.value).endswith("choose the same heads in each.")
 
     def test_other_shapes(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
         with pytest.raises(AttnprobeError, match="3 layers of 4 heads"):
