@@ -13,6 +13,7 @@ coreference resolution.
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def read_sentence(line: str) -> tuple[str, list[list[int]], list[list[int]]]:
     return text, pronouns, occupations
 
 
-def convert(lines: list[str], label: str) -> list[dict[str, Any]]:
+def convert(lines: Sequence[str], label: str) -> list[dict[str, Any]]:
     """Give the sentences that have a pronoun and two occupations to choose from, with their links."""
     sentences = [read_sentence(line) for line in lines if line.strip()]
     known = {text[start:stop].lower() for text, _, found in sentences for start, stop in found}
