@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 #: What makes a terminal write in bold or grey.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 #: Lines whose figures depend on the machine: speed, memory, rounding.
-_OF_THE_MACHINE = re.compile(r"[Tt]okens a second|about \d+ second|\d [GM]iB|\de-\d\d\)")
+_OF_THE_MACHINE = re.compile(r"[Tt]okens a second|about \d+ second|some \d+ \w+ in all|\d [GM]iB|\de-\d\d\)")
 #: The picture at the end of a line: marks on a scale.
 _PICTURE = re.compile(r"[ ●○─█]+$")
 

@@ -283,7 +283,7 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     ("words", "says"),
     [
         (["run/checkpoint-50"], "at least two"),
-        (["run"], "says no step"),
+        (["run"], "at least two"),
         (["run/checkpoint-50", "run/checkpoint-50"], "both of step 50"),
         (["org/tiny", "--revisions", " , "], "none is named"),
         (["run/checkpoint-50", "./run/nothing-9"], "says no step"),

@@ -328,23 +328,21 @@ def sorted_by(path, column, *, highest_first=False):
 
 
 @pytest.mark.parametrize(
-    ("by", "table", "column", "highest_first"),
+    ("by", "table", "column"),
     [
-        ("gradient", "importance", "importance", False),
-        ("gradient-normed", "importance", "importance_normalized", False),
-        ("fisher", "importance", "fisher", False),
-        ("lrp", "relevance", "relevance_abs", False),
-        ("ablation", "ablate", "moved", False),
-        ("entropy", "entropy", "entropy_normalized", True),
-        ("confidence", "entropy", "confidence", False),
+        ("gradient", "importance", "importance"),
+        ("gradient-normed", "importance", "importance_normalized"),
+        ("fisher", "importance", "fisher"),
+        ("lrp", "relevance", "relevance_abs"),
+        ("ablation", "ablate", "moved"),
     ],
 )
 @pytest.mark.slow
-def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column, highest_first):
+def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column):
     """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
     found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
-    order = sorted_by(tables / f"{table}-first.csv", column, highest_first=highest_first)
+    order = sorted_by(tables / f"{table}-first.csv", column, highest_first=False)
     wanted = [
         mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "second.tsv") for n in (0, 3, 6, 9, 12)
     ]
