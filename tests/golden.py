@@ -33,6 +33,7 @@ COMMANDS = {
     "census-both": "census MODEL -L 40 --weights both",
     "census-groups": "census MODEL -d groups.csv --by-group kind",
     "census-everything": "census MODEL -L 30 --everything",
+    "census-random-weights": "census MODEL -L 20 --random-weights 3",
     "entropy": "entropy MODEL -L 60 --layers 0,2-3",
     "positional": "positional MODEL -L 40 --control",
     "special": "special MODEL -L 60 --content-only",
