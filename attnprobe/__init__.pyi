@@ -493,9 +493,5 @@ def doctor(
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
     threads: int | None = None, workers: int | None = None, progress: bool | Progress = False,
     tokenizer: Tokenizer | None = None, split: str | None = None, dataset_config: str | None = None,
-    name: str | None = None, text_column: str | None = None, text_pair_column: str | None = None,
-    no_header: bool = False, document_column: str | None = None, max_length: int | None = None,
-    truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
-    batch_tokens: int | None = None, frequencies: Path | str | None = None, content_only: bool = False,
-    image_column: str | None = None,
+    name: str | None = None, image_column: str | None = None,
 ) -> HeadTable: ...

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
-from attnprobe.options import TEXTS, Images, OneModel
+from attnprobe.options import Data, Hub, Images, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.table.head_table import HeadTable
 
 
-@command(OneModel, *TEXTS, Images, Output)
+@command(OneModel, Data, Hub, Images, Output)
 def doctor(
     model: Any,
     texts: "Texts" = None,

@@ -21,7 +21,7 @@ from attnprobe.cli.app import COMMANDS
 OTHERS = {"merge", "plot", "modality", "interact"}
 MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in OTHERS]
 #: And a text, of a dataset.
-NAMES = [name for name in MODELLED if name not in {"induction", "view", "report"}]
+NAMES = [name for name in MODELLED if name not in {"induction", "view", "report", "doctor"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 #: Those that read gold links, or may; see test_links.py and test_probe.py.
 GOLD = ["syntax", "coreference", "links", "probe", "roles"]
