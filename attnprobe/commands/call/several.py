@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
 #: Refuses a table that can't stand beside the first, given the checkpoints and the tables of both.
 Check = Callable[["Member", HeadTable, "Member", HeadTable], None]
-#: Sums that only a table itself has a use for.
-_SUMS = "blocks"
 #: What the record of the whole table has once for all checkpoints.
 _SHARED = {"command", "created", "versions", "dataset"}
 
@@ -66,20 +64,16 @@ class Series:
         options: Mapping[str, Any],
         key: Mapping[str, str],
         *,
-        steps: Sequence[SavedCheckpoint] | None = None,
+        steps: Sequence[SavedCheckpoint],
         check: Check | None = None,
     ) -> list[HeadTable]:
         """Restore the tables of the checkpoints that are done, and measure the others."""
         call, resumed = self._call, self._call.resume is not None
-        if steps is None:
-            numbered = enumerate(self.checkpoints, start=1)
-            members = [Member(number, one, one.full_name, one.full_name) for number, one in numbered]
-        else:
-            members = [
-                Member(one.step, checkpoint, f"step {one.step}", f"Step {one.step} ({one.name})")
-                for one, checkpoint in zip(steps, self.checkpoints, strict=True)
-            ]
-        store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
+        members = [
+            Member(one.step, checkpoint, f"step {one.step}", f"Step {one.step} ({one.name})")
+            for one, checkpoint in zip(steps, self.checkpoints, strict=True)
+        ]
+        store = TableStore(call.resume, key, "step")
         progress = PartProgress(call.progress)
         found: list[HeadTable] = []
         with store.save_on_exit():
