@@ -15,7 +15,7 @@ from attnprobe.findings.partners import (
     match_outputs,
 )
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.survey.comparison import Comparison
 from attnprobe.survey.divergences import NUMBERED
 from attnprobe.survey.head_outputs import CHANCE

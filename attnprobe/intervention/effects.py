@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.naming import name_head
 
 Floats = NDArray[np.float64]

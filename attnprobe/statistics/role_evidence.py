@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.resampling import half_width
+from attnprobe.sums.inference import half_width
 
 Floats = NDArray[np.float64]
 

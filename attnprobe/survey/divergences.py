@@ -12,7 +12,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.pairing import SharedHeads, Unit, pool_words
 from attnprobe.survey.recorder import Values
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.findings.partners import find_nearest
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.divergences import name_pairs
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.pruning.differences import Differences
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 
 
 def describe_curve(
