@@ -22,6 +22,7 @@ from attnprobe.survey.head_outputs import CHANCE
 from attnprobe.survey.pairing import Within
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 Places = NDArray[np.intp]
@@ -37,19 +38,18 @@ def note_rounding(found: Comparison, divergences: np.ndarray) -> list[str]:
     same = int((known <= found.rounding).sum())
     if not same:
         return []
-    return [
-        f"{same} of {len(known)} heads have a jsd of at most {found.rounding:.1g} nats, which may be "
-        "rounding."
-    ]
+    most = format_number(found.rounding, digits=1)
+    return [f"{same} of {len(known)} heads have a jsd of at most {most} nats, which may be rounding."]
 
 
 def note_chance(found: Comparison) -> list[str]:
     """Say what CKA chance alone gives, where there are too few tokens."""
     if found.alignment is None or found.alignment.chance < CHANCE:
         return []
+    chance = format_number(found.alignment.chance, digits=2)
     return [
-        f"Heads that have nothing to do with each other have a CKA of about {found.alignment.chance:.2f} "
-        "over so few tokens; read more text."
+        f"Heads that have nothing to do with each other have a CKA of about {chance} over so few tokens; "
+        "read more text."
     ]
 
 
