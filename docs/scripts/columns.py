@@ -74,7 +74,7 @@ COMPARED = {
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
-        "With --match outputs: matched_layer, matched_head": "attnprobe.survey.head_outputs:Alignment.of",
+        "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.differences:compare_paired"
         ),
