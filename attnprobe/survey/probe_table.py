@@ -16,6 +16,7 @@ from attnprobe.survey.probe import Bools, Floats, Ints, ProbeData
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 #: What is counted by document, of the links of a label.
@@ -219,5 +220,5 @@ def name_way(asking: Asking, backward: bool) -> str:
 
 def _note_few_documents(scored: Scored) -> Iterator[str]:
     if scored.data.documents < FEW_DOCUMENTS / 2:
-        least = 0.5**scored.data.documents
-        yield f"Links are of {scored.data.documents} documents, so that no p is below {least:.2g}."
+        least = format_number(0.5**scored.data.documents, digits=2)
+        yield f"Links are of {scored.data.documents} documents, so that no p is below {least}."

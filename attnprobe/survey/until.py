@@ -25,6 +25,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128
@@ -116,9 +117,10 @@ def read_until_enough(
     total.record["corpus"].update(NOT_COUNTED)
     widest = max(targets, key=lambda name: widths[name] / targets[name])
     of = f" of {order.total:,}" if order.total is not None else ""
+    width, target = (format_number(one[widest], digits=2) for one in (widths, targets))
     note = (
         f"{read:,}{of} documents were read in a random order, which is {'' if enough else 'not '}enough: the "
-        f"widest 95 % interval of {widest} is ±{widths[widest]:.2g} (asked: ±{targets[widest]:g})."
+        f"widest 95 % interval of {widest} is ± {width} (asked: ± {target})."
     )
     record = {"targets": options.targets, "seed": order.seed, "documents": read, "of": order.total}
     return total, {**record, "reached": enough, "looks": looks}, note

@@ -74,7 +74,7 @@ COMPARED = {
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
-        "With --match outputs: matched_layer, matched_head": "attnprobe.survey.head_outputs:Alignment.of",
+        "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.differences:compare_paired"
         ),
@@ -111,10 +111,10 @@ FOUND = {
         "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_evidence:decide_roles",
+        "role, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
-        "pattern": "attnprobe.statistics.role_evidence:name_patterns",
+        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
+        "pattern": "attnprobe.statistics.role_table:name_patterns",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",

@@ -18,6 +18,7 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
@@ -132,11 +133,12 @@ def _describe(
     number = len(found.base)
     clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
     gap = found.summarise(clean - corrupted)
-    spread = f" ± {float(gap.standard_error):.1g}" if number > 1 else ""
+    size = format_with_error(float(gap.average), float(gap.standard_error))
     what = "heads at positions" if found.plan.positions else "heads"
+    sides = [format_number(side.mean()) for side in (clean, corrupted)]
     notes = [
-        f"m is {measure.said}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted "
-        f"ones. The gap is {float(gap.average):.3g}{spread}, over {number:,} pair{'s' * (number > 1)}."
+        f"m is {measure.said}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is {size}, "
+        f"over {number:,} pair{'s' * (number > 1)}."
     ]
     if number > 1 and abs(float(gap.average)) < Z_95 * float(gap.standard_error):
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
@@ -148,7 +150,7 @@ def _describe(
     if significant.any():
         sizes = np.where(significant, np.abs(effects.average.ravel()), -1)
         mean, error = (one.flat[sizes.argmax()] for one in (effects.average, effects.standard_error))
-        most = f", the largest {mean:+.2g} ± {error:.1g} {measure.unit}".rstrip()
+        most = f", the largest {format_with_error(mean, error, signed=True)} {measure.unit}".rstrip()
     return [
         *notes,
         f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
