@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import CONFIDENCE
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
 RECORD = "blocks"
 #: Under this name the sums keep the values of the column itself.
-_VALUES = "values"
+_COUNT, _TOTAL, _VALUES = "count", "total", "values"
 #: Relative difference that is rounding.
 _ROUNDING = 1e-9
 #: With fewer blocks of documents than this, nothing is drawn again.
@@ -260,14 +260,16 @@ def _take_roots(square: Floats) -> tuple[Floats, Floats]:
     return whole, inverse
 
 
-def block_record(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
+def block_record(column: str, places: Sequence[Place], blocks: Blocked, values: Floats) -> dict[str, Any]:
     """Make the record of the sums of a column over blocks (block, layer, head).
 
     The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
     it, and a table that was written again without a record must not be taken for the one on record.
     """
     layers = [list(place.key) for place in places]
-    sums = pack({**blocks.arrays(), _VALUES: values})
+    count = blocks.counts.max((1, 2))
+    totals = np.where(blocks.counts == count[:, None, None], blocks.totals, np.nan)
+    sums = pack({_COUNT: count, _TOTAL: totals, _VALUES: values})
     return {RECORD: {"column": column, "layers": layers, "sums": sums}}
 
 
@@ -289,15 +291,15 @@ def read_sample(
         if kept["column"] != column:
             return None
         arrays = unpack(kept["sums"])
-        found, known = Blocks.from_arrays(arrays), arrays[_VALUES]
+        count, totals, known = arrays[_COUNT], arrays[_TOTAL], arrays[_VALUES]
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         shape = BLOCKS, len(layers), *known.shape[1:]
-        if found.count.shape != (BLOCKS,) or found.total.shape != shape or known.shape != shape[1:]:
+        if count.shape != (BLOCKS,) or totals.shape != shape or known.shape != shape[1:]:
             raise ValueError("its shape is wrong")
         at = [(layers[tuple(head[:-1])], head[-1]) for head in values]
-        total = np.stack([found.total[:, layer, head] for layer, head in at], 1)
+        total = np.stack([totals[:, layer, head] for layer, head in at], 1)
         recorded = np.array([known[layer, head] for layer, head in at], np.float64)
-        if not (np.isfinite(found.count).all() and np.isfinite(total).all()):
+        if not (np.isfinite(count).all() and np.isfinite(total).all()):
             raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise AttnprobeError(
@@ -309,8 +311,8 @@ def read_sample(
             f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
             "json beside the table, or write the table again with -o."
         )
-    some = found.count > 0
-    return Sample(found.count[some], total[some], np.flatnonzero(some))
+    filled = count > 0
+    return Sample(count[filled], total[filled], np.flatnonzero(filled))
 
 
 def _agree(written: Floats, recorded: Floats) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
-from attnprobe.sums.base import Moments, Sum, compute_digest
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.base import Sum, compute_digest
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -33,62 +33,31 @@ class Importance(Sum):
 
     Attributes:
         heads: Of the importance (layer, head).
-        products: Of the products within a layer (layer, head, head), of examples that are documents of
-            their own; they give the covariances that the error of a normalised value needs.
-        blocks: Its sums over blocks of documents (block, layer, head).
+        blocks: The same by block of documents.
     """
 
     heads: Clustered
-    products: Moments
-    blocks: Blocks
+    blocks: Blocked
 
     @classmethod
     def of(cls, values: Floats, batch: Batch) -> "Importance":
         """Take the moments of a batch (example, layer, head)."""
-        clusters = batch.clusters
-        alone = values if clusters is None else values[clusters < 0]
         documents = batch.members if batch.documents is None else batch.documents
-        products = alone[..., :, None] * alone[..., None, :]
-        return cls(Clustered.of(values, clusters), Moments.of(products), Blocks.of(values, documents))
+        return cls(Clustered.of(values, batch.clusters), Blocked.of(values, documents=documents))
 
     @property
-    def normalized(self) -> tuple[Floats, Floats]:
-        """The importance divided by its l2 norm within the layer, and the standard error.
-
-        With u = I / |I|, the error follows from du = (1 - u u^T) dI / |I| to first order.
-        """
-        mean = self.heads.average
-        norm = np.linalg.norm(mean, axis=-1, keepdims=True)
-        unit = np.divide(mean, norm, out=np.full_like(mean, np.nan), where=norm > 0)
-        project = np.eye(mean.shape[-1]) - unit[..., :, None] * unit[..., None, :]
-        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0) / norm**2
-        return unit, np.sqrt(spread)
+    def normalized(self) -> Estimate:
+        """The importance divided by its l2 norm within the layer, I / |I|; the error is over blocks."""
+        return self.blocks.apply(lambda mean: _divide(mean, np.linalg.norm(mean, axis=-1, keepdims=True)))
 
     @property
-    def share(self) -> tuple[Floats, Floats]:
-        """The importance, here mean |R|, divided by its sum over the heads of the layer; the standard error.
+    def share(self) -> Estimate:
+        """The importance, here mean |R|, divided by its sum over the layer; the error is over blocks."""
+        return self.blocks.apply(lambda mean: _divide(mean, mean.sum(-1, keepdims=True)))
 
-        With s = I / sum I, the error follows from ds = (1 - s 1^T) dI / sum I to first order.
-        """
-        mean = self.heads.average
-        total = mean.sum(-1, keepdims=True)
-        share = np.divide(mean, total, out=np.full_like(mean, np.nan), where=total > 0)
-        project = np.eye(mean.shape[-1]) - share[..., :, None]
-        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0)
-        return share, np.sqrt(spread) / total
 
-    @cached_property
-    def covariance(self) -> Floats:
-        """Covariances of the means of a layer's heads (layer, head, head); jackknife over documents."""
-        heads, alone, mean = self.heads, self.heads.alone, self.heads.average
-        number, clusters = heads.count[..., None], heads.clusters[..., None]
-        crossed, squared = (side[..., :, None] * mean[..., None, :] for side in (alone.mean, mean))
-        within = self.products.mean - crossed - crossed.swapaxes(-1, -2) + squared
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = alone.count[..., None] * within / np.square(number - 1)
-            pull = heads.residuals / (heads.count - heads.groups.count)
-            found = found + np.einsum("gli,glj->lij", pull, pull)
-            return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)
+def _divide(mean: Floats, by: Floats) -> Floats:
+    return np.divide(mean, by, out=np.full_like(mean, np.nan), where=by > 0)
 
 
 @dataclass(frozen=True)
@@ -106,7 +75,7 @@ class Gradients(Importance):
         """Take the moments of the derivatives of a batch (example, layer, head)."""
         size, clusters = Importance.of(np.abs(values), batch), batch.clusters
         signed, squares = (Clustered.of(one, clusters) for one in (values, np.square(values)))
-        return cls(size.heads, size.products, size.blocks, signed, squares)
+        return cls(size.heads, size.blocks, signed, squares)
 
 
 def sum_derivatives(

@@ -166,9 +166,10 @@ def _tabulate(
     build.count("n", found.heads.count.ravel())
     average, error = found.heads.average, found.heads.standard_error
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
-    title = "importance within the layer"
+    title, unit = "importance within the layer", "ratio to l2 norm of layer"
+    normalized = found.normalized
     build.measure(
-        "importance_normalized", "ratio to l2 norm of layer", *found.normalized, headline=True, title=title
+        "importance_normalized", unit, normalized.value, normalized.error, headline=True, title=title
     )
     if isinstance(found, Gradients):
         for name, unit, part, title in (

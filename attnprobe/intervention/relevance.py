@@ -95,6 +95,7 @@ def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) 
         average, error = part.heads.average, part.heads.standard_error
         build.measure(name, UNITS[name], average, error, headline=name == "relevance", title=TITLES[name])
     title = "share of the layer's relevance"
-    build.measure("relevance_share", "share of layer", *size.share, headline=True, title=title)
+    share = size.share
+    build.measure("relevance_share", "share of layer", share.value, share.error, headline=True, title=title)
     explained = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
     return build.table("relevance of heads", [explained], "heads")

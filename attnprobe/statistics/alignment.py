@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import Ratio, RatioByBlock
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
 
@@ -97,10 +97,10 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
     cells = 0
     for sequence, said in enumerate(layout.annotations):
         for side in () if said is None else _find_sides(layout, said):
-            counts[sequence, side.way] = 0
             if said is not None and said.cut:
                 counts[sequence, side.way, CUT] = 1
                 continue
+            counts[sequence, side.way] = 0
             shape = len(side.asking), len(side.answering)
             either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
             for (asker, answer), whether in side.gold.items():
@@ -235,33 +235,32 @@ RATES = (
 )
 
 
-def find_rates(found: Sequence[Ratio]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the rates (row, rate, value and error), and the error rate at the same relative place (row,)."""
-    rates = [[one.of_totals(weights, by) for _, weights, by in RATES] for one in found]
-    values = np.array(rates, np.float64).reshape(-1, len(RATES), 2)
-    values[:, 0, 0] = 1 - values[:, 0, 0]
-    place = np.array([1 - one.of_totals(AT_PLACE)[0] for one in found], np.float64)
-    return values, place
+def find_rates(counts: Blocked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the rates (rate, value and error, ...), and the error rate at the same relative place (...)."""
+    shares = [counts.ratio(weights, by) for _, weights, by in RATES]
+    rates = np.array([(share.value, share.error) for share in shares])
+    rates[0, 0] = 1 - rates[0, 0]
+    return rates, 1 - counts.ratio(AT_PLACE).value
 
 
 def add_rates(
     statistic: Statistic, rates: NDArray[np.float64], place: NDArray[np.float64], build: TableBuilder
 ) -> None:
     """Append error rate, precision and recall of each row, and the error rate at the same relative place."""
-    (aer, *others), titles = rates.transpose(1, 2, 0), ("precision", "recall")
+    aer, *others = rates
     build.measure("aer", statistic.unit, *aer, headline=True, title=statistic.title)
-    for name, values in zip(titles, others, strict=True):
+    for name, values in zip(("precision", "recall"), others, strict=True):
         build.measure(name, UNIT, *values, title=name)
     baseline = Column("baseline", statistic.unit, title=f"error rate of the {SAME_PLACE}")
     build.add(baseline, place)
 
 
-def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuilder) -> None:
+def rate_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
     """Append the columns of ``add_rates`` over all documents."""
-    add_rates(statistic, *find_rates(found), build)
+    add_rates(statistic, *find_rates(counts), build)
 
 
 AER = Statistic(
-    "aer", "error rate", align_by_head, scope="map", sums=RatioByBlock, columns=rate_columns, family=FAMILY,
+    "aer", "error rate", align_by_head, scope="map", sums=Blocked, columns=rate_columns, family=FAMILY,
     title="alignment error rate", headline=True, order=4,
 )  # fmt: skip

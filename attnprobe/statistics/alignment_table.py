@@ -25,8 +25,8 @@ from attnprobe.statistics.rules import INPUT, OUTPUT, SAME_PLACE
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Transferred
-from attnprobe.sums.folds import Ratio, RatioByBlock
+from attnprobe.sums.blocked import Blocked
+from attnprobe.sums.crossfit import FOLDS, CrossFit, Difference, Links
 from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -52,7 +52,7 @@ class Direction:
     positions: Sequence[str]
 
 
-def list_directions(found: RatioByBlock, labels: Labels) -> list[Direction]:
+def list_directions(found: Blocked, labels: Labels) -> list[Direction]:
     """List the kinds of attention and the directions in which some pair of texts was asked."""
     kinds = [place.kind for place in labels.places]
     listed = []
@@ -62,7 +62,7 @@ def list_directions(found: RatioByBlock, labels: Labels) -> list[Direction]:
         forth = Direction(kind, layers, FORWARD, (1,), ("",))
         across = Direction(kind, layers, BACKWARD, (0, 1), (OUTPUT, INPUT))
         for one in (across,) if kind is Kind.CROSS else (back, forth):
-            if found.whole.count[list(layers)][..., list(one.ways)].max(initial=0) > 0:
+            if found.count[list(layers)][..., list(one.ways), BOTH].max(initial=0) > 0:
                 listed.append(one)
     return listed
 
@@ -75,36 +75,27 @@ class Fitted:
     found: CrossFit
     counts: Ints
 
-    def transfer(self, right: int, asked: int) -> Transferred:
+    def transfer(self, right: int, asked: int) -> CrossFit:
         """Give the share of one number in another, of those whom each fold has chosen."""
-        return Transferred(self.found, self.counts[0, :, asked], self.counts[..., right])
+        return self.found.transfer(Links(self.counts[0, :, asked], self.counts[..., right]))
 
 
-def fit_cells(
-    counts: RatioByBlock, direction: Direction, gone: NDArray[np.bool_], folds: int
-) -> Fitted | None:
+def fit_cells(counts: Blocked, direction: Direction, gone: NDArray[np.bool_], folds: int) -> Fitted | None:
     """Choose for each fold of the documents what has the least error rate on the others; of a tie, the first.
 
     None where there are no two folds with pairs of texts, or no candidate but those ``gone`` (layer, head).
     """
-    layers, heads, ways = counts.blocks.shape[1:-1]
+    layers, heads, ways, _ = counts.total.shape
     here = np.zeros((layers, heads, ways), bool)
     here[np.ix_(list(direction.layers), range(heads), list(direction.ways))] = True
-    here &= ~gone[..., None] & (counts.blocks[..., BOTH].sum(0) > 0)
+    here &= ~gone[..., None] & (counts.total[..., BOTH] > 0)
     cells = [(layer, head, way) for layer, head, way in np.argwhere(here).tolist()]
     if not cells:
         return None
-    numbers = counts.blocks[:, here].transpose(1, 0, 2).round().astype(np.int64)
-    found = CrossFit(numbers[0, :, BOTH], numbers[..., IN_SURE] + numbers[..., IN_POSSIBLE], folds)
+    numbers = counts.totals[:, here].transpose(1, 0, 2).round().astype(np.int64)
+    links = Links(numbers[0, :, BOTH], numbers[..., IN_SURE] + numbers[..., IN_POSSIBLE])
+    found = CrossFit(links, folds)
     return Fitted(cells, found, numbers) if found.possible else None
-
-
-def pick_cell(found: Ratio, cell: tuple[int, ...]) -> Ratio:
-    """Give the totals of one cell."""
-    groups = found.groups
-    within = (slice(None), *cell)
-    one = type(groups)(groups.keys, groups.count[within], groups.total[within])
-    return Ratio(found.alone[cell], found.total[cell], found.products[cell], one)
 
 
 @dataclass(frozen=True)
@@ -128,14 +119,15 @@ def make_row(direction: Direction, fitted: Fitted | None, pairs: int, tests: int
     if fitted is None:
         return Row(direction)
     found = fitted.found
-    at_place = fitted.counts[:1, :, [PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum(-1)
-    place = CrossFit(found.asked, at_place, found.folds)
+    at_place = fitted.counts[0, :, [PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum(0)
+    place = CrossFit.fixed(found.links.asked, at_place)
     shares = (found, fitted.transfer(IN_POSSIBLE, PROPOSED), fitted.transfer(IN_SURE, SURE))
-    rates = np.array(
-        [(one.share, Contrast([one], [1]).error) if one.asked.any() else (np.nan, np.nan) for one in shares]
-    )
+    rates = np.full((len(RATES), 2), np.nan)
+    for number, share in enumerate(shares):
+        if share.scored.number:
+            rates[number] = share.share, Difference(share).estimate.error
     rates[0, 0] = 1 - rates[0, 0]
-    ahead = Contrast([found, place], [1, -1])
+    ahead = Difference(found, place)
     layer, head, way = fitted.cells[found.named]
     return Row(
         direction,
@@ -145,9 +137,9 @@ def make_row(direction: Direction, fitted: Fitted | None, pairs: int, tests: int
         direction.positions[direction.ways.index(way)],
         rates,
         1 - place.share,
-        (ahead.value, ahead.error, ahead.chance(tests)),
-        1 - int(found.hits.sum(1).max()) / found.links,
-        found.times / int(found.scored.sum()),
+        (ahead.value, float(ahead.estimate.error), ahead.p(tests)),
+        1 - int(found.links.hits.sum(1).max()) / found.links.number,
+        found.agreement,
     )
 
 
@@ -159,8 +151,8 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     higher. Errors and p are over blocks of documents. ``aer_selected`` is the least error rate of any head
     over all documents.
     """
-    heads: RatioByBlock = measurement.sums[AER.name]
-    gone = np.zeros(heads.blocks.shape[1:3], bool)
+    heads: Blocked = measurement.sums[AER.name]
+    gone = np.zeros(heads.total.shape[:2], bool)
     for place in labels.absent:
         gone[place] = True
     folds = int(labels.provenance.get("asked", {}).get("folds", FOLDS))
@@ -168,7 +160,7 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     rows = []
     for direction in directions:
         fitted = fit_cells(heads, direction, gone, folds)
-        pairs = 0 if fitted is None else int(heads.whole.count[fitted.cells[0]])
+        pairs = 0 if fitted is None else int(heads.count[fitted.cells[0]][BOTH])
         rows.append(make_row(direction, fitted, pairs, len(directions), labels))
     build = TableBuilder(labels, len(rows))
     build.key("alignment", [HEAD] * len(rows))
@@ -181,7 +173,7 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     if any(row.position for row in rows):
         build.add(Column("position", role="text"), [row.position or None for row in rows])
     rates = np.array([row.rates for row in rows]).reshape(-1, len(RATES), 2)
-    add_rates(AER, rates, np.array([row.place for row in rows]), build)
+    add_rates(AER, rates.transpose(1, 2, 0), np.array([row.place for row in rows]), build)
     gain, error, p = np.array([row.gain for row in rows], np.float64).reshape(-1, 3).T
     build.measure("gain", AER.unit, gain, error, title=f"gain over the {SAME_PLACE}")
     build.add(Column("p", title="p"), p)
@@ -195,31 +187,31 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     return build.table(title, notes)
 
 
-def _note_left_out(found: RatioByBlock, labels: Labels) -> Iterator[str]:
-    if not found.whole.count.any():
+def _note_left_out(found: Blocked, labels: Labels) -> Iterator[str]:
+    if not found.count[..., BOTH].any():
         yield (
             "No sequence holds a pair of texts, with words in both: error rates are of alignments between a "
             "text and a target that a decoder reads, or a second text."
         )
-    if cut := int(found.whole.totals[..., CUT].max(initial=0)):
+    if cut := int(found.total[..., CUT].max(initial=0)):
         pairs = "1 pair was" if cut == 1 else f"{cut:,} pairs were"
         yield f"{pairs} left out: only a part of one of the two texts is in the sequence."
 
 
-def _list_cells(found: RatioByBlock, labels: Labels) -> tuple[list[tuple[Direction, str]], list[Cell]]:
+def _list_cells(found: Blocked, labels: Labels) -> tuple[list[tuple[Direction, str]], list[Cell]]:
     rows = [
         (direction, position, (layer, head, way))
         for direction in list_directions(found, labels)
         for way, position in zip(direction.ways, direction.positions, strict=True)
         for layer in direction.layers
-        for head in range(found.blocks.shape[2])
+        for head in range(found.total.shape[1])
     ]
     return [(direction, position) for direction, position, _ in rows], [cell for *_, cell in rows]
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the alignment error rate of every head, over all documents."""
-    found: RatioByBlock = measurement.sums[AER.name]
+    found: Blocked = measurement.sums[AER.name]
     rows, cells = _list_cells(found, labels)
     build = TableBuilder(labels, len(rows))
     build.key("direction", [direction.name for direction, _ in rows])
@@ -227,8 +219,8 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
         build.key("position", [position for _, position in rows])
     build.layers([layer for layer, *_ in cells])
     build.key("head", [head for _, head, _ in cells])
-    each = [pick_cell(found.whole, cell) for cell in cells]
-    build.count("n", np.array([one.count for one in each]), _PAIRS)
+    each = found[tuple(np.array(cells, np.int64).reshape(-1, 3).T)]
+    build.count("n", each.count[:, BOTH], _PAIRS)
     AER.columns(AER, each, build)
     return build.table(title, list(_note_left_out(found, labels)))
 

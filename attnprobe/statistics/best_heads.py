@@ -7,13 +7,13 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.rules import Asking
-from attnprobe.sums.crossfit import Contrast, CrossFit, Fixed, Transferred
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.crossfit import CrossFit, Difference, Links
+from attnprobe.sums.link_counts import FAR, LinkCounts
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A label and direction, their place in the tally, that of ``far`` links, and who is asked where."""
+class LinkCondition:
+    """A label and direction, their place in the counts, that of ``far`` links, and who is asked where."""
 
     place: int
     label: str
@@ -27,16 +27,16 @@ class Cell:
     def key(self) -> tuple[str, ...]:
         return (self.label, self.direction, *([self.position] if self.position else []))
 
-    def in_tally(self, tally: Tally) -> "Cell | None":
-        """Give the same cell in another tally; None where that has no such link."""
-        places = {key: place for place, key in enumerate(tally.keys)}
+    def locate(self, counts: LinkCounts) -> "LinkCondition | None":
+        """Give the same condition in other counts; None where these have no such link."""
+        places = {key: place for place, key in enumerate(counts.keys)}
         if self.key not in places:
             return None
         return replace(self, place=places[self.key], far=places.get((*self.key, FAR)))
 
 
 @dataclass(frozen=True)
-class Best:
+class BestHead:
     """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
 
     n: int = 0
@@ -62,120 +62,125 @@ class Best:
     selectivity_error: float = np.nan
 
 
-def read_numbers(found: Sequence[Best], name: str) -> np.ndarray:
-    return np.array([getattr(best, name) for best in found], np.float64)
+def read_numbers(rows: Sequence[BestHead], name: str) -> np.ndarray:
+    return np.array([getattr(row, name) for row in rows], np.float64)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Cross-fitted heads with names (cell, layer, head), and the best rule; behind the last is chance."""
+    """Cross-fitted heads with names (condition, layer, head), and the best rule; the last is chance."""
 
-    tally: Tally
+    counts: LinkCounts
     heads: CrossFit
     names: Sequence[tuple[int, int, int]]
-    cells: Sequence[Cell]
+    conditions: Sequence[LinkCondition]
     rule: int
 
 
 def choose(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, folds: int
+    counts: LinkCounts, conditions: Sequence[LinkCondition], gone: np.ndarray, asking: Asking, folds: int
 ) -> Choice | None:
     """Choose the best heads and the best rule for some links; None where there are no two folds with links.
 
-    ``cells`` are those of the same links, at each position of a decoder; ``gone`` are removed (layer, head).
+    ``conditions`` are of the same links, at each position of a decoder; ``gone`` are removed (layer, head).
     """
-    (asked, hits), names = find_answers(tally, cells, gone)
-    heads = CrossFit(asked, hits, folds)
+    links, names = find_links(counts, conditions, gone)
+    heads = CrossFit(links, folds)
     if not heads.possible:
         return None
-    cell = cells[names[heads.named][0]]
-    rule = asking.best_rule(answer_by_rules(tally, cell.place, cell.layers[0]).sum(-1))
-    return Choice(tally, heads, names, cells, rule)
+    condition = conditions[names[heads.named][0]]
+    rule = asking.best_rule(answer_by_rules(counts, condition.place, condition.layers[0]).sum(-1))
+    return Choice(counts, heads, names, conditions, rule)
 
 
-def score(choice: Choice, tally: Tally, gone: np.ndarray, tests: int) -> Best:
+def score(choice: Choice, counts: LinkCounts, gone: np.ndarray, tests: int) -> BestHead:
     """Score the chosen heads and the rule on all documents that were counted, or on a group of them.
 
     ``tests`` says how many p values are adjusted together.
     """
-    there = [cell.in_tally(tally) for cell in choice.cells]
-    cells = [cell for cell in there if cell is not None]
-    if len(cells) < len(there):
-        return Best()
-    (asked, hits), _ = find_answers(tally, cells, gone)
-    n = int(asked.sum())
-    if not n:
-        return Best()
-    heads, whole = choice.heads, tally is choice.tally
+    located = [condition.locate(counts) for condition in choice.conditions]
+    conditions = [condition for condition in located if condition is not None]
+    if len(conditions) < len(located):
+        return BestHead()
+    links, _ = find_links(counts, conditions, gone)
+    if not links.number:
+        return BestHead()
+    heads, whole = choice.heads, counts is choice.counts
     which, layer, head = choice.names[heads.named]
-    side = heads if whole else Fixed(asked, heads.answers_of(hits))
-    rule = Fixed(asked, answer_by_rules(tally, cells[which].place, cells[which].layers[0])[choice.rule])
-    ahead = Contrast([side, rule], [1, -1])
-    found = Best(
-        n,
-        layer,
-        head,
-        cells[which].position,
-        side.share,
-        Contrast([side], [1]).error,
-        choice.rule if rule.hits.any() else None,
-        rule.share,
-        ahead.error,
-        ahead.chance(tests),
+    condition = conditions[which]
+    by_rule = answer_by_rules(counts, condition.place, condition.layers[0])[choice.rule]
+    side = heads if whole else CrossFit.fixed(links.asked, heads.answers_of(links.hits))
+    rule = CrossFit.fixed(links.asked, by_rule)
+    gain = Difference(side, rule)
+    row = BestHead(
+        n=links.number,
+        layer=layer,
+        head=head,
+        position=condition.position,
+        accuracy=side.share,
+        error=float(Difference(side).estimate.error),
+        rule=choice.rule if by_rule.any() else None,
+        baseline=rule.share,
+        gain_error=float(gain.estimate.error),
+        p=gain.p(tests),
     )
     if whole:
-        found = replace(
-            found, selected=int(heads.hits.sum(1).max()) / n, chosen=heads.times / int(heads.scored.sum())
-        )
-    far_cells = [replace(cell, place=cell.far) for cell in cells if cell.far is not None]
-    if len(far_cells) < len(cells):
-        return found
-    (asked, hits), _ = find_answers(tally, far_cells, gone)
-    if not (n_far := int(asked.sum())):
-        return found
-    far = Transferred(heads, asked, hits) if whole else Fixed(asked, heads.answers_of(hits))
-    guessed = answer_by_rules(tally, far_cells[which].place, layer)[choice.rule]
+        selected = int(links.hits.sum(1).max()) / links.number
+        row = replace(row, selected=selected, chosen=heads.agreement)
+    far = [replace(condition, place=condition.far) for condition in conditions if condition.far is not None]
+    if len(far) < len(conditions):
+        return row
+    links, _ = find_links(counts, far, gone)
+    if not links.number:
+        return row
+    transferred = heads.transfer(links)
+    if not whole:
+        transferred = CrossFit.fixed(links.asked, heads.answers_of(links.hits))
+    by_rule = answer_by_rules(counts, far[which].place, layer)[choice.rule]
     return replace(
-        found,
-        n_far=n_far,
-        accuracy_far=far.share,
-        error_far=Contrast([far], [1]).error,
-        baseline_far=float(guessed.sum()) / n_far,
+        row,
+        n_far=links.number,
+        accuracy_far=transferred.share,
+        error_far=float(Difference(transferred).estimate.error),
+        baseline_far=float(by_rule.sum()) / links.number,
     )
 
 
-def compare_with_control(best: Best, choice: Choice, control: Tally, gone: np.ndarray, folds: int) -> Best:
+def compare_with_control(
+    best: BestHead, choice: Choice, control: LinkCounts, gone: np.ndarray, folds: int
+) -> BestHead:
     """Add what the best heads of a control find, cross-fitted alike, and how far the best head is ahead."""
-    there = [cell.in_tally(control) for cell in choice.cells]
-    cells = [cell for cell in there if cell is not None]
-    if not cells:
+    located = [condition.locate(control) for condition in choice.conditions]
+    conditions = [condition for condition in located if condition is not None]
+    if not conditions:
         return best
-    side = CrossFit(*find_answers(control, cells, gone)[0], folds)
+    side = CrossFit(find_links(control, conditions, gone)[0], folds)
     if not side.possible:
         return best
-    alone, ahead = Contrast([side], [1]), Contrast([choice.heads, side], [1, -1])
+    alone, ahead = Difference(side), Difference(choice.heads, side)
     return replace(
         best,
         control=alone.value,
-        control_error=alone.error,
+        control_error=float(alone.estimate.error),
         selectivity=ahead.value,
-        selectivity_error=ahead.error,
+        selectivity_error=float(ahead.estimate.error),
     )
 
 
-def answer_by_rules(tally: Tally, place: int, layer: int) -> np.ndarray:
+def answer_by_rules(counts: LinkCounts, place: int, layer: int) -> np.ndarray:
     """Give right answers of each rule, and last those of chance, (rule, block), as a layer is asked."""
-    kind, blocks = tally.kinds[layer], tally.blocks
-    return np.concatenate([blocks.guessed[place, kind], blocks.chance[place, kind][None]])
+    kind = counts.kinds[layer]
+    return np.concatenate([counts.guessed[place, kind], counts.chance[place, kind][None]])
 
 
-def find_answers(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], list[tuple[int, int, int]]]:
-    """Find links (block,), right answers (head, block), and cell, layer and head of each that is there."""
-    layers, places = np.array(cells[0].layers), np.array([cell.place for cell in cells])
-    hits = tally.blocks.hits[places[:, None], layers].astype(np.int64)
-    asked = tally.blocks.asked[places[0], tally.kinds[layers[0]]].astype(np.int64)
+def find_links(
+    counts: LinkCounts, conditions: Sequence[LinkCondition], gone: np.ndarray
+) -> tuple[Links, list[tuple[int, int, int]]]:
+    """Find links with right answers of all heads that are there, and condition, layer and head of each."""
+    layers = np.array(conditions[0].layers)
+    places = np.array([condition.place for condition in conditions])
+    hits = counts.hits[places[:, None], layers].astype(np.int64)
+    asked = counts.asked[places[0], counts.kinds[layers[0]]].astype(np.int64)
     there = ~np.broadcast_to(gone[layers], hits.shape[:3])
     names = [(int(which), int(layers[at]), int(head)) for which, at, head in np.argwhere(there)]
-    return (asked, hits[there]), names
+    return Links(asked, hits[there]), names

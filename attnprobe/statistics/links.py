@@ -13,9 +13,9 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.best_heads import (
-    Best,
-    Cell,
+    BestHead,
     Choice,
+    LinkCondition,
     choose,
     compare_with_control,
     read_numbers,
@@ -41,7 +41,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.crossfit import FOLDS
 from attnprobe.sums.inference import adjust
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -62,21 +62,21 @@ ONE_FOLD = (
 _FEW_BLOCKS = 15
 
 
-def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
+def choose_cells(counts: LinkCounts, labels: Labels, asking: Asking) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
-    if not tally.keys:
-        return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
+    if not counts.keys:
+        return [], ["No text has a link that is asked for.", *_note_left_out(counts)]
     kinds = [place.kind for place in labels.places]
     directions = [asking.forward, asking.backward]
     asked = labels.provenance.get("asked", {})
     fewest, chosen = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
-    rare, found = dict[str, int](), list[tuple[int, Cell]]()
-    places = {key: place for place, key in enumerate(tally.keys)}
-    named = {label for label, *_ in tally.keys} - {ALL}
-    numbers = tally.asked
+    rare, found = dict[str, int](), list[tuple[int, LinkCondition]]()
+    places = {key: place for place, key in enumerate(counts.keys)}
+    named = {label for label, *_ in counts.keys} - {ALL}
+    numbers = counts.links
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        for place, key in enumerate(tally.near):
+        for place, key in enumerate(counts.near):
             label, direction, *position = key
             number = int(numbers[place, layers[0]])
             if not number or (label == ALL and chosen and named):
@@ -89,7 +89,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
                 rare[label] = max(number, rare.get(label, 0))
                 continue
             far = places.get((*key, FAR))
-            found.append((number, Cell(place, label, direction, kind, layers, "".join(position), far)))
+            condition = LinkCondition(place, label, direction, kind, layers, "".join(position), far)
+            found.append((number, condition))
     shown = {cell.label for _, cell in found}
     most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
     found.sort(
@@ -103,14 +104,14 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
         )
     )
     gone = sorted((label for label in rare if label not in shown), key=lambda label: (-rare[label], label))
-    notes = [*_note_left_out(tally)]
+    notes = [*_note_left_out(counts)]
     if gone:
         notes.insert(0, f"Left out, with fewer than {fewest} links: {join_names(gone, 8)}.")
     return [cell for _, cell in found], notes
 
 
-def _note_left_out(tally: Tally) -> Iterator[str]:
-    same, unseen, certain = tally.left_out.tolist()
+def _note_left_out(counts: LinkCounts) -> Iterator[str]:
+    same, unseen, certain = counts.left_out.tolist()
     for number, reason in (
         (same, "both ends of the link have the same tokens"),
         (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
@@ -124,33 +125,34 @@ def _note_left_out(tally: Tally) -> Iterator[str]:
 class _Rows:
     """The links of each row, what was chosen for them, heads that are gone (layer, head), and notes."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[LinkCondition]
     choices: Sequence[Choice | None]
     gone: np.ndarray
     notes: Sequence[str]
 
     @classmethod
-    def of(cls, tally: Tally, labels: Labels, asking: Asking) -> "_Rows":
-        cells, notes = choose_cells(tally, labels, asking)
-        gone = np.zeros(tally.products.shape[1:], bool)
+    def of(cls, counts: LinkCounts, labels: Labels, asking: Asking) -> "_Rows":
+        cells, notes = choose_cells(counts, labels, asking)
+        gone = np.zeros(counts.shape, bool)
         for place in labels.removed:
             gone[place] = True
         folds = _read_folds(labels)
         rows = [
             list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))
         ]
-        choices = [choose(tally, some, gone, asking, folds) for some in rows]
+        choices = [choose(counts, some, gone, asking, folds) for some in rows]
         return cls([some[0] for some in rows], choices, gone, notes)
 
-    def score(self, tally: Tally) -> list[Best]:
-        """Score what was chosen on the documents of a tally."""
+    def score(self, counts: LinkCounts) -> list[BestHead]:
+        """Score what was chosen on the documents of a counts."""
         found = []
         for cell, choice in zip(self.cells, self.choices, strict=True):
-            there = cell.in_tally(tally)
+            there = cell.locate(counts)
             if choice is not None:
-                found.append(score(choice, tally, self.gone, len(self.cells)))
+                found.append(score(choice, counts, self.gone, len(self.cells)))
             else:
-                found.append(Best(0 if there is None else int(tally.asked[there.place, there.layers[0]])))
+                links = 0 if there is None else counts.links[there.place, there.layers[0]]
+                found.append(BestHead(int(links)))
         return found
 
 
@@ -179,14 +181,14 @@ def by_label_table(
 
     A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
     reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
-    blocks of documents (``Contrast``); heads are chosen anew with every draw.
+    blocks of documents (``Difference``); heads are chosen anew with every draw.
 
     With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
     """
-    tally: Tally = measurement.sums[statistic.name]
-    rows = _Rows.of(tally, labels, asking)
-    found = rows.score(tally)
+    counts: LinkCounts = measurement.sums[statistic.name]
+    rows = _Rows.of(counts, labels, asking)
+    found = rows.score(counts)
     notes = list(rows.notes)
     control = measurement.sums.get(make_control(statistic).name)
     if control is not None:
@@ -198,7 +200,7 @@ def by_label_table(
         notes.insert(0, ONE_FOLD)
     else:
         blocks = max(
-            (int((one.heads.asked > 0).sum()) for one in rows.choices if one is not None), default=64
+            (int((one.heads.links.asked > 0).sum()) for one in rows.choices if one is not None), default=64
         )
         if blocks < _FEW_BLOCKS:
             least = format_number(0.5**blocks, digits=2)
@@ -220,27 +222,27 @@ def by_label_and_group_table(
     Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
     group, given what was chosen, and ``p_adjusted`` counts its rows. The test of groups is of ``accuracy``.
     """
-    tally: Tally = measurement.sums[statistic.name]
+    counts: LinkCounts = measurement.sums[statistic.name]
     table = by_label_table(statistic, asking, title, measurement, statistics, labels)
-    whole, rows = Part.of(table, measurement), _Rows.of(tally, labels, asking)
+    whole, rows = Part.of(table, measurement), _Rows.of(counts, labels, asking)
     groups = {}
     for name in sort_groups([*measurement.strata]):
         own = measurement.strata[name]
-        counts: Tally = own.sums[statistic.name]
-        found, documents = rows.score(counts), counts.count_documents()
+        part: LinkCounts = own.sums[statistic.name]
+        found, blocks = rows.score(part), part.blocks
         made = _tabulate(title, rows.cells, found, asking, labels, with_control="control" in table.data)
         by_row = {}
         for key, cell in zip(whole.places, rows.cells, strict=True):
-            there = cell.in_tally(counts)
-            by_row[key] = 0 if there is None else int(documents[there.place, there.layers[0]])
+            there = cell.locate(part)
+            by_row[key] = 0 if there is None else int(blocks[there.place, there.layers[0]])
         groups[name] = replace(Part.of(made, own), by_row=by_row)
     return stack_groups(whole, groups, ("accuracy",))
 
 
 def _tabulate(
     title: str,
-    cells: Sequence[Cell],
-    found: Sequence[Best],
+    cells: Sequence[LinkCondition],
+    found: Sequence[BestHead],
     asking: Asking,
     labels: Labels,
     *,
@@ -308,9 +310,9 @@ def by_head_table(
 
     ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
     """
-    tally: Tally = measurement.sums[statistic.name]
-    cells, notes = choose_cells(tally, labels, asking)
-    heads = range(tally.products.shape[2])
+    counts: LinkCounts = measurement.sums[statistic.name]
+    cells, notes = choose_cells(counts, labels, asking)
+    heads = range(counts.shape[1])
     rows = [(cell, layer, head) for cell in cells for layer in cell.layers for head in heads]
     at = tuple(np.array([(cell.place, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T)
     build = TableBuilder(labels, len(rows))
@@ -320,15 +322,15 @@ def by_head_table(
         build.key("position", [cell.position for cell, _, _ in rows])
     build.layers([layer for _, layer, _ in rows])
     build.key("head", [head for _, _, head in rows])
-    build.count("n", tally.asked[at[:2]], "links")
-    share, error = tally.accuracy()
+    build.count("n", counts.links[at[:2]], "links")
+    share, error = counts.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
     # Places of links at a distance; where there are none, any place will do, as nothing is said of it.
     there = np.array([cell.far is not None for cell, _, _ in rows], bool)
     far = tuple(
         np.array([(cell.far or 0, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T
     )
-    build.count("n_far", np.where(there, tally.asked[far[:2]], 0), "links")
+    build.count("n_far", np.where(there, counts.links[far[:2]], 0), "links")
     share, error = (np.where(there, one[far], np.nan) for one in (share, error))
     far = "links with a word between their ends that are found"
     build.measure("accuracy_far", UNIT, share, error, title=far)
@@ -373,7 +375,7 @@ def _define(
 ) -> tuple[Statistic, Tabulation, Tabulation]:
     found = Statistic(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
-        sums=Tally, version=4, family=FAMILY, title=title, order=order,
+        sums=LinkCounts, version=4, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     by_label = partial(by_label_table, found, asking)
     best = f"{name}: the best head for each {asking.counted(1)}"

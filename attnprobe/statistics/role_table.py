@@ -15,8 +15,9 @@ from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
+from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED
@@ -224,7 +225,7 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     return names
 
 
-def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+def find_known_relations(counts: LinkCounts, asking: Asking, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
     The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
@@ -236,28 +237,24 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     References:
         Voita et al. (2019), section 5.2.
     """
-    layers, heads = tally.products.shape[1:]
-    listed = list(_list_asked(tally, asking))
-    tail = (1 - CONFIDENCE) / 2 / max(1, len(listed) * heads)
+    layers, heads = counts.shape
+    listed = list(_list_asked(counts, asking))
+    together = max(1, len(listed)) * heads
     found: list[tuple[float, int, Role]] = []
     for place, layer, label, measure in listed:
-        asked = tally.blocks.asked[place, tally.kinds[layer]].astype(np.float64)
-        blocks = int((asked > 0).sum())
-        if blocks < 2:
-            continue
-        rules = answer_by_rules(tally, place, layer)
+        asked, hits = counts.asked[place, counts.kinds[layer]], counts.hits[place, layer]
+        rules = answer_by_rules(counts, place, layer)
         tried = [*range(len(asking.rules[: asking.least])), len(asking.rules)]
-        rule = tried[asking.best_rule(rules[tried].sum(-1))]
-        hits = tally.blocks.hits[place, layer].astype(np.float64)
-        accuracy, spread = _find_share(hits, asked, blocks)
-        ahead, error = _find_share(hits - rules[rule], asked, blocks)
-        low = ahead - half_width(error, blocks, max(1, len(listed)) * heads)
+        rule = rules[tried[asking.best_rule(rules[tried].sum(-1))]]
+        accuracy, ahead = find_share(hits, asked), find_share(hits - rule, asked)
+        low, _ = ahead.interval(together)
         for head in np.flatnonzero(low >= gain).tolist():
-            if sign_flip(hits[head] - rules[rule]) > tail:
+            if sign_flip(hits[head] - rule) > (1 - CONFIDENCE) / 2 / together:
                 continue
-            numbers = accuracy[head], spread[head], accuracy[head] - ahead[head] + gain
+            threshold = accuracy.value[head] - ahead.value[head] + gain
+            numbers = accuracy.value[head], accuracy.error[head], threshold
             role = Role(f"{name}: {label}", measure, *map(float, numbers))
-            found.append((float(ahead[head]), layer * heads + head, role))
+            found.append((float(ahead.value[head]), layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(found, key=lambda one: -one[0]):
@@ -265,17 +262,10 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     return [list(held.values()) for held in roles]
 
 
-def _find_share(right: Floats, asked: Floats, blocks: int) -> tuple[Floats, Floats]:
-    """Give the share of links, and its error over blocks (head, block), as a ratio's (``Tally.accuracy``)."""
-    share = right.sum(-1) / asked.sum()
-    squares = np.square(right - share[:, None] * asked).sum(-1)
-    return share, np.sqrt(squares * blocks / (blocks - 1)) / asked.sum()
-
-
-def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, str, str]]:
+def _list_asked(counts: LinkCounts, asking: Asking) -> Iterator[tuple[int, int, str, str]]:
     """List what there are enough links of: key, layer, the label, and how it is called as a measure."""
-    only_all, numbers = all(label == ALL for label, *_ in tally.near), tally.asked
-    for place, (label, direction, *position) in enumerate(tally.near):
+    only_all, numbers = all(label == ALL for label, *_ in counts.near), counts.links
+    for place, (label, direction, *position) in enumerate(counts.near):
         if label == ALL and not only_all:
             continue
         asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]

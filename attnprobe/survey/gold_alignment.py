@@ -12,7 +12,6 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.alignment import (
     CUT,
     IN_SURE,
-    RATES,
     SURE,
     GoldAlignments,
     align_by_head,
@@ -20,8 +19,7 @@ from attnprobe.statistics.alignment import (
     find_gold_alignments,
     find_rates,
 )
-from attnprobe.statistics.alignment_table import pick_cell
-from attnprobe.sums.folds import Ratio
+from attnprobe.sums.blocked import Blocked
 from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
@@ -64,11 +62,9 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
-    totals = Ratio.of(counts[None])
-    cells = list(np.ndindex(*counts.shape[:2]))
-    values, _ = find_rates([pick_cell(totals, cell) for cell in cells])
-    rates = values[..., 0].reshape(*counts.shape[:2], len(RATES))
-    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
+    rates, _ = find_rates(Blocked.of(counts[None]))
+    values = np.moveaxis(rates[:, 0], 0, -1)
+    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], values)
 
 
 def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:

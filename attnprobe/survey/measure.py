@@ -28,7 +28,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic, evaluate_parameters
 from attnprobe.sums.base import Constant, Measurement, Sum
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.survey.output_recorder import OutputRecorder
 from attnprobe.survey.recorder import Recorders, Values
 from attnprobe.survey.tables import place_heads
@@ -152,8 +152,7 @@ def sum_sequences(
     """
     if isinstance(values, Sum):
         return values
-    named, clusters = batch.names if getattr(sums, "by_name", False) else batch.documents, batch.clusters
-    documents = batch.members if named is None else named
+    clusters, documents = batch.clusters, batch.members if batch.names is None else batch.names
     if stratum is not None:
         assert batch.strata is not None
         documents, clusters = documents[stratum], batch.strata.clusters[stratum]
@@ -170,12 +169,12 @@ def sum_sequences(
 
 def join_strata(found: Any) -> Any:
     """Give what was found in all groups, of counts that were made apart."""
-    return found.join_strata() if isinstance(found, Tally) else found
+    return found.join_strata() if isinstance(found, LinkCounts) else found
 
 
 def take_stratum(found: Any, name: str, some: NDArray[np.intp]) -> Any:
     """Give what was found in some sequences, those of a batch that are of a group."""
-    return found.take_stratum(name) if isinstance(found, Tally) else found[some]
+    return found.take_stratum(name) if isinstance(found, LinkCounts) else found[some]
 
 
 def join_parts(parts: Sequence[Values]) -> Values:

@@ -11,7 +11,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement, Sum
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.head_outputs import OutputMoments
 from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
@@ -96,7 +96,7 @@ def open_pair(
 
     Differences are of two means, with an error of their own kind, which blocks of documents give.
     """
-    blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
+    blocked = [replace(statistic, sums=Blocked) for statistic in statistics]
     first, second = checkpoints
     kept = {"keep": True, "keep_outputs": outputs is not None}
     with open_meter(first, architectures[0], blocked, **kept) as one:

@@ -93,7 +93,7 @@ FOUND = {
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.moved_links:move_links",
-        "--by head: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {
         "The probe": "attnprobe.kernels.probing:answer",

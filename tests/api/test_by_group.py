@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.links import SYNTAX
 from attnprobe.sums.base import Measurement, unpack
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -201,9 +201,9 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
     assert differ > 1
 
 
-def read_tally(table) -> Tally:
+def read_tally(table) -> LinkCounts:
     sums = unpack(table.provenance["measurement"]["sums"])
-    return Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
+    return Measurement.from_arrays(sums, {SYNTAX.name: LinkCounts}).sums[SYNTAX.name]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
@@ -153,7 +153,7 @@ def test_patterns_by_hand():
 
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
-    found = Tally.empty(
+    found = LinkCounts.empty(
         [("det", ASKING_SYNTAX.forward)], [0, 0], 2, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
     )
     for document in range(documents):
@@ -197,7 +197,7 @@ def test_links_without_labels_are_tried_together():
 
 def test_a_head_has_to_beat_the_best_rule_over_all_links():
     """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
-    found = Tally.empty(
+    found = LinkCounts.empty(
         [("det", ASKING_SYNTAX.forward)], [0], 1, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
     )
     found.blocks.asked[:] = found.blocks.hits[:] = 10

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.sums.base import Sum
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 
 LAYERS, HEADS, RULES = 3, 3, 4
 #: The kind of each layer, in which links and rules are alike.
@@ -25,7 +25,7 @@ def drawn(keys, documents, seed, *, grouped=False):
     by_layer = asked[:, :, KINDS]
     hits = random.binomial(by_layer[..., None], 0.4, (*by_layer.shape, HEADS))
     names = 1000 * seed + np.arange(documents) if grouped else np.zeros(0, np.int64)
-    tally = Tally.empty(keys, KINDS, HEADS, RULES, names)
+    tally = LinkCounts.empty(keys, KINDS, HEADS, RULES, names)
     for document in range(documents):
         n, h, block = by_layer[document], hits[document], document % 7
         tally.blocks.asked[..., block] += asked[document].astype(np.int32)
@@ -76,7 +76,7 @@ def test_the_error_is_honest():
         n = random.integers(1, 6, 80)
         chance = random.beta(2, 2, 80)  # of each document
         h = random.binomial(n, chance)
-        tally = Tally.empty([("a", "to")], [0], 1, 1, np.zeros(0, np.int64))
+        tally = LinkCounts.empty([("a", "to")], [0], 1, 1, np.zeros(0, np.int64))
         tally.blocks.asked[0, 0, 0], tally.blocks.hits[0, 0, 0, 0] = n.sum(), h.sum()
         tally.clusters[0, 0], tally.asked_squared[0, 0] = 80, (n**2).sum()
         tally.hits_squared[0, 0, 0], tally.products[0, 0, 0] = (h**2).sum(), (h * n).sum()
@@ -110,7 +110,7 @@ def test_there_and_back(grouped):
     tally, *_ = drawn([("a é", "to"), ("", "to")], 10, 8, grouped=grouped)
     arrays = tally.arrays()
     assert all(isinstance(array, np.ndarray) and not array.dtype.hasobject for array in arrays.values())
-    back = Tally.from_arrays(arrays)
+    back = LinkCounts.from_arrays(arrays)
     assert back.keys == tally.keys
     for field in fields(tally):
         ours, theirs = getattr(tally, field.name), getattr(back, field.name)
@@ -126,5 +126,5 @@ def test_labels_of_any_characters_and_length():
     keys = [("a", "to"), ("a\0", "to"), ("", "to"), ("\ud800|é", "to"), ("long" * 250_000, "to")]
     tally = drawn(keys, 5, 4)[0]
     arrays = tally.arrays()
-    assert Tally.from_arrays(arrays).keys == tuple(keys)
+    assert LinkCounts.from_arrays(arrays).keys == tuple(keys)
     assert arrays["keys"].nbytes < 2_000_000

@@ -13,7 +13,7 @@ from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, count_flips
 from attnprobe.intervention.patching.values import Floats
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction
 from attnprobe.table.builder import TableBuilder
@@ -51,7 +51,7 @@ def tabulate_patching(
     adjusted = adjust_tests(p.ravel(), ((counted > 0) & ~found.fixed).ravel(), correction)
     labels = bench.labels(dataset, facts).with_record({"patching": _describe_gap(found, bench.objective)})
     if not found.plan.positions and not fast:
-        blocks = Blocks.of(found.effect, found.documents)
+        blocks = Blocked.of(found.effect, documents=found.documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.average))
     build = TableBuilder(labels, cells)
     build.key("objective", [bench.objective.name] * cells)

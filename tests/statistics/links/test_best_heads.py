@@ -15,7 +15,7 @@ from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control
 from attnprobe.statistics.rules import Asking, offsets_to
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 ASKING = Asking("to", "", (*offsets_to(1), "nearest"), "label")
@@ -32,7 +32,7 @@ def tally_of(random, *, positions=1, rules=4):
     """Draw links in each block, and who answers them rightly; behind them, those at a distance."""
     keys = [("x", "to", name) for name in ("output", "input")] if positions > 1 else [("x", "to")]
     every = [*keys, *((*key, FAR) for key in keys)]
-    tally = Tally.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
+    tally = LinkCounts.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
     asked = random.integers(0, 6, BLOCKS)
     for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
         tally.blocks.asked[some] = links
@@ -87,7 +87,7 @@ def test_by_hand(folds, positions):
 
 def test_a_head_is_chosen_by_the_others_and_not_by_itself():
     """Lucky in one fold alone, and so never where it is scored."""
-    tally = Tally.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
+    tally = LinkCounts.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
     tally.blocks.asked[:] = 10
     tally.blocks.hits[0, 0, 0] = 5
     tally.blocks.hits[0, 0, 1, assign_folds(5) == 3] = 10
@@ -100,7 +100,7 @@ def test_a_head_is_chosen_by_the_others_and_not_by_itself():
 
 
 def test_links_in_one_fold_are_no_choice():
-    tally = Tally.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
+    tally = LinkCounts.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
     tally.blocks.asked[..., :3] = tally.blocks.hits[..., :3] = 4
     cell = Cell(0, "x", "to", None, [0])
     choice, best = find_best(tally, [cell], np.zeros((1, 2), bool))
@@ -111,7 +111,7 @@ def test_links_in_one_fold_are_no_choice():
 @pytest.mark.parametrize("folds", [2, 5])
 def test_the_rule_is_the_best_over_all_links(folds):
     """Of near ties, other folds choose the one that does worse next: no fold chooses a rule."""
-    tally = Tally.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
+    tally = LinkCounts.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
     fold = assign_folds(folds)
     tally.blocks.asked[:] = 10
     tally.blocks.hits[:] = 6
@@ -125,7 +125,7 @@ def test_the_rule_is_the_best_over_all_links(folds):
 
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
-    tally = Tally.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
+    tally = LinkCounts.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
     tally.blocks.asked[:], tally.blocks.hits[:], tally.blocks.guessed[:] = 10, 5, 4
     cell = Cell(0, "x", "to", None, [0])
     assert find_best(tally, [cell], np.zeros((1, 1), bool))[1].baseline == 0.4
@@ -139,7 +139,7 @@ def test_a_control_is_cross_fitted_alike():
     """With the head that finds most of its own links, at its own place among the keys."""
     random = np.random.default_rng(8)
     tally, one = (tally_of(random, rules=rules) for rules in (4, 0))
-    spare = Tally.empty([("y", "to")], [0] * LAYERS, HEADS, 0, np.zeros(0, np.int64))
+    spare = LinkCounts.empty([("y", "to")], [0] * LAYERS, HEADS, 0, np.zeros(0, np.int64))
     spare.blocks.asked[:] = 9
     control = spare + one  # whose keys come in another order
     gone = np.zeros((LAYERS, HEADS), bool)

@@ -14,14 +14,14 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 CAUSAL = {"llama"}
 DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
 
 
-def tallied(checkpoint: Checkpoint, sentences, **options) -> Tally:
+def tallied(checkpoint: Checkpoint, sentences, **options) -> LinkCounts:
     corpus = CorpusRequest(documents(sentences), [SYNTAX], CorpusOptions(**options))
     (found,) = survey_corpora(
         checkpoint, [TableRequest([corpus], "gold", {}, BY_RELATION)], progress=SilentProgress()
@@ -36,7 +36,7 @@ def called(key):
     return (f"{label}|{FAR}" if far else label, DIRECTIONS[direction], *position)
 
 
-def check(tally: Tally, model, tokenizer, sentences, *, causal: bool) -> None:
+def check(tally: LinkCounts, model, tokenizer, sentences, *, causal: bool) -> None:
     hits, links, offsets = counted(model, tokenizer, sentences, causal=causal)
     assert sum(links.values()) > 100
     assert {called(key) for key in tally.keys if key[0] != ALL} == set(links)
