@@ -49,15 +49,15 @@ def check(tally: LinkCounts, model, tokenizer, sentences, *, causal: bool) -> No
             if one[1] == direction
             and (one[0] == label or (key[0] == ALL and one[0].endswith(f"|{FAR}") == far))
         ]
-        _, layers, heads = tally.hits.shape
+        layers, heads = tally.shape
         for layer in range(layers):
-            assert tally.asked[place, layer] == sum(links[key] for key in same)
+            assert tally.links[place, layer] == sum(links[key] for key in same)
             for offset in range(-FURTHEST, FURTHEST + 1):
                 kind = tally.kinds[layer]
-                found = tally.blocks.guessed[place, kind, offset + FURTHEST].sum()
+                found = tally.guessed[place, kind, offset + FURTHEST].sum()
                 assert found == sum(offsets[*key, offset] for key in same)
             for head in range(heads):
-                found = tally.hits[place, layer, head]
+                found = tally.hits[place, layer, head].sum()
                 assert found == sum(hits[*key, layer, head] for key in same), (label, direction, layer, head)
 
 
@@ -108,9 +108,9 @@ def test_a_decoder_beside_an_encoder(
             one = label, direction, "".join(position)
             if key[0] == ALL:
                 continue
-            assert tally.asked[place, layer] == links[kind][one], (kind, one)
-            for head in range(tally.hits.shape[2]):
-                assert tally.hits[place, layer, head] == hits[kind][*one, number, head], (
+            assert tally.links[place, layer] == links[kind][one], (kind, one)
+            for head in range(tally.shape[1]):
+                assert tally.hits[place, layer, head].sum() == hits[kind][*one, number, head], (
                     kind,
                     one,
                     head,

@@ -10,7 +10,7 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.best_heads import Cell, choose, score
+from attnprobe.statistics.best_heads import LinkCondition, choose, score
 from attnprobe.statistics.links import ASKING_LINKS
 from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.questions import questions_of
@@ -255,7 +255,7 @@ def p_of_chance(random, asking, sentences=60, heads=6, models=8):
     choice += choice >= rows.own[:, :1]
     counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
     tally = count_layers([(counting, choice)], shape[1], [range(shape[1])], [])
-    cell = Cell(tally.keys.index((ALL, asking.forward)), ALL, asking.forward, None, [0])
+    cell = LinkCondition(tally.keys.index((ALL, asking.forward)), ALL, asking.forward, None, [0])
     for model in range(models):
         gone = np.arange(shape[1])[None] // heads != model
         choice = choose(tally, [cell], gone, asking, 5)
