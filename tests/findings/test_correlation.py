@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import Sample, block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -131,10 +131,10 @@ def measured(seed, noise, examples=200):
     draw = np.random.default_rng(seed)
     truth = np.random.default_rng(0).gamma(2.0, size=(LAYERS, HEADS))
     values = truth + noise * draw.normal(size=(examples, LAYERS, HEADS))
-    blocks = Blocks.of(values, np.arange(examples))
-    frame = table(seed, importance=blocks.total.sum(0).ravel() / examples)
-    mean = blocks.total.sum(0) / examples
-    record = block_record("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
+    blocks = Blocked.of(values, documents=np.arange(examples))
+    frame = table(seed, importance=blocks.average.ravel())
+    places = [Place(layer) for layer in range(LAYERS)]
+    record = block_record("importance", places, blocks, blocks.average)
     return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
 
 

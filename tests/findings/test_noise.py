@@ -6,7 +6,7 @@ import pytest
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import LEAST, Sample, block_record, disattenuate, read_sample
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 
 HEADS = 72
 
@@ -26,9 +26,9 @@ def sample(truth, noise, draw, examples=120):
     shared = draw.normal(size=(examples, 5)) @ draw.normal(size=(5, HEADS)) / 5**0.5
     own = draw.normal(size=(examples, HEADS))
     values = truth + noise * draw.exponential(size=(examples, 1)) * (0.6 * shared + 0.8 * own)
-    found = Blocks.of(values + draw.normal(size=(examples, 1)), np.arange(examples))
-    some = found.count > 0
-    return Sample(found.count[some], found.total[some])
+    found = Blocked.of(values + draw.normal(size=(examples, 1)), documents=np.arange(examples))
+    count = found.counts[:, 0]
+    return Sample(count[count > 0], found.totals[count > 0])
 
 
 def test_noise_has_no_bias():
@@ -67,9 +67,9 @@ def same_documents(x, y, noise, alike, draw, examples=120, other=0):
     found = []
     for truth, scatter, start in ((x, ours, 0), (y, theirs, other)):
         values = (truth + noise * size * scatter)[start : start + examples]
-        blocks = Blocks.of(values, np.arange(start, start + examples))
-        some = blocks.count > 0
-        found.append(Sample(blocks.count[some], blocks.total[some], np.flatnonzero(some)))
+        blocks = Blocked.of(values, documents=np.arange(start, start + examples))
+        count = blocks.counts[:, 0]
+        found.append(Sample(count[count > 0], blocks.totals[count > 0], np.flatnonzero(count)))
     return found
 
 
@@ -161,9 +161,9 @@ def test_the_estimate_is_the_jackknife_of_products_of_different_blocks(shared):
 def scaled(truth, sd, draw, examples):
     """Sum up examples of which some have all values large, as gradients have: a lognormal scale for each."""
     scale = np.exp(draw.normal(size=(examples, 1)) * sd - sd**2 / 2)
-    found = Blocks.of(scale * (truth + draw.normal(size=(examples, HEADS))), np.arange(examples))
-    some = found.count > 0
-    return Sample(found.count[some], found.total[some])
+    found = Blocked.of(scale * (truth + draw.normal(size=(examples, HEADS))), documents=np.arange(examples))
+    count = found.counts[:, 0]
+    return Sample(count[count > 0], found.totals[count > 0])
 
 
 @pytest.mark.parametrize("rho", [0.55, 0.978])
@@ -199,7 +199,7 @@ NAMES = [(kind, 0, head) for kind in ("encoder", "cross") for head in range(3)]
 
 def record():
     values = np.random.default_rng(0).normal(size=(30, 2, 3))
-    return block_record("score", PLACES, Blocks.of(values, np.arange(30)), values.mean(0)), values
+    return block_record("score", PLACES, Blocked.of(values, documents=np.arange(30)), values.mean(0)), values
 
 
 def numbers(values):

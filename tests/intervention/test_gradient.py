@@ -11,9 +11,8 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
-from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
@@ -133,62 +132,3 @@ class TestDerivative:
             )
             with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
                 gradient_importance(bench)
-
-
-def summed(values: NDArray[Any], members: NDArray[np.int64] | None = None) -> Importance:
-    """Sum up examples that are documents of their own."""
-    return Importance.of(values, Batch({}, None, np.arange(len(values)) if members is None else members))
-
-
-class TestImportance:
-    VALUES = np.random.default_rng(0).gamma(2.0, size=(41, *SHAPE)) * np.arange(1, 5)
-
-    @pytest.mark.parametrize("cut", [1, 2, 20, 40])
-    def test_merge(self, cut: int):
-        members = np.random.default_rng(1).permutation(41)
-        whole = summed(self.VALUES, members)
-        merged = summed(self.VALUES[:cut], members[:cut]) + summed(self.VALUES[cut:], members[cut:])
-        for one, other in zip(
-            (whole.heads.alone, whole.products),
-            (merged.heads.alone, merged.products),
-            strict=True,
-        ):  # fmt: skip
-            np.testing.assert_array_equal(one.count, other.count)
-            np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
-            np.testing.assert_allclose(one.squares, other.squares, rtol=1e-11)
-        np.testing.assert_array_equal(whole.blocks.count, merged.blocks.count)
-        np.testing.assert_allclose(whole.blocks.total, merged.blocks.total, rtol=1e-12)
-        for one, other in zip(whole.normalized, merged.normalized, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-11)
-
-    def test_normalized(self):
-        unit, error = summed(self.VALUES).normalized
-        mean = self.VALUES.mean(0)
-        np.testing.assert_allclose(unit, mean / np.sqrt((mean**2).sum(1))[:, None])
-        np.testing.assert_allclose((unit**2).sum(1), 1)
-        # by the derivative of m / |m|, written out
-        for layer, head in np.ndindex(SHAPE):
-            m = mean[layer]
-            norm = np.sqrt((m**2).sum())
-            slope = -m[head] * m / norm**3
-            slope[head] += 1 / norm
-            values = self.VALUES[:, layer] @ slope
-            assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
-
-    def test_normalized_error_against_many_samples(self):
-        """Fresh samples spread as the error of one says."""
-        draw = np.random.default_rng(5)
-        samples = draw.gamma(2.0, size=(2000, 100, 1, HEADS)) * np.arange(1, 5)
-        mean = samples.mean(1)
-        spread = (mean / np.linalg.norm(mean, axis=-1, keepdims=True)).std(0)
-        errors = [summed(sample).normalized[1] for sample in samples[:200]]
-        np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
-
-    def test_nothing_matters(self):
-        values = self.VALUES.copy()
-        values[:, 1] = 0
-        unit, error = summed(values).normalized
-        assert np.isnan(unit[1]).all()
-        assert np.isnan(error[1]).all()
-        assert np.isfinite(unit[[0, 2]]).all()
-        assert np.isfinite(error[[0, 2]]).all()

@@ -291,7 +291,7 @@ def test_counts_of_a_map_by_hand(block):
     ].tolist() == [1, 2, 0]
     cut = AER.function(block(gold, rows[None], cut=True))[0, 0]
     assert cut[:, CUT].tolist() == [1, 1]
-    assert np.isnan(cut[:, :CUT]).all()
+    assert cut[:, :CUT].isnan().all()
 
 
 def numbers(random, documents, cells=(1, 1, 1), hit=0.5):
