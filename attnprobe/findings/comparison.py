@@ -19,7 +19,7 @@ from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.survey.comparison import Comparison
 from attnprobe.survey.divergences import NUMBERED
 from attnprobe.survey.head_outputs import CHANCE
-from attnprobe.survey.pairing import Within
+from attnprobe.survey.heads import Within
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.survey.comparison import Comparison
 from attnprobe.survey.divergences import name_pairs
-from attnprobe.survey.pairing import Within
+from attnprobe.survey.heads import Within
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

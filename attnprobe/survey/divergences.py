@@ -13,7 +13,8 @@ from attnprobe.attention.layout import Layout
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
 from attnprobe.sums.groups import Clustered
-from attnprobe.survey.pairing import SharedHeads, Unit, pool_words
+from attnprobe.survey.heads import SharedHeads
+from attnprobe.survey.pairing import Unit, pool_words
 from attnprobe.survey.recorder import Values
 
 #: Maps of a batch, (batch, head of any layer, query, key), kind by kind.

@@ -16,7 +16,8 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.cross_moments import CrossMoments, Floats
-from attnprobe.survey.pairing import Places, SharedHeads, Unit, Within
+from attnprobe.survey.heads import Places, SharedHeads, Within
+from attnprobe.survey.pairing import Unit
 from attnprobe.survey.recorder import Values
 
 #: Outputs of a batch, (batch, query, head of any layer, width), kind by kind.
