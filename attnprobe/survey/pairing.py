@@ -17,6 +17,7 @@ from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import complete_words
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.partners import HeadGrid
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
@@ -215,3 +216,8 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
 def _number_documents(batches: BatchReader) -> list[int]:
     annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
     return [-1 if one is None or one.number is None else one.number for one in annotations]
+
+
+def describe_heads(architecture: Architecture) -> HeadGrid:
+    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
+    return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)

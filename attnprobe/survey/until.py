@@ -22,13 +22,15 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.groups import MOST
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.inference import half_width
 from attnprobe.survey.measure import measure_passes
 from attnprobe.survey.table_run import CorpusRequest, TableRun
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128
@@ -86,10 +88,11 @@ class SequentialRun:
     def note(self) -> str:
         last, total = self.looks[-1], self.order.total
         widest = max(self.columns, key=lambda name: last.half_widths[name] / self.columns[name])
+        width, target = (format_number(one[widest], digits=2) for one in (last.half_widths, self.columns))
         return (
             f"{last.documents:,}{f' of {total:,}' if total is not None else ''} documents were read in a "
             f"random order, which is {'' if self.reached else 'not '}enough: the widest 95 % interval of "
-            f"{widest} is ±{last.half_widths[widest]:.2g} (asked: ±{self.columns[widest]:g})."
+            f"{widest} is ± {width} (asked: ± {target})."
         )
 
 
@@ -118,7 +121,6 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
     n is the number of documents, or as many as the row counts, where that is fewer, at most ``most``. Rows
     without a number have no width; it is infinite where there is no row, or no error.
     """
-    from scipy.special import stdtrit  # takes a while to import
 
     def read(column: str) -> NDArray[np.float64]:
         return np.array([np.nan if cell is None else cell for cell in table.data[column]], np.float64)
@@ -126,8 +128,8 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
     observed = np.full(len(table), float(documents if most is None else min(documents, most)))
     for column in {"n", f"{name}_n"} & {*table.data}:
         observed = np.minimum(observed, read(column))
-    widths = stdtrit(np.maximum(observed - 1, 1), 0.975) * read(f"{name}_se")
-    widths[~np.isfinite(widths) | (observed < 2)] = np.inf
+    widths = half_width(read(f"{name}_se"), observed, together=1)
+    widths[~np.isfinite(widths)] = np.inf
     return float(widths[~np.isnan(read(name))].max(initial=0.0)) if len(table) else np.inf
 
 

@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.order import Order
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.statistics.entropy import ENTROPY
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.until import SequentialRun, find_targets, measure_width, split_rounds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
