@@ -7,9 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score, student_p
+from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
 from attnprobe.intervention.task import Bench, build_metric
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class Changes:
             whole = metric.score(untouched)
             apart = [Clustered.of(column - own, clusters) for column in added.T]
             compared = [
-                Comparison(float(score - whole), float(one.standard_error), student_p(one))
+                Comparison(float(score - whole), float(one.standard_error), float(one.estimate.p()))
                 for score, one in zip(scores, apart, strict=True)
             ]
         return cls(scores, errors, compared, added)

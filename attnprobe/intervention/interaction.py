@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
-from attnprobe.intervention.metrics.score import CLUSTER, Score, student_p
+from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import adjust
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -165,7 +165,7 @@ def confirm_pairs(
         [delta - singles[one] - singles[other] for delta, (one, other) in zip(both, pairs, strict=True)], 1
     )
     tested = [Clustered.of(column, trials.untouched.get(CLUSTER)) for column in values.T]
-    p = np.array([student_p(found) for found in tested])
+    p = np.array([float(found.estimate.p()) for found in tested])
     return Interactions(
         pairs,
         proposed,

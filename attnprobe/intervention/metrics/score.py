@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import Exchanges, sign_flip
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import PermutationTest, sign_flip
 
 Floats = NDArray[np.float64]
 #: A number, several numbers, or a text of every example.
@@ -22,7 +22,7 @@ _CELLS = 4_000_000
 #: Differences of scores that are closer than this are equal: sums in another order round otherwise.
 _ROUNDING = 1e-9
 #: What draws exchanges where nothing says how many heads are tested.
-_PERMUTATIONS = Exchanges(0)
+_PERMUTATIONS = PermutationTest(0)
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Score:
     is_mean: bool = False
     continuous: bool = False
     tested: bool = True
-    permutations: Exchanges = _PERMUTATIONS
+    permutations: PermutationTest = _PERMUTATIONS
 
     @property
     def most(self) -> float | None:
         """How much an example's own value can change at most, of a mean of shares; None of other scores."""
         return 1.0 if self.is_mean and self.unit == "share" else None
 
-    def with_permutations(self, permutations: Exchanges) -> "Score":
+    def with_permutations(self, permutations: PermutationTest) -> "Score":
         return replace(self, permutations=permutations)
 
     def score(self, predictions: Predictions) -> float:
@@ -117,9 +117,9 @@ class Score:
         elif not self.is_mean:
             p = self._permute(ours, theirs, clusters, delta)
         elif np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
-            p = flip_signs(sum_documents(ours - theirs, clusters)[:, 0])
+            p = sign_flip(sum_documents(ours - theirs, clusters)[:, 0], one_sided=False)
         else:
-            p = student_p(added)
+            p = float(added.estimate.p())
         return Comparison(delta, float(added.standard_error), p)
 
     def _score(self, rows: Values) -> float:
@@ -178,22 +178,3 @@ def sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
     total = np.zeros((len(documents), rows.shape[1]))
     np.add.at(total, place, rows)
     return total
-
-
-def flip_signs(differences: Floats) -> float:
-    """Test that whole differences of documents add up to 0, two-sided, by flipping their signs."""
-    ahead = differences if differences.sum() > 0 else -differences
-    several = np.abs(ahead) > 1
-    coins = ahead[~several]  # of documents that differ by 1, whose sum is binomial
-    p = sign_flip(ahead[several].astype(np.int64), int(coins.sum()), int(np.abs(coins).sum()))
-    return min(1.0, 2 * p)
-
-
-def student_p(found: Clustered) -> float:
-    """Test that a mean over documents is 0, two-sided, by Student's t."""
-    from scipy.stats import t  # takes a second to import
-
-    mean, error, clusters = float(found.average), float(found.standard_error), float(found.clusters)
-    if mean == 0 and not error:
-        return 1.0
-    return float(2 * t.sf(abs(mean) / error, clusters - 1)) if error else 0.0

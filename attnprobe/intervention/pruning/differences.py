@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import CONFIDENCE, Estimate, adjust, half_width
 
 Floats = NDArray[np.float64]
 _NOTHING = Comparison(np.nan, np.nan, np.nan)
@@ -85,8 +85,6 @@ def rank_among(metric: Score, scores: Floats) -> Floats:
 
 
 def _compare_with_mean(metric: Score, step: Predictions, others: Sequence[Predictions]) -> Comparison:
-    from scipy.stats import t  # takes a second to import
-
     scores = np.array([metric.score(other) for other in others])
     delta, number = float(metric.score(step) - scores.mean()), len(scores)
     apart = metric.pseudovalues(step) - np.mean([metric.pseudovalues(other) for other in others], 0)
@@ -98,11 +96,8 @@ def _compare_with_mean(metric: Score, step: Predictions, others: Sequence[Predic
         return Comparison(delta, error, np.nan)
     beyond = min(int((scores >= metric.score(step)).sum()), int((scores <= metric.score(step)).sum()))
     least = min(1.0, 2 * (beyond + 1) / (number + 1)) if beyond else 0.0
-    return Comparison(delta, error, max(least, float(2 * t.sf(abs(delta) / error, number - 1))))
-
-
-#: How likely the truth is to lie within a bound.
-CONFIDENCE = 0.95
+    student = Estimate(*map(np.asarray, (delta, error, number)))
+    return Comparison(delta, error, max(least, float(student.p())))
 
 
 def bound_losses(metric: Score, order: Sequence[Predictions], untouched: Predictions) -> Floats:
@@ -141,7 +136,7 @@ def bound_losses(metric: Score, order: Sequence[Predictions], untouched: Predict
 
 
 def _bound_loss(metric: Score, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
-    from scipy.stats import beta, t  # takes a second to import
+    from scipy.stats import beta  # takes a second to import
 
     if not np.isfinite(lost).all():
         return float("nan")
@@ -165,5 +160,5 @@ def _bound_loss(metric: Score, lost: Floats, cluster: NDArray[np.int64] | None, 
         own = Clustered.of(np.append(lost, np.full(size, furthest)), np.append(cluster, added))
     else:
         own = Clustered.of(np.append(lost, np.abs(lost).max()))
-    found = float(own.average) + t.ppf(CONFIDENCE, clusters - 1) * float(own.standard_error)
+    found = float(own.average) + float(half_width(own.standard_error, clusters, one_sided=True))
     return float(found if metric.most is None else min(found, metric.most))

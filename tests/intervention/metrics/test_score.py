@@ -12,7 +12,7 @@ from scipy import stats
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import scores
 from attnprobe.intervention.metrics.score import CLUSTER, Score, mean_score
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 metrics = pytest.importorskip("sklearn.metrics")
 sacrebleu = pytest.importorskip("sacrebleu")
@@ -270,7 +270,7 @@ def test_what_is_flat_has_no_correlation(name: str):
 def test_p_of_documents_under_the_null(name: str):
     """Windows of a document move together: p is uniform all the same."""
     draw, p = np.random.default_rng(8), []
-    score = CASES[name].score.with_permutations(Exchanges(0, 199))
+    score = CASES[name].score.with_permutations(PermutationTest(0, 199))
     for _ in range(500):
         places = np.repeat(np.arange(40), draw.integers(2, 8, 40))
         shared, noise = draw.normal(size=40)[places], draw.normal(size=(2, len(places)))
