@@ -19,10 +19,11 @@ from attnprobe.findings.partners import (
     pick_pairs,
 )
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import SIGNIFICANT, Jackknife
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

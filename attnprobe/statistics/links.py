@@ -40,7 +40,7 @@ from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.crossfit import FOLDS
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 from attnprobe.sums.tally import FAR, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable

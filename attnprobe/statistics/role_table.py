@@ -15,7 +15,7 @@ from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import CONFIDENCE, half_width, sign_flip
+from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
@@ -236,8 +236,6 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     References:
         Voita et al. (2019), section 5.2.
     """
-    from scipy.stats import t as student  # takes a second to import
-
     layers, heads = tally.products.shape[1:]
     listed = list(_list_asked(tally, asking))
     tail = (1 - CONFIDENCE) / 2 / max(1, len(listed) * heads)
@@ -253,11 +251,9 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
         hits = tally.blocks.hits[place, layer].astype(np.float64)
         accuracy, spread = _find_share(hits, asked, blocks)
         ahead, error = _find_share(hits - rules[rule], asked, blocks)
-        low = ahead - float(student.isf(tail, blocks - 1)) * error
+        low = ahead - half_width(error, blocks, max(1, len(listed)) * heads)
         for head in np.flatnonzero(low >= gain).tolist():
-            # Chance is no whole number.
-            scale = 100 if rule == len(asking.rules) else 1
-            if sign_flip(np.rint(scale * (hits[head] - rules[rule])).astype(np.int64)) > tail:
+            if sign_flip(hits[head] - rules[rule]) > tail:
                 continue
             numbers = accuracy[head], spread[head], accuracy[head] - ahead[head] + gain
             role = Role(f"{name}: {label}", measure, *map(float, numbers))

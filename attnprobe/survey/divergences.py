@@ -13,7 +13,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.findings.partners import SharedHeads
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.pairing import Unit, pool_words
 from attnprobe.survey.recorder import Values
 

@@ -10,11 +10,12 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p, count_flips
+from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, count_flips
 from attnprobe.intervention.patching.values import Floats
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.groups import Blocks, Clustered
-from attnprobe.sums.resampling import SIGNIFICANT, Correction
+from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import SIGNIFICANT, Correction
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number, format_with_error
@@ -44,7 +45,7 @@ def tabulate_patching(
     positions = found.effect.shape[3] if found.plan.positions else 1
     cells = layers * heads * positions
     effects, attributions = found.summarise(found.effect), found.summarise(found.attribution)
-    p = np.where(found.fixed, np.nan, compute_p(effects))
+    p = np.where(found.fixed, np.nan, effects.estimate.p())
     counted = (np.isfinite(found.effect) | np.isfinite(found.attribution)).sum(0)
     share, share_error = found.recovered
     adjusted = adjust_tests(p.ravel(), ((counted > 0) & ~found.fixed).ravel(), correction)

@@ -22,7 +22,7 @@ from attnprobe.reports.groups import (
 )
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
 from attnprobe.reports.scales import BEYOND
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -14,7 +14,7 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.scales import read_spreads
 from attnprobe.reports.shapes import name_pairs
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
 

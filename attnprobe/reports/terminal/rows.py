@@ -15,7 +15,7 @@ from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups,
 from attnprobe.reports.scales import is_effect, mark_column
 from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import choose_signs, shorten
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS
