@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.table import Column, Table
+from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +81,7 @@ _STACKED = (
     "its sum."
 )
 
-Tabled = TypeVar("Tabled", bound=Table)
+Tabled = TypeVar("Tabled", bound=HeadTable)
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
@@ -164,7 +164,7 @@ def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[st
     return replace(whole, notes=[_STACKED, *notes, *own, *shared])
 
 
-def _name_by_norm(name: str, table: Table) -> str:
+def _name_by_norm(name: str, table: HeadTable) -> str:
     """Give a column its suffix; an error or a number of its own stays behind the measure it belongs to."""
     base = next((name.removesuffix(end) for end in ("_se", "_n") if name.endswith(end)), name)
     return f"{base}{SUFFIX}{name[len(base) :]}" if base in table.data else f"{name}{SUFFIX}"

@@ -56,7 +56,7 @@ class Criterion:
         if column in SIGNED:
             raise AttnprobeError(_refuse_signed(column, f"{path}:{SIGNED[column][1]}"))
         from attnprobe.findings.pair import Side  # takes pandas, and a while
-        from attnprobe.table.head_table import read_table
+        from attnprobe.table.reading import read_table
 
         side = Side.from_frame(read_table(Path(path)), path, column)
         if len(set(side.values.values())) < 2:
