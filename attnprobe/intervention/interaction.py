@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
@@ -119,10 +118,10 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
     return confirm_pairs(second, pairs, np.array([proposed[pair] for pair in order]), score)
 
 
-def _find_loss(bench: Bench) -> Mean:
+def _find_loss(bench: Bench) -> Score:
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     found = None if name is None else build_metric(name, bench, 0)
-    if not isinstance(found, Mean):
+    if found is None or not found.is_mean:
         raise AttnprobeError(
             f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
@@ -131,7 +130,7 @@ def _find_loss(bench: Bench) -> Mean:
 
 
 def confirm_pairs(
-    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Mean
+    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Score
 ) -> Interactions:
     """Remove the heads of pairs, each alone and both, and test whether effects add up.
 

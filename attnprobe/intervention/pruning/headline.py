@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.differences import Differences
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.numbers import format_number
 
 
-def describe_curve(
-    metric: Metric, name: str, score: float, whole: Differences, removed: Sequence[int]
-) -> str:
+def describe_curve(metric: Score, name: str, score: float, whole: Differences, removed: Sequence[int]) -> str:
     """Count the steps at which the score is significantly worse than that of the whole model.
 
     ``name`` says what orders the heads, and ``removed`` how many are off at each step.
@@ -29,7 +27,7 @@ def describe_curve(
 
 
 def describe_margin(
-    metric: Metric, margin: float, removed: Sequence[int], bounds: Sequence[float], within: int, heads: int
+    metric: Score, margin: float, removed: Sequence[int], bounds: Sequence[float], within: int, heads: int
 ) -> str:
     """Say how many heads can go within a margin; ``within`` is 0 where none can.
 
