@@ -17,7 +17,6 @@ from attnprobe.reports.columns import (
     list_keys,
     read_cells,
 )
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures import (
     atlas,
     clustermap,
@@ -32,11 +31,12 @@ from attnprobe.reports.profile import can_draw_atlas
 from attnprobe.reports.scales import mark_column
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.reports.theme import ROLE_COLOURS
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, RULES, PictureKind
 from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
 
 _INTERVALS = "bars: 95 % intervals"
@@ -66,7 +66,7 @@ def _name_places(table: HeadTable) -> list[str]:
     """Name the head of each row, and the position of what it finds where that is said."""
     places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
     return [
-        "" if layer is None else " ".join([name_head((layer, head)), *([str(position)] if position else [])])
+        "" if layer is None else " ".join([name_head(layer, head), *([str(position)] if position else [])])
         for layer, head, position in places
     ]
 
@@ -259,7 +259,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         states="interaction",
         tested="interaction",
         order="interaction",
-        label=lambda table: name_pairs(table, name_head),
+        label=name_pairs,
         panel=_label_keys(*PAIR, "attention_a", "attention_b"),
         axes=[
             Axis(

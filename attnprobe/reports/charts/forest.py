@@ -20,7 +20,7 @@ from attnprobe.reports.charts.marks import (
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.scales import mark_column, mark_effects, read_spreads
 from attnprobe.reports.theme import Theme
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 

@@ -8,8 +8,7 @@ from attnprobe.reports.groups import (
     list_groups,
     sort_by_difference,
 )
-from attnprobe.reports.pairs import name_head
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -40,7 +39,7 @@ def _take_measure(table: HeadTable, column: Column) -> HeadTable:
     names = [f"{clean(one)[:_LONGEST]}{f' ({counts[one]:,})' if one in counts else ''}" for one in groups]
     values, errors, n = (read_cells(table, name) for name in (column.name, f"{column.name}_se", "n"))
     rows, title = [], title_axis(column)
-    for compared in sort_by_difference(lay_out_groups(table, column.name, name_head))[:_MOST_ROWS]:
+    for compared in sort_by_difference(lay_out_groups(table, column.name))[:_MOST_ROWS]:
         label = f"{compared.label}{' *' if compared.p < SIGNIFICANT else ''}"
         for name, row in zip(names, compared.rows, strict=True):
             cells = [None] * 3 if row is None else [n[row], values[row], errors[row]]
