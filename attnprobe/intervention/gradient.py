@@ -21,7 +21,8 @@ from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
 from attnprobe.sums.base import Moments, Sum, compute_digest
-from attnprobe.sums.groups import Blocks, Clustered
+from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
-from attnprobe.intervention.metrics.mean import Mean, student_p
-from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import adjust
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -119,10 +118,10 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
     return confirm_pairs(second, pairs, np.array([proposed[pair] for pair in order]), score)
 
 
-def _find_loss(bench: Bench) -> Mean:
+def _find_loss(bench: Bench) -> Score:
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     found = None if name is None else build_metric(name, bench, 0)
-    if not isinstance(found, Mean):
+    if found is None or not found.is_mean:
         raise AttnprobeError(
             f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
@@ -131,7 +130,7 @@ def _find_loss(bench: Bench) -> Mean:
 
 
 def confirm_pairs(
-    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Mean
+    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Score
 ) -> Interactions:
     """Remove the heads of pairs, each alone and both, and test whether effects add up.
 
@@ -166,7 +165,7 @@ def confirm_pairs(
         [delta - singles[one] - singles[other] for delta, (one, other) in zip(both, pairs, strict=True)], 1
     )
     tested = [Clustered.of(column, trials.untouched.get(CLUSTER)) for column in values.T]
-    p = np.array([student_p(found) for found in tested])
+    p = np.array([float(found.estimate.p()) for found in tested])
     return Interactions(
         pairs,
         proposed,

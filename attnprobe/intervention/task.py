@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import (
     Loader,
     import_objective,
@@ -31,7 +31,7 @@ from attnprobe.run.passes import Restore, Run, Work, Workers
 from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 from attnprobe.table.builder import Labels
 from attnprobe.tasks import OBJECTIVES, Gold
 
@@ -149,11 +149,11 @@ class Bench:
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: Bench, seed: int) -> Metric:
+def build_metric(name: str, bench: Bench, seed: int) -> Score:
     """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
-    exchanges = Exchanges.for_tests(layers * heads, seed)
-    return bench.objective.build_metric(name, bench.corpus.batches.members, exchanges)
+    score = bench.objective.build_metric(name, bench.corpus.batches.members)
+    return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
 
 
 def choose_subject(

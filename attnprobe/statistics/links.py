@@ -41,6 +41,7 @@ from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
@@ -155,8 +156,8 @@ def by_label_table(
     ]
     blocks = [int((one.best.fit.asked > 0).sum()) for one in chosen if one.best is not None]
     if blocks and max(blocks) < _FEW_BLOCKS:
-        most = max(blocks)
-        notes.insert(0, f"Few documents: no p is below {0.5**most:.2g}, as there are {most} blocks of them.")
+        least = format_number(0.5 ** max(blocks), digits=2)
+        notes.insert(0, f"Few documents: no p is below {least}, as there are {max(blocks)} blocks of them.")
     notes = [*note_one_fold(rows), *notes]
     return _tabulate(title, chosen, rows, task, labels, notes, with_control=control is not None)
 

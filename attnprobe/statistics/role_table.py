@@ -15,7 +15,7 @@ from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import CONFIDENCE, half_width, sign_flip
+from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
@@ -236,11 +236,9 @@ def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) 
     References:
         Voita et al. (2019), section 5.2.
     """
-    from scipy.stats import t as student  # takes a second to import
-
     layers, heads = counts.products.shape[1:]
     relations = list(_list_relations(counts, task))
-    tail = (1 - CONFIDENCE) / 2 / max(1, len(relations) * heads)
+    tests = max(1, len(relations) * heads)
     tried = [*range(len(task.rules[: task.least])), len(task.rules)]
     gains: list[tuple[float, int, Role]] = []
     for condition, answers in relations:
@@ -251,13 +249,11 @@ def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) 
         ahead = hits - answers.rules[best]
         accuracy, accuracy_error = _find_share(hits, links)
         gained, gained_error = _find_share(ahead, links)
-        low = gained - float(student.isf(tail, (links > 0).sum() - 1)) * gained_error
+        low = gained - half_width(gained_error, (links > 0).sum(), tests)
         asked_as = [condition.direction.replace("_", " "), *condition.positions]
         measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])
         for head in np.flatnonzero(low >= gain).tolist():
-            # Chance is no whole number.
-            scale = 100 if best == len(task.rules) else 1
-            if sign_flip(np.rint(scale * ahead[head]).astype(np.int64)) > tail:
+            if sign_flip(ahead[head]) > (1 - CONFIDENCE) / 2 / tests:
                 continue
             threshold = accuracy[head] - gained[head] + gain
             numbers = float(accuracy[head]), float(accuracy_error[head]), float(threshold)

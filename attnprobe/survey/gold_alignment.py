@@ -20,7 +20,7 @@ from attnprobe.statistics.alignment import (
     compute_rates,
     find_gold_alignments,
 )
-from attnprobe.sums.groups import Ratio
+from attnprobe.sums.folds import Ratio
 from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.

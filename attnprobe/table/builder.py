@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column

@@ -18,11 +18,11 @@ from attnprobe.intervention.interaction import (
     propose_pairs,
 )
 from attnprobe.intervention.interaction_table import tabulate_pairs
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import Trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 
 LAYERS, HEADS = 3, 4
 WORDS = [
@@ -174,7 +174,7 @@ def test_p_is_uniform_where_effects_add_up(headed: Any, documents: Any, benched:
 
             monkeypatch.setattr(interaction, "run_trials", simulate)
             found.append(
-                confirm_pairs(bench, pairs, np.zeros(16), Mean("loss", "nats", higher_is_better=False))
+                confirm_pairs(bench, pairs, np.zeros(16), mean_score("loss", "nats", higher_is_better=False))
             )
     p = np.concatenate([one.p for one in found])
     assert kstest(p, "uniform").pvalue > 0.01

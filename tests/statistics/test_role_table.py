@@ -21,7 +21,7 @@ from attnprobe.statistics.role_table import (
 from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.resampling import half_width
+from attnprobe.sums.inference import half_width
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind

@@ -8,11 +8,8 @@ from numpy.typing import NDArray
 from attnprobe.intervention.patching.passes import PatchPlan
 from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import Correction, adjust
-
-#: Relative scatter that is rounding.
-_ROUNDING = 1e-10
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import Correction, adjust
 
 
 @dataclass(frozen=True)
@@ -95,18 +92,6 @@ class PatchedPairs:
             share = self.summarise(self.effect).average / whole
             error = self.summarise(self.effect - share * there).standard_error / np.abs(whole)
         return np.where(np.isfinite(share), share, np.nan), np.where(np.isfinite(share), error, np.nan)
-
-
-def compute_p(effects: Clustered) -> Floats:
-    """Test that each mean effect is 0: Student's t over documents, two-sided; NaN below two of them."""
-    from scipy.stats import t  # takes a second to import
-
-    mean, error, clusters = effects.average, effects.standard_error, effects.clusters
-    rounding = np.abs(mean) * _ROUNDING >= error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * t.sf(np.abs(mean) / error, clusters - 1)
-    p = np.where(rounding, np.where(mean == 0, 1.0, 0.0), p)
-    return np.where((clusters > 1) & np.isfinite(mean), p, np.nan)
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:

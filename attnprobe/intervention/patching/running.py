@@ -26,7 +26,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.sums.resampling import Correction
+from attnprobe.sums.inference import Correction
 from attnprobe.table.head_table import HeadTable
 from attnprobe.tasks import Gold
 

@@ -10,13 +10,15 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p, count_flips
+from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, count_flips
 from attnprobe.intervention.patching.values import Floats
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.groups import Blocks, Clustered
-from attnprobe.sums.resampling import SIGNIFICANT, Correction
+from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import SIGNIFICANT, Correction
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
@@ -43,7 +45,7 @@ def tabulate_patching(
     positions = found.effect.shape[3] if found.plan.positions else 1
     cells = layers * heads * positions
     effects, attributions = found.summarise(found.effect), found.summarise(found.attribution)
-    p = np.where(found.fixed, np.nan, compute_p(effects))
+    p = np.where(found.fixed, np.nan, effects.estimate.p())
     counted = (np.isfinite(found.effect) | np.isfinite(found.attribution)).sum(0)
     share, share_error = found.recovered
     adjusted = adjust_tests(p.ravel(), ((counted > 0) & ~found.fixed).ravel(), correction)
@@ -131,11 +133,12 @@ def _describe(
     number = len(found.base)
     clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
     gap = found.summarise(clean - corrupted)
-    spread = f" ± {float(gap.standard_error):.1g}" if number > 1 else ""
+    size = format_with_error(float(gap.average), float(gap.standard_error))
     what = "heads at positions" if found.plan.positions else "heads"
+    sides = [format_number(side.mean()) for side in (clean, corrupted)]
     notes = [
-        f"m is {measure.said}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted "
-        f"ones. The gap is {float(gap.average):.3g}{spread}, over {number:,} pair{'s' * (number > 1)}."
+        f"m is {measure.said}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is {size}, "
+        f"over {number:,} pair{'s' * (number > 1)}."
     ]
     if number > 1 and abs(float(gap.average)) < Z_95 * float(gap.standard_error):
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
@@ -147,7 +150,7 @@ def _describe(
     if significant.any():
         sizes = np.where(significant, np.abs(effects.average.ravel()), -1)
         mean, error = (one.flat[sizes.argmax()] for one in (effects.average, effects.standard_error))
-        most = f", the largest {mean:+.2g} ± {error:.1g} {measure.unit}".rstrip()
+        most = f", the largest {format_with_error(mean, error, signed=True)} {measure.unit}".rstrip()
     return [
         *notes,
         f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "

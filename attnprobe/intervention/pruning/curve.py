@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.integration import NODES
-from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+from attnprobe.intervention.metrics.score import Comparison, Predictions, Score
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.pruning.differences import (
     Differences,
@@ -154,7 +154,7 @@ def prune_in_steps(
 
 def tabulate_curve(
     bench: Bench,
-    metric: Metric,
+    metric: Score,
     chosen: NDArray[np.int64],
     pruning: PruneOptions,
     labels: Labels,
@@ -171,7 +171,7 @@ def tabulate_curve(
     """
     subject, standing = bench.subject, bench.subject.architecture.standing
     heads, within = int(standing.sum()), 0
-    known: dict[bytes, Outcome] = {}
+    known: dict[bytes, Predictions] = {}
     gone = plan_steps(len(chosen), pruning.step)
     if pruning.margin is not None:
         gone, within, known = walk_within(bench, metric, chosen, gone, pruning.margin)
@@ -214,8 +214,8 @@ def tabulate_curve(
 
 
 def walk_within(
-    bench: Bench, metric: Metric, order: NDArray[np.int64], gone: Sequence[int], margin: float
-) -> tuple[list[int], int, dict[bytes, Outcome]]:
+    bench: Bench, metric: Score, order: NDArray[np.int64], gone: Sequence[int], margin: float
+) -> tuple[list[int], int, dict[bytes, Predictions]]:
     """Walk an order until a step loses more than a margin, then through the heads of that step.
 
     A step passes where the one-sided 95 % bound of ``bound_losses`` is at most the margin, over examples that
@@ -239,7 +239,7 @@ def walk_within(
     # Without any head, a score shows how large a change can be.
     trials = run_trials(bench, [full], metric.needs, "pruning, all heads off")
     whole, none = trials.untouched, trials.cuts[0]
-    known, tried = {empty.tobytes(): whole, full.tobytes(): none}, list[Outcome]()
+    known, tried = {empty.tobytes(): whole, full.tobytes(): none}, list[Predictions]()
 
     def passes(number: int) -> bool:
         cut = mask_heads(shape, order, number)
@@ -265,8 +265,8 @@ def walk_within(
 
 
 def _score_cuts(
-    bench: Bench, cuts: Sequence[NDArray[np.bool_]], metric: Metric, known: Mapping[bytes, Outcome]
-) -> tuple[Outcome, list[Outcome]]:
+    bench: Bench, cuts: Sequence[NDArray[np.bool_]], metric: Score, known: Mapping[bytes, Predictions]
+) -> tuple[Predictions, list[Predictions]]:
     """Score the whole model and every cut, each cut once however often it is there; the empty cut is none.
 
     ``known`` are outcomes by the bytes of their cut.
@@ -282,7 +282,7 @@ def _score_cuts(
     return untouched, [found.get(key, untouched) for key in keys]
 
 
-def _add_differences(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
+def _add_differences(build: TableBuilder, metric: Score, name: str, orders: Sequence[Differences]) -> None:
     """Append differences with error, p and adjusted p, the orders one after the other."""
     parts = ("delta", "error", "p", "adjusted")
     delta, error, p, adjusted = (np.concatenate([getattr(one, part) for one in orders]) for part in parts)
@@ -388,7 +388,7 @@ def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
     return halves
 
 
-def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
+def _rank_heads(bench: Bench, metric: Score, pruning: PruneOptions) -> NDArray[np.int64]:
     subject, criterion = bench.subject, pruning.criterion
     if not pruning.rerank:
         return order_by_worth(measure_worth(criterion, bench, metric))

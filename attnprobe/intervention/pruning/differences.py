@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import adjust
+from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import CONFIDENCE, Estimate, adjust, half_width
 
 Floats = NDArray[np.float64]
 _NOTHING = Comparison(np.nan, np.nan, np.nan)
@@ -36,7 +36,7 @@ class Differences:
         return cls(delta, error, p, adjust(p))
 
 
-def compare_with_whole(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Differences:
+def compare_with_whole(metric: Score, order: Sequence[Predictions], untouched: Predictions) -> Differences:
     """Compare every step after the first, at which no head is off, with the whole model.
 
     The difference is the score minus that of the whole model; its standard error and p are paired over the
@@ -46,7 +46,7 @@ def compare_with_whole(metric: Metric, order: Sequence[Outcome], untouched: Outc
 
 
 def compare_with_random(
-    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]
+    metric: Score, order: Sequence[Predictions], orders: Sequence[Sequence[Predictions]]
 ) -> Differences:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
 
@@ -70,7 +70,7 @@ def compare_with_random(
     return Differences.of([_NOTHING, *inner, *ends])
 
 
-def rank_among(metric: Metric, scores: Floats) -> Floats:
+def rank_among(metric: Score, scores: Floats) -> Floats:
     """Rank the first of some orders (order, step) among all of them, step by step, 1 for the best score.
 
     Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
@@ -84,9 +84,7 @@ def rank_among(metric: Metric, scores: Floats) -> Floats:
     return ranks
 
 
-def _compare_with_mean(metric: Metric, step: Outcome, others: Sequence[Outcome]) -> Comparison:
-    from scipy.stats import t  # takes a second to import
-
+def _compare_with_mean(metric: Score, step: Predictions, others: Sequence[Predictions]) -> Comparison:
     scores = np.array([metric.score(other) for other in others])
     delta, number = float(metric.score(step) - scores.mean()), len(scores)
     apart = metric.pseudovalues(step) - np.mean([metric.pseudovalues(other) for other in others], 0)
@@ -98,14 +96,11 @@ def _compare_with_mean(metric: Metric, step: Outcome, others: Sequence[Outcome])
         return Comparison(delta, error, np.nan)
     beyond = min(int((scores >= metric.score(step)).sum()), int((scores <= metric.score(step)).sum()))
     least = min(1.0, 2 * (beyond + 1) / (number + 1)) if beyond else 0.0
-    return Comparison(delta, error, max(least, float(2 * t.sf(abs(delta) / error, number - 1))))
+    student = Estimate(*map(np.asarray, (delta, error, number)))
+    return Comparison(delta, error, max(least, float(student.p())))
 
 
-#: How likely the truth is to lie within a bound.
-CONFIDENCE = 0.95
-
-
-def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Floats:
+def bound_losses(metric: Score, order: Sequence[Predictions], untouched: Predictions) -> Floats:
     """Bound how much worse each step of an order is than the whole model, (step,); NaN at the first.
 
     The bound is the upper end of a one-sided interval of 95 % for the loss of score, positive where the score
@@ -140,8 +135,8 @@ def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -
     return np.array([np.nan, *(_bound_loss(metric, apart, cluster, largest) for apart in lost)])
 
 
-def _bound_loss(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
-    from scipy.stats import beta, t  # takes a second to import
+def _bound_loss(metric: Score, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
+    from scipy.stats import beta  # takes a second to import
 
     if not np.isfinite(lost).all():
         return float("nan")
@@ -165,5 +160,5 @@ def _bound_loss(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None,
         own = Clustered.of(np.append(lost, np.full(size, furthest)), np.append(cluster, added))
     else:
         own = Clustered.of(np.append(lost, np.abs(lost).max()))
-    found = float(own.average) + t.ppf(CONFIDENCE, clusters - 1) * float(own.standard_error)
+    found = float(own.average) + float(half_width(own.standard_error, clusters, one_sided=True))
     return float(found if metric.most is None else min(found, metric.most))

@@ -10,7 +10,7 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.integration import integrate_gradients
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench
@@ -25,7 +25,7 @@ Worth = NDArray[np.float64]
 def measure_worth(
     criterion: Criterion,
     bench: Bench,
-    metric: Metric,
+    metric: Score,
     open_heads: NDArray[np.bool_] | None = None,
 ) -> Worth:
     """Measure what every head is worth by a criterion: (layer, head), the least goes first.
@@ -118,7 +118,7 @@ def rank_stepwise(
     return order
 
 
-def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
+def _ablation_worth(bench: Bench, metric: Score, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Average over examples how far each head moves their score; nothing for a head that is off already.
 
     That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.

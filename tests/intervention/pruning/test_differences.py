@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.pruning.differences import (
     compare_with_random,
     compare_with_whole,
@@ -11,8 +11,8 @@ from attnprobe.intervention.pruning.differences import (
 )
 from attnprobe.intervention.pruning.headline import describe_margin
 
-ACCURACY = Mean("accuracy", "share", higher_is_better=True)
-LOSS = Mean("loss", "nats", higher_is_better=False)
+ACCURACY = mean_score("accuracy", "share", higher_is_better=True)
+LOSS = mean_score("loss", "nats", higher_is_better=False)
 NAN = float("nan")
 
 
