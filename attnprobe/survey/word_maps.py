@@ -19,7 +19,6 @@ from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import Ends, LinkTask
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.tally import FAR
-from attnprobe.survey.recorder import make_layout
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class WordRecorder(local):
 
     def _prepare(self, piece: Piece) -> None:
         """Find the questions of the batch, and the words that they are about."""
-        layout = make_layout(self._kind, self._batch, piece.queries, piece.probabilities.shape[3])
+        layout = self._batch.lay_out(self._kind, piece.queries, piece.probabilities.shape[3])
         # A probe reads attention both ways, so that in a decoder, too, all words may be the answer.
         asked = self._questions = questions_of(replace(layout, causal=False), self._task)
         rows, question = asked.rows, asked.row

@@ -49,7 +49,7 @@ def test_what_heads_and_rules_answer(grouped):
     present = [[0, 1, 2], [0, 2]]
     rows = found.rows
     chosen = [rows.candidates[:, :1] + random.integers(0, 5, (len(rows), len(heads))) for heads in present]
-    tally = count_layers([(index, one) for one in chosen], 3, present, [])
+    tally = count_layers([(index, one) for one in chosen], 3, present)
     block = find_block(np.arange(number))
     blocks = tally.blocks
     links, hits, guessed = (np.zeros_like(one) for one in (blocks.asked, blocks.hits, blocks.guessed))

@@ -254,7 +254,7 @@ def p_of_chance(random, task, sentences=60, heads=6, models=8):
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
     choice += choice >= rows.own[:, :1]
     counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
-    tally = count_layers([(counting, choice)], shape[1], [range(shape[1])], [])
+    tally = count_layers([(counting, choice)], shape[1], [range(shape[1])])
     condition = LinkCondition(ALL, task.forward, None, [0])
     labels = Labels("m", "d", {}, number_layers(("encoder",)))
     for model in range(models):
