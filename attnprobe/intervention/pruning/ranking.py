@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.pair import Side
+from attnprobe.findings.sides import Side
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.integration import integrate_gradients
@@ -141,13 +141,14 @@ def _read_worth(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     subject, checkpoint = bench.subject, bench.subject.checkpoint
     named, standing = subject.architecture.places, subject.architecture.standing
     places = [(*named[layer].key, int(head)) for layer, head in np.argwhere(standing)]
-    if side.values.keys() != set(places):
+    numbers = dict(zip(side.heads, side.values, strict=True))
+    if numbers.keys() != set(places):
         number = " x ".join(map(str, standing.shape)) if standing.all() else f"{standing.sum()}"
         raise AttnprobeError(
-            f"{side.name} has {len(side.values)} heads, which are not the {number} of {checkpoint.name}."
+            f"{side.name} has {len(numbers)} heads, which are not the {number} of {checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
     values = np.full(subject.shape, np.nan)
-    values[standing] = [side.values[place] for place in places]
+    values[standing] = [numbers[place] for place in places]
     return -values if criterion.highest_first else values
