@@ -70,7 +70,7 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.divergences:Divergences.compare",
+        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
