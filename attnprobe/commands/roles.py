@@ -71,7 +71,7 @@ class RoleGold(Group, panel=TEXT):
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
             "aligns=0.5, sink=0.3; of patterns: pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
-            "THRESHOLDS in attnprobe.statistics.roles.",
+            "THRESHOLDS in attnprobe.statistics.role_table.",
             metavar="NAME=VALUE,...", line=str | None,
         ),
     ] = None  # fmt: skip

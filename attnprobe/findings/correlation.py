@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.findings.noise import Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
-from attnprobe.sums.resampling import CONFIDENCE
+from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.norm import SUFFIX
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
+from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.inference import SIGNIFICANT, Estimate, adjust
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +91,7 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
     """Compare numbers of heads of two models over the same texts.
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
-    documents (``sums.resampling``), in which both models have the same documents,
+    documents (``sums.blocked``), in which both models have the same documents,
 
         p = P(|T| >= |d| / s)
 
@@ -116,15 +117,8 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
     delta, error = both.apply(subtract)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
     freedom = np.minimum(_count_freedom(first, rows.first), _count_freedom(second, rows.second))
-    return Difference(a, b, delta, error, _student_p(delta, error, freedom))
-
-
-def _student_p(delta: Floats, error: Floats, freedom: Floats) -> Floats:
-    from scipy.special import stdtr  # takes a while to import
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stdtr(freedom, -np.abs(delta) / error)
-    return np.where(np.isfinite(error) & (freedom > 0), np.where(delta == 0, 1.0, p), np.nan)
+    p = Estimate(delta, error, freedom + 1).p()
+    return Difference(a, b, delta, error, np.where((delta == 0) & ~np.isnan(p), 1.0, p))
 
 
 def _count_freedom(one: Jackknife, weights: Floats) -> Floats:

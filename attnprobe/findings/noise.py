@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
+from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.groups import Blocks
-from attnprobe.sums.resampling import CONFIDENCE
+from attnprobe.sums.inference import CONFIDENCE
 
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.

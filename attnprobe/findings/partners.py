@@ -1,130 +1,204 @@
-"""Which head of another checkpoint is whose partner: the nearest, or the one that is matched to it."""
+"""Which heads of two models are of one kind, and which is whose partner."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.survey.comparison import Comparison
-from attnprobe.survey.divergences import name_pairs
-from attnprobe.survey.pairing import Within
+from attnprobe.attention.kinds import Kind, Place
+from attnprobe.errors import AttnprobeError
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
+#: Within which heads partners are looked for: layers of one number, or all of the model.
+Within = Literal["layer", "model"]
+#: More than any distance, so that pairs without one come last.
+_FAR = 2.0
 
 
 @dataclass(frozen=True)
-class Partners:
-    """A head of the second model for each head of the first, both numbered through all layers of the model.
+class HeadGrid:
+    """The heads of a model.
 
     Attributes:
-        head: Its number, -1 where there is none.
-        jsd: How differently both attend; NaN where that was not measured.
-        error: Its standard error.
-        cka: How alike both give, if that is how partners were found.
+        places: What names each layer, in the order of a forward pass.
+        kinds: The kind of attention of each layer.
+        heads: The heads in each layer, removed ones included.
+        kept: The numbers of the heads of each layer that were not removed.
     """
 
-    head: Places
-    jsd: Floats
-    error: Floats
-    cka: Floats | None = None
+    places: Sequence[Place]
+    kinds: Sequence[Kind]
+    heads: int
+    kept: Sequence[Sequence[int]]
+
+    @property
+    def size(self) -> int:
+        return len(self.places) * self.heads
+
+    def layers(self, kind: Kind) -> list[int]:
+        """List the layers of a kind, in the order of a forward pass."""
+        return [layer for layer, one in enumerate(self.kinds) if one is kind]
+
+    def number(self, kind: Kind) -> Places:
+        """Number the heads of a kind through all layers of the model, (layer of the kind, head)."""
+        return np.array(self.layers(kind), np.intp)[:, None] * self.heads + np.arange(self.heads)
+
+    def find_kept(self, kind: Kind) -> tuple[Places, Places]:
+        """Find the heads that the maps of a kind hold, in their order.
+
+        Returns:
+            Their places among the maps, and their numbers among all heads of the kind. A layer that lost all
+            its heads computes one that is none of them.
+        """
+        places, numbers, computed = list[int](), list[int](), 0
+        for rank, layer in enumerate(self.layers(kind)):
+            kept = self.kept[layer]
+            places += range(computed, computed + len(kept))
+            numbers += [rank * self.heads + head for head in kept]
+            computed += len(kept) or 1
+        return np.array(places, np.intp), np.array(numbers, np.intp)
 
 
-def find_namesakes(found: Comparison) -> Places:
-    """Find the head of the same number of each head, -1 for those of kinds that are not shared."""
-    shared = found.shared
-    partner = np.full(shared.first.layers * shared.first.heads, -1, np.intp)
-    for kind in shared.kinds:
-        if shared.numbered(kind):
-            ours, theirs = number_heads(found, kind)
-            partner[ours] = theirs
+@dataclass(frozen=True)
+class SharedHeads:
+    """The heads of two models that are of kinds which both have, ``kinds``, in the order of tables."""
+
+    first: HeadGrid
+    second: HeadGrid
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def of(cls, names: tuple[str, str], first: HeadGrid, second: HeadGrid) -> "tuple[SharedHeads, list[str]]":
+        """Find the kinds that two models share, and say which are left out.
+
+        Raises:
+            AttnprobeError: When they share none.
+        """
+        ours, theirs = ([kind for kind in Kind if kind in side.kinds] for side in (first, second))
+        kinds = tuple(kind for kind in ours if kind in theirs)
+        sides = list(zip(names, (ours, theirs), strict=True))
+        if not kinds:
+            one, other = (f"{name} has {_join_kinds(listed)} attention" for name, listed in sides)
+            raise AttnprobeError(f"{one} and {other}; only heads of one kind can be compared.")
+        left_out = [
+            f"{name} also has {_join_kinds(extra)} attention, which the other has not; it is left out."
+            for name, listed in sides
+            if (extra := [kind for kind in listed if kind not in kinds])
+        ]
+        return cls(first, second, kinds), left_out
+
+    def number(self, kind: Kind) -> tuple[Places, Places]:
+        """Number the heads of a kind through all layers of either model, (layer of the kind, head)."""
+        return self.first.number(kind), self.second.number(kind)
+
+    def size(self, kind: Kind) -> tuple[int, int]:
+        """Count the heads of a kind in either model, removed ones included."""
+        ours, theirs = self.number(kind)
+        return ours.size, theirs.size
+
+    def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+        """Find the heads that the maps of a kind hold in either model; see ``HeadGrid.find_kept``."""
+        return self.first.find_kept(kind), self.second.find_kept(kind)
+
+    def numbered(self, kind: Kind) -> bool:
+        """Tell whether both have as many layers of a kind, with as many heads: each has one of its number."""
+        ours, theirs = self.number(kind)
+        return ours.shape == theirs.shape
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether each head of the first model has one of its number in the second, whatever the kind."""
+        return all(map(self.numbered, self.kinds))
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers of the first model that are of a kind which both have."""
+        return [layer for layer, kind in enumerate(self.first.kinds) if kind in self.kinds]
+
+    def check_layers(self, names: tuple[str, str], within: Within) -> None:
+        """Refuse layers that are to have partners of their number, where the numbers of layers differ."""
+        for kind in self.kinds if within == "layer" else ():
+            ours, theirs = map(len, self.number(kind))
+            if ours != theirs:
+                raise AttnprobeError(
+                    f"{names[0]} has {ours} layers and {names[1]} has {theirs}, so that heads can't be "
+                    "matched layer by layer; use --match model."
+                )
+
+    def join(self, by_kind: Mapping[Kind, Floats]) -> Floats:
+        """Put numbers of pairs of heads, kind by kind, into one array of all heads of both; NaN elsewhere."""
+        joined = np.full((self.first.size, self.second.size), np.nan)
+        for kind, numbers in by_kind.items():
+            ours, theirs = self.number(kind)
+            joined[np.ix_(ours.ravel(), theirs.ravel())] = numbers
+        return joined
+
+
+# Partners: for each head of the first model one of the second, both numbered through all layers; -1 for none.
+
+
+def find_namesakes(shared: SharedHeads) -> Places:
+    """Find the head of the same number, for heads of kinds that have as many in both models."""
+    partner = np.full(shared.first.size, -1, np.intp)
+    for kind in filter(shared.numbered, shared.kinds):
+        ours, theirs = shared.number(kind)
+        partner[ours] = theirs
     return partner
 
 
-def find_nearest(found: Comparison) -> Partners:
-    """Find the head of the other model with the least divergence; of equals, the one of the same number."""
+def find_nearest(shared: SharedHeads, apart: Floats) -> Places:
+    """Find the head with the least divergence; of equals, the one of the same number.
 
-    def choose(apart: Floats, _: Kind) -> Places:
-        cost = np.where(np.isnan(apart), np.inf, apart)
-        return np.where(np.isfinite(cost.min(1)), _find_least(cost), -1)
+    ``apart`` is (head, other head), NaN where a pair has no divergence.
+    """
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    least, nearest, own = apart.min(1), apart.argmin(1), find_namesakes(shared)
+    nearest = np.where((own >= 0) & (apart[np.arange(len(own)), own] <= least), own, nearest)
+    return np.where(np.isfinite(least), nearest, -1)
 
-    return _choose_partners(found, choose)
 
-
-def match_heads(found: Comparison, within: Within) -> Partners:
-    """Assign heads to heads one to one, so that their divergences add up to the least.
+def match_heads(shared: SharedHeads, apart: Floats, within: Within) -> Places:
+    """Assign heads to heads one to one, so that their distances add up to the least.
 
     Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
     ``model``, to heads of any layer. Where one side has more heads, those that are too many have no partner.
 
-    Raises:
-        AttnprobeError: When layers are to have partners of their number, and the numbers differ.
+    Args:
+        shared: The heads.
+        apart: (head, other head) distances below 1, such as divergences, or 1 - CKA; NaN for removed heads,
+            which get no partner.
+        within: Where partners are looked for.
+
+    References:
+        Kuhn (1955), The Hungarian method for the assignment problem.
     """
-    found.shared.check_layers((found.labels.model, found.other), within)
-    return _choose_partners(found, lambda apart, kind: found.shared.assign(apart, kind, within))
+    from scipy.optimize import linear_sum_assignment  # takes a while to import
+
+    partner = np.full(len(apart), -1, np.intp)
+    for ours, theirs in _list_pools(shared, within):
+        cost = apart[np.ix_(ours, theirs)]
+        rows, columns = linear_sum_assignment(np.where(np.isnan(cost), _FAR, cost))
+        partner[ours[rows]] = np.where(np.isfinite(cost[rows, columns]), theirs[columns], -1)
+    return partner
 
 
-def _find_least(apart: Floats) -> Places:
-    """Find the least of each row; of equals, the one of the row's own number."""
-    best = apart.argmin(1)
-    own = np.minimum(np.arange(len(apart)), apart.shape[1] - 1)
-    return np.where(apart[np.arange(len(apart)), own] <= apart.min(1), own, best)
-
-
-def _choose_partners(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
-    shared = found.shared
-    size = shared.first.layers * shared.first.heads
-    head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)
+def _list_pools(shared: SharedHeads, within: Within) -> Iterator[tuple[Places, Places]]:
     for kind in shared.kinds:
-        pairs = found.measurement.sums[name_pairs(kind)]
-        apart, errors = pairs.average, pairs.standard_error
-        chosen = choose(apart, kind)
-        ours, theirs = number_heads(found, kind)
-        there = np.flatnonzero(chosen >= 0)
-        head[ours[there]] = theirs[chosen[there]]
-        jsd[ours[there]] = apart[there, chosen[there]]
-        error[ours[there]] = errors[there, chosen[there]]
-    return Partners(head, jsd, error)
+        ours, theirs = shared.number(kind)
+        if within == "layer":
+            yield from zip(ours, theirs, strict=True)
+        else:
+            yield ours.ravel(), theirs.ravel()
 
 
-def number_heads(found: Comparison, kind: Kind) -> tuple[Places, Places]:
-    """Number the heads of a kind through all layers of either model."""
-
-    def number(layers: Sequence[int], heads: int) -> Places:
-        return (np.array(layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
-
-    ours, theirs = found.shared.layers(kind)
-    return number(ours, found.shared.first.heads), number(theirs, found.shared.second.heads)
+def pick_pairs(numbers: Floats, partner: Places) -> Floats:
+    """Pick the number of each head and its partner from (head, other head); NaN without one."""
+    return np.where(partner >= 0, numbers[np.arange(len(partner)), partner], np.nan)
 
 
-def match_outputs(found: Comparison) -> Partners:
-    """Give the partners by what heads give, and the CKA with them; see ``Alignment``."""
-    alignment, shared = found.alignment, found.shared
-    assert alignment is not None  # or nobody asked for it
-    whole = shared.first.layers * shared.first.heads
-    head, cka = np.full(whole, -1, np.intp), np.full(whole, np.nan)
-    jsd, jsd_error = np.full((2, whole), np.nan)
-    for kind, chosen in alignment.partner.items():
-        ours, theirs = number_heads(found, kind)
-        there = np.flatnonzero(chosen >= 0)
-        head[ours[there]] = theirs[chosen[there]]
-        cka[ours[there]] = alignment.similarity[kind][there, chosen[there]]
-        if name_pairs(kind) in found.measurement.sums:
-            pairs = found.measurement.sums[name_pairs(kind)]
-            jsd[ours[there]] = pairs.average[there, chosen[there]]
-            jsd_error[ours[there]] = pairs.standard_error[there, chosen[there]]
-    return Partners(head, jsd, jsd_error, cka)
-
-
-def compare_numbered_outputs(found: Comparison) -> Floats:
-    """Give the CKA of each head with the head of its number; NaN without one."""
-    alignment, shared = found.alignment, found.shared
-    assert alignment is not None
-    cka = np.full(shared.first.layers * shared.first.heads, np.nan)
-    for kind in shared.kinds:
-        if shared.numbered(kind):
-            ours, _ = number_heads(found, kind)
-            cka[ours] = alignment.similarity[kind].diagonal()
-    return cka
+def _join_kinds(kinds: Sequence[Kind]) -> str:
+    return " and ".join(map(str, kinds))

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.options import MOST_PARTS, parse_part
 from attnprobe.table.naming import join_names
 
 #: What tells a file that was read from others: its hash, and which columns of it are texts.
@@ -18,6 +17,8 @@ _CHOOSING = ("limit", "sample", "sample_seed")
 _LISTED = 12
 #: From so many on, numbers that follow each other are a range.
 _RANGE = 3
+#: No array has more jobs, whatever a record says.
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Parts:
             of, numbers = int(merged["of"]), frozenset(_parse_numbers(str(merged["read"])))
             options = merged
         elif options.get("part") is not None:
-            number, of = _parse_part(options["part"])
+            number, of = map(int, str(options["part"]).split("/"))
             numbers = frozenset([number])
         else:
             return None
-        if not numbers or not 1 <= min(numbers) <= max(numbers) <= of <= MOST_PARTS:
+        if not numbers or not 1 <= min(numbers) <= max(numbers) <= of <= _MOST:
             raise ValueError(f"it holds no part of {of}")
         described = {name: value for name, value in dataset.items() if name != "parts"}
         corpus = tuple(sorted(list_files(dataset))) or (json.dumps(described, sort_keys=True),)
@@ -178,17 +179,10 @@ def _list_ranges(numbers: Iterable[int], between: str) -> list[str]:
     return found
 
 
-def _parse_part(said: Any) -> tuple[int, int]:
-    try:
-        return parse_part(said)
-    except AttnprobeError as error:  # which is about an option, and nobody gave one
-        raise ValueError(f"{said!r} is no part") from error
-
-
 def _parse_numbers(said: str) -> Iterator[int]:
     for part in said.split(","):
         first, _, last = part.partition("-")
         begin, end = int(first), int(last or first)
-        if not 1 <= begin <= end <= MOST_PARTS:
+        if not 1 <= begin <= end <= _MOST:
             raise ValueError(f"{part} is no range of parts")
         yield from range(begin, end + 1)

@@ -28,8 +28,8 @@ from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
-from attnprobe.sums.groups import Blocks
-from attnprobe.sums.resampling import Correction, adjust
+from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.inference import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

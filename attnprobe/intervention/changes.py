@@ -7,10 +7,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.mean import Mean, student_p
+from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
 from attnprobe.intervention.task import Bench, build_metric
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class Changes:
             whole = metric.score(untouched)
             apart = [Clustered.of(column - own, clusters) for column in added.T]
             compared = [
-                Comparison(float(score - whole), float(one.standard_error), student_p(one))
+                Comparison(float(score - whole), float(one.standard_error), float(one.estimate.p()))
                 for score, one in zip(scores, apart, strict=True)
             ]
         return cls(scores, errors, compared, added)

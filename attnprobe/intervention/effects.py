@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.naming import name_head
+from attnprobe.sums.inference import SIGNIFICANT
+from attnprobe.table.numbers import format_number, format_with_error, name_head
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Effects:
     def describe(self) -> str:
         """Count the cuts under which the score is significantly worse, or better, and name the extremes."""
         there = np.isfinite(self.deltas)
-        whole = f"With all heads, {self.metric.name} is {self.baseline:.4g}"
+        whole = f"With all heads, {self.metric.name} is {format_number(self.baseline)}"
         if not (self.deltas[there] != 0).any():
             return f"{whole}; no head changes it."
         if not np.isfinite(self.adjusted).any():
@@ -55,5 +55,5 @@ class Effects:
 
     def _describe_head(self, cell: int) -> str:
         layer, head = divmod(cell, self.deltas.shape[1])
-        size = f"{self.deltas[layer, head]:+.2g} ± {self.errors[layer, head]:.1g}"
+        size = format_with_error(self.deltas[layer, head], self.errors[layer, head], signed=True)
         return f"most {self.cut} {name_head(*self.places[layer].key, head)}: {size}"

@@ -20,8 +20,8 @@ from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext
 from attnprobe.sums.base import Sum, compute_digest
-from attnprobe.sums.groups import Blocks, Clustered
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.blocked import Blocks, Jackknife
+from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 

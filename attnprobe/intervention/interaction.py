@@ -1,21 +1,33 @@
 """Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
-from attnprobe.intervention.metrics.mean import Mean, student_p
+from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
-from attnprobe.sums.base import Moments
-from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import adjust
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import open_run
+from attnprobe.run.progress import Progress
+from attnprobe.sums.base import Moments, Sum
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import adjust
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -39,7 +51,7 @@ class Interactions:
     @property
     def p(self) -> Floats:
         """P of a mean of 0, (pair,): Student's t over documents."""
-        return compute_p(self.confirmed)
+        return self.confirmed.estimate.p()
 
     @property
     def adjusted(self) -> Floats:
@@ -100,6 +112,33 @@ def agree_both_ways(changed: Floats) -> Floats:
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
 
 
+def run_interactions(
+    load: Loader,
+    source: OpenSource,
+    options: CorpusOptions,
+    task: TaskOptions,
+    *,
+    pairs: int,
+    facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
+) -> HeadTable:
+    """Find which heads interact, and tabulate the proposed pairs.
+
+    ``pairs`` of them are tested; ``facts`` are added to the provenance.
+    """
+    labelled, documents = peek(source.documents)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
+    question = subject.question("interact", **{"--pairs": pairs})
+    with (
+        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        bind_task(subject, documents, options, run=run, workers=workers) as bench,
+    ):
+        found = find_interactions(bench, pairs)
+        return tabulate_pairs(bench, found, source.name, facts)
+
+
 def find_interactions(bench: Bench, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
@@ -154,8 +193,7 @@ def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Mean) 
     trials = run_trials(bench, masks, loss.needs, "confirming")
     whole = loss.pseudovalues(trials.untouched)
     deltas = {
-        heads: loss.pseudovalues(outcome) - whole
-        for heads, outcome in zip(removed, trials.cuts, strict=True)
+        heads: loss.pseudovalues(outcome) - whole for heads, outcome in zip(removed, trials.cuts, strict=True)
     }
     values = [deltas[pair] - deltas[pair[:1]] - deltas[pair[1:]] for pair in pairs]
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))

@@ -31,7 +31,7 @@ from attnprobe.run.passes import Restore, Run, Work, Workers
 from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 from attnprobe.table.builder import Labels
 from attnprobe.tasks import OBJECTIVES, Gold
 
@@ -152,7 +152,7 @@ class Bench:
 def build_metric(name: str, bench: Bench, seed: int) -> Metric:
     """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
-    exchanges = Exchanges.for_tests(layers * heads, seed)
+    exchanges = PermutationTest.for_tests(layers * heads, seed)
     return bench.objective.build_metric(name, bench.corpus.batches.members, exchanges)
 
 

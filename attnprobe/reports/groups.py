@@ -1,15 +1,15 @@
 """Groups of documents as a shape: of each row its number in all groups and in each, and its test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats
-from attnprobe.reports.shapes import shorten_head
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
+from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
 
 #: How the column of a measure's test ends.
@@ -55,20 +55,15 @@ def list_compared(table: HeadTable) -> list[Column]:
     return [column for column in found if column.headline] or found
 
 
-def lay_out_groups(
-    table: HeadTable, measure: str, name: Callable[[tuple[Cell, Cell]], str] = shorten_head
-) -> list[Compared]:
-    """Lay out a measure by group, a row for each row of all groups, in the order of the table.
-
-    ``name`` names a head by its layer and its number.
-    """
+def lay_out_groups(table: HeadTable, measure: str) -> list[Compared]:
+    """Lay out a measure by group, a row for each row of all groups, in the order of the table."""
     groups, keys = list_groups(table), [name for name in list_keys(table) if name != GROUP]
     cells = {name: read_cells(table, name) for name in (*keys, GROUP)}
     places: dict[tuple[Cell, ...], dict[Cell, int]] = {}
     for row in range(len(table)):
         key = tuple(cells[name][row] for name in keys)
         places.setdefault(key, {})[cells[GROUP][row]] = row
-    labels = _label_rows(table, keys, name)
+    labels = _label_rows(table, keys)
     p, q = (read_floats(table, f"{measure}{end}") for end in ("_q_p_adjusted", "_q"))
     if p is None or q is None:
         return []
@@ -90,14 +85,14 @@ def sort_by_difference(rows: Sequence[Compared]) -> list[Compared]:
     return sorted(rows, key=lambda one: (np.isnan(one.p), one.p, -np.nan_to_num(one.q)))
 
 
-def _label_rows(table: HeadTable, keys: Sequence[str], name: Callable[[tuple[Cell, Cell]], str]) -> list[str]:
+def _label_rows(table: HeadTable, keys: Sequence[str]) -> list[str]:
     beside = [key for key in keys if key not in _AXES]
     labels = label_rows(table, beside)
     if "layer" not in table.data:
         return labels
     whole = "" if "head" in table.data else "layer "
     named = [
-        name((layer, head))
+        name_head(layer, head)
         if layer is not None and head is not None
         else f"{whole}{format_cell(layer)}"
         if layer is not None

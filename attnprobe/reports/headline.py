@@ -1,13 +1,12 @@
 """The line of a picture that says what is found: how many are significant, and the strongest or highest."""
 
 from attnprobe.reports.columns import is_probability, label_by_others, read_cells, read_numbers
-from attnprobe.reports.pairs import name_head
-from attnprobe.reports.report_page.measures import format_measured
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
+from attnprobe.table.numbers import format_with_error, name_head
 from attnprobe.table.table import Column
 
 
@@ -32,7 +31,7 @@ def state_finding(table: HeadTable, column: Column) -> str:
 
 def _write_row(table: HeadTable, column: Column, row: int) -> str:
     value, error = (read_numbers(table, name)[row] for name in (column.name, f"{column.name}_se"))
-    return f"{name_row(table, row)}, {format_measured(value, error)}"
+    return f"{name_row(table, row)}, {format_with_error(value, error)}"
 
 
 def name_row(table: HeadTable, row: int) -> str:
@@ -40,10 +39,8 @@ def name_row(table: HeadTable, row: int) -> str:
     names = {"model", "layer", "head", *PAIR, "attention_a", "attention_b"}
     label = clean(label_by_others(table, names)[row])
     if set(PAIR) <= table.data.keys():
-        return " ".join(filter(None, [label, clean(name_pairs(table, name_head)[row])]))
+        return " ".join(filter(None, [label, clean(name_pairs(table)[row])]))
     layer, head = (read_cells(table, name)[row] for name in ("layer", "head"))
     if layer is None:
         return label
-    return (
-        f"{label} {name_head((layer, head)) if head is not None else f'layer {format_cell(layer)}'}".strip()
-    )
+    return f"{label} {name_head(layer, head) if head is not None else f'layer {format_cell(layer)}'}".strip()

@@ -16,10 +16,11 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Cell
 
 Floats = NDArray[np.float64]
@@ -117,15 +118,6 @@ def find_unit(table: HeadTable, request: DrawingRequest) -> str:
     return f"sqrt({unit})" if unit else ""
 
 
-def name_head(head: Place) -> str:
-    """Name a head in a picture.
-
-    >>> name_head((3, 11))
-    'L3 H11'
-    """
-    return f"L{format_cell(head[0])} H{format_cell(head[1])}"
-
-
 #: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
 #: scipy (``color_threshold`` of ``dendrogram``), after MATLAB.
 CUT = 0.7
@@ -161,7 +153,8 @@ class Clusters:
         clusters = "1 cluster" if len(sizes) == 1 else f"{len(sizes)} clusters"
         many = f"{clusters} of {join_names(sizes, len(sizes))} heads" if sizes else ""
         own = "1 head on its own" if alone == 1 else f"{alone} heads on their own" if alone else ""
-        return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
+        height = format_number(self.height)
+        return f"cut at {height} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 
 
 def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import read_numbers
-from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.sums.inference import SIGNIFICANT, half_width
 from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -4,7 +4,7 @@ A shape is what a table holds, laid out: no colours, no widths. Of a table that 
 empty or None.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, POSITION, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Cell
 
 AXES = ("layer", "head")
@@ -204,22 +205,13 @@ def lay_out_roles(roles: Iterable[str | None]) -> Roles:
     return Roles(kinds, {kind: kinds.count(kind) for kind in LETTERS if kind in kinds})
 
 
-def shorten_head(head: tuple[Cell, Cell]) -> str:
-    """Name a head in a line of a terminal.
-
-    >>> shorten_head((2, 8))
-    '2-8'
-    """
-    return "-".join(map(format_cell, head))
-
-
-def name_pairs(table: HeadTable, name: Callable[[tuple[Cell, Cell]], str] = shorten_head) -> list[str]:
-    """Name the pair of each row, such as ``3-1 + 5-2``; beside a decoder with what each attends to."""
+def name_pairs(table: HeadTable) -> list[str]:
+    """Name the pair of each row, such as ``L3 H1 + L5 H2``; beside a decoder with what each attends to."""
     sides = []
     for side in "ab":
         columns = [column for column in (f"attention_{side}",) if column in table.data]
         kinds = [f"{format_cell(cell)} " for column in columns for cell in read_cells(table, column)]
         heads = zip(*(read_cells(table, f"{axis}_{side}") for axis in ("layer", "head")), strict=True)
-        named = [name(head) for head in heads]
+        named = [name_head(*head) for head in heads]
         sides.append([f"{kind}{head}" for kind, head in zip(kinds or [""] * len(named), named, strict=True)])
     return [" + ".join(pair) for pair in zip(*sides, strict=True)]

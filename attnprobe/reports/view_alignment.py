@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.pairs import name_head
-from attnprobe.reports.report_page.measures import is_number
 from attnprobe.statistics.alignment import RATES
+from attnprobe.table.numbers import is_number, name_head
 
 if TYPE_CHECKING:
     from attnprobe.survey.tokens import Ends, Maps, Side, Way
@@ -105,7 +104,7 @@ def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
     if not asked:
         return f"{f'{maps.kind.value} layer'.capitalize() if several else 'Layer'} {place[0]}, head {head}"
     best = max(asked, key=lambda way: (way.hits[layer, head], -way.rates[layer, head, 0]))
-    name = f"{f'{maps.kind.value.capitalize()} ' if several else ''}{name_head(place)}"
+    name = f"{f'{maps.kind.value.capitalize()} ' if several else ''}{name_head(*place)}"
     ways = [best, *(way for way in asked if way is not best)]
     counted = [f"{_count_hits(way.hits[layer, head], way.sure[layer, head])} {way.name}" for way in ways]
     return f"{name} finds {', '.join(counted)}"

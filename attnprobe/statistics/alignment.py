@@ -14,8 +14,7 @@ from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import RatioByBlock
-from attnprobe.sums.groups import Ratio
+from attnprobe.sums.folds import Ratio, RatioByBlock
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
 

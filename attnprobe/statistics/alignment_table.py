@@ -26,9 +26,8 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Transferred
-from attnprobe.sums.folds import RatioByBlock
-from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.folds import Ratio, RatioByBlock
+from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

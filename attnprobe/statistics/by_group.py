@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Groups
+from attnprobe.sums.clustered import Groups
 from attnprobe.sums.heterogeneity import FEWEST_DOCUMENTS, compare_groups
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP

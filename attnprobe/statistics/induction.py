@@ -15,7 +15,7 @@ from attnprobe.statistics.positional import previous
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

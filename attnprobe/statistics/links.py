@@ -40,11 +40,12 @@ from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.crossfit import FOLDS
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 from attnprobe.sums.tally import FAR, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
@@ -200,9 +201,8 @@ def by_label_table(
             (int((one.heads.asked > 0).sum()) for one in rows.choices if one is not None), default=64
         )
         if blocks < _FEW_BLOCKS:
-            notes.insert(
-                0, f"Few documents: no p is below {0.5**blocks:.2g}, as there are {blocks} blocks of them."
-            )
+            least = format_number(0.5**blocks, digits=2)
+            notes.insert(0, f"Few documents: no p is below {least}, as there are {blocks} blocks of them.")
     table = _tabulate(title, rows.cells, found, asking, labels, with_control=control is not None)
     return replace(table, notes=notes)
 

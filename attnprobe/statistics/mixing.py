@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
 from attnprobe.statistics.tabulation import Tabulation, count_heads, head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import Jackknife, NamedJackknife
+from attnprobe.sums.blocked import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 

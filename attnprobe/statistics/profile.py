@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnprobe.statistics.statistic import Family, Statistic, sinks
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 

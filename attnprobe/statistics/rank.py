@@ -9,7 +9,7 @@ import numpy as np
 
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, head_table
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from attnprobe.attention.observed import OBSERVABLE, UNEMBEDDING
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.sums.base import Constant, Sum
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
 

@@ -28,8 +28,8 @@ from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import adjust, find_gain
+from attnprobe.sums.folds import Ratio, find_gain
+from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -253,7 +253,7 @@ class Contrast:
         number, so that half a link less is asked for. Over C blocks, the least p is about 2^-C.
 
         Args:
-            tests: How many such p values are adjusted together, see ``Exchanges``.
+            tests: How many such p values are adjusted together, see ``PermutationTest``.
 
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
@@ -266,4 +266,4 @@ class Contrast:
             return self.draw(signs, tied=True) + value * (signs @ asked) / links
 
         least = value - 0.5 / links
-        return Exchanges.for_tests(tests, seed=0).p_of(draws, least, _AT_ONCE, one_sided=True)
+        return PermutationTest.for_tests(tests, seed=0).p_of(draws, least, _AT_ONCE, one_sided=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.sums.answers import Answers
 from attnprobe.sums.base import Arrays, Sum
-from attnprobe.sums.groups import Groups
+from attnprobe.sums.clustered import Groups
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

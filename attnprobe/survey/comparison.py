@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.comparison import Comparison
+from attnprobe.findings.partners import SharedHeads, Within
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -21,14 +22,13 @@ from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.divergences import Divergences
-from attnprobe.survey.head_outputs import Alignment, OutputMoments, check_outputs
+from attnprobe.survey.divergences import NUMBERED, Divergences, name_pairs
+from attnprobe.survey.head_outputs import OutputMoments, check_outputs, name_outputs
 from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
 from attnprobe.survey.pair_meter import MARKS, open_pair
 from attnprobe.survey.pairing import (
-    SharedHeads,
-    Within,
     check_media,
+    describe_heads,
     drop_lone_decoders,
     fit_options,
     number_words,
@@ -41,38 +41,6 @@ from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What was found of two checkpoints over the same texts.
-
-    Attributes:
-        measurement: The sums of both models' statistics, ``a/NAME`` and ``b/NAME``, and of divergences.
-        statistics: What was measured of both.
-        divergences: Which heads were compared with which.
-        labels: Names and provenance for the table, those of the first model.
-        other: The name of the second.
-        by_word: Whether the two make different tokens of the texts.
-        rounding: The divergence, in nats, that rounding may put between heads that attend alike.
-        alignment: Which heads give alike, if that was asked for.
-    """
-
-    measurement: Measurement
-    statistics: Sequence[Statistic]
-    divergences: Divergences
-    labels: Labels
-    other: str
-    by_word: bool
-    rounding: float
-    alignment: Alignment | None = None
-
-    @property
-    def shared(self) -> SharedHeads:
-        return self.divergences.shared
-
-    def sums(self, side: int, statistic: Statistic) -> Any:
-        return self.measurement.sums[f"{MARKS[side]}/{statistic.name}"]
-
-
 def compare_checkpoints(
     checkpoints: tuple[Checkpoint, Checkpoint],
     documents: tuple[Documents, Documents],
@@ -80,7 +48,8 @@ def compare_checkpoints(
     statistics: Sequence[Statistic],
     *,
     pairs: bool,
-    outputs: Within | None = None,
+    outputs: bool = False,
+    match: Within | None = None,
     dataset: str,
     facts: Mapping[str, Any],
     labelled: bool = False,
@@ -91,8 +60,8 @@ def compare_checkpoints(
     """Verify the capture of both models, and pass once over the texts with each, batch by batch.
 
     The second ``documents`` are read where the two models make different tokens of the texts. ``pairs``
-    compares every head with every other, not only with that of its number; ``outputs`` says where heads are
-    matched by what they give.
+    compares every head with every other, not only with that of its number; ``outputs`` compares what they
+    give, too; ``match`` says where heads are going to be matched.
     """
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
@@ -107,12 +76,12 @@ def compare_checkpoints(
     first, texts, one = examine_part(checkpoints[0], request.documents, progress)
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
     models = (first, one), (second, other)
-    shared, left_out = _share_heads(models, pairs=pairs, outputs=outputs)
+    shared, left_out = _share_heads(models, pairs=pairs or outputs, match=match)
     notes += left_out
     statistics = drop_impossible(list(statistics), one)
-    evidence = _verify(models, statistics, outputs=outputs is not None)
+    evidence = _verify(models, statistics, outputs=outputs)
     divergences = Divergences(shared, pairs)
-    moments = None if outputs is None else OutputMoments(shared)
+    moments = OutputMoments(shared) if outputs else None
     options = fit_options(request.options, first, second, by_word=by_word)
     names_of_sums = [*divergences.sums, *(moments.sums if moments is not None else ())]
     question = {
@@ -164,15 +133,21 @@ def compare_checkpoints(
             "evidence": evidence,
         },
     }
+    sums = measurement.sums
     return Comparison(
-        measurement,
+        shared,
         statistics,
-        divergences,
-        Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, notes),
-        second.name,
-        by_word,
+        (
+            {one.name: sums[f"{MARKS[0]}/{one.name}"] for one in statistics},
+            {one.name: sums[f"{MARKS[1]}/{one.name}"] for one in statistics},
+        ),
+        measurement.sequences,
+        numbered=sums.get(NUMBERED),
+        pairs={kind: sums[name_pairs(kind)] for kind in shared.kinds if pairs},
+        outputs={kind: sums[name_outputs(kind)] for kind in shared.kinds if outputs},
+        labels=Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, notes),
+        other=second.name,
         rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
-        alignment=None if outputs is None else Alignment.of(shared, measurement, outputs),
     )
 
 
@@ -181,20 +156,22 @@ Verified = tuple[Checkpoint, Architecture]
 
 
 def _share_heads(
-    models: tuple[Verified, Verified], *, pairs: bool, outputs: Within | None
+    models: tuple[Verified, Verified], *, pairs: bool, match: Within | None
 ) -> tuple[SharedHeads, list[str]]:
+    """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
     (first, one), (second, other) = models
     if first.modality != "text":
         check_media((first, second), one, other)
-    shared, left = SharedHeads.of((first.name, second.name), one, other)
-    if outputs is not None:
-        shared.check_layers((first.name, second.name), outputs)
-    elif not pairs and not shared.alike:
+    names = first.name, second.name
+    shared, left_out = SharedHeads.of(names, describe_heads(one), describe_heads(other))
+    if match is not None:
+        shared.check_layers(names, match)
+    if not pairs and not shared.alike:
         raise AttnprobeError(
             f"{first.name} and {second.name} have different numbers of layers or heads, so that heads have "
             "no partner of their number, only a nearest one; leave out --no-nearest."
         )
-    return shared, left
+    return shared, left_out
 
 
 def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outputs: bool) -> list[str]:

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.findings.partners import SharedHeads
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
-from attnprobe.sums.groups import Clustered
-from attnprobe.survey.pairing import SharedHeads, Unit, pool_words
+from attnprobe.sums.clustered import Clustered
+from attnprobe.survey.pairing import Unit, pool_words
 from attnprobe.survey.recorder import Values
 
 #: Maps of a batch, (batch, head of any layer, query, key), kind by kind.
@@ -125,10 +126,10 @@ class Divergences:
         if NUMBERED in self.sums:
             first, heads = self.shared.first, self.shared.first.heads
             batch = len(next(iter(found.values()))[0])
-            whole = np.full((batch, first.layers, heads), np.nan)
+            whole = np.full((batch, len(first.places), heads), np.nan)
             for kind in self.shared.kinds:
                 if kind in found:
-                    layers = self.shared.layers(kind)[0]
+                    layers = first.layers(kind)
                     whole[:, layers] = torch.cat(found[kind]).cpu().numpy().reshape(batch, len(layers), heads)
             values[NUMBERED] = whole
         return values

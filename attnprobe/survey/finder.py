@@ -15,8 +15,8 @@ from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidate
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.clustered import fold_names
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.groups import fold_names
 from attnprobe.sums.tally import Tally, order_keys
 
 #: For each layer, the heads that were not removed; empty where none is.

@@ -21,7 +21,7 @@ from attnprobe.statistics.alignment import (
     find_rates,
 )
 from attnprobe.statistics.alignment_table import pick_cell
-from attnprobe.sums.groups import Ratio
+from attnprobe.sums.folds import Ratio
 from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.

@@ -1,9 +1,7 @@
-"""What heads of two models give to the same tokens: linear CKA of every pair, and partners."""
+"""What heads of two models give to the same tokens: sums that give linear CKA of every pair."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -11,18 +9,17 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.partners import Places, SharedHeads
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.sums.base import Measurement, Sum
-from attnprobe.sums.cross_moments import CrossMoments, Floats
-from attnprobe.survey.pairing import Places, SharedHeads, Unit, Within
+from attnprobe.sums.base import Sum
+from attnprobe.sums.cross_moments import CrossMoments
+from attnprobe.survey.pairing import Unit
 from attnprobe.survey.recorder import Values
 
 #: Outputs of a batch, (batch, query, head of any layer, width), kind by kind.
 Outputs = Mapping[Kind, tuple[Tensor, Layout]]
-#: Chance alone gives a CKA of this or more: too few tokens.
-CHANCE = 0.05
 
 
 def name_outputs(kind: Kind) -> str:
@@ -90,46 +87,6 @@ class OutputMoments:
             first, second = pair_tokens(self.shared, kind, ours, theirs, units)
             found[name_outputs(kind)] = CrossMoments.of_tokens(first, second)
         return found
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Which heads give alike.
-
-    Heads are numbered through all layers of a kind, as ``SharedHeads`` does.
-
-    Attributes:
-        moments: What every pair of heads has in common, kind by kind.
-        partner: For each head of the first model that of the second, -1 where it has none.
-        within: Where partners were looked for.
-    """
-
-    moments: Mapping[Kind, CrossMoments]
-    partner: Mapping[Kind, Places]
-    within: Within
-
-    @classmethod
-    def of(cls, shared: SharedHeads, measurement: Measurement, within: Within) -> Self:
-        """Assign heads to heads one to one, so that the CKA of their outputs adds up to the most.
-
-        Heads are assigned as by ``--match`` of maps, with 1 - CKA for the divergence.
-        """
-        moments = {kind: measurement.sums[name_outputs(kind)] for kind in shared.kinds}
-        partner = {kind: shared.assign(1 - one.cka, kind, within) for kind, one in moments.items()}
-        return cls(moments, partner, within)
-
-    @cached_property
-    def similarity(self) -> Mapping[Kind, Floats]:
-        return {kind: one.cka for kind, one in self.moments.items()}
-
-    @property
-    def chance(self) -> float:
-        """The CKA that independent outputs would have over as many tokens."""
-        found = [
-            (one.first_mean.shape[1] * one.second_mean.shape[1]) ** 0.5 / max(1.0, float(one.count))
-            for one in self.moments.values()
-        ]
-        return max(found)
 
 
 def check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[str]:

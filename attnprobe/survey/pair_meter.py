@@ -11,7 +11,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement, Sum
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.blocked import Jackknife
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.head_outputs import OutputMoments
 from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
-from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import Batches, BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import complete_words
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.partners import HeadGrid
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
@@ -219,131 +218,6 @@ def _number_documents(batches: BatchReader) -> list[int]:
     return [-1 if one is None or one.number is None else one.number for one in annotations]
 
 
-Places = NDArray[np.intp]
-#: Within which heads partners are looked for: layers of one number, or all of the model.
-Within = Literal["layer", "model"]
-
-
-@dataclass(frozen=True)
-class SharedHeads:
-    """The kinds of attention that two models share.
-
-    Heads of a kind are numbered through all its layers: head h of the i-th layer is i * heads + h.
-
-    Attributes:
-        first: What the dry run found of the one model.
-        second: Of the other.
-        kinds: The kinds, in the order of tables.
-    """
-
-    first: Architecture
-    second: Architecture
-    kinds: tuple[Kind, ...]
-
-    @classmethod
-    def of(
-        cls, names: tuple[str, str], first: Architecture, second: Architecture
-    ) -> "tuple[SharedHeads, list[str]]":
-        """Find out what two models share, and say what they don't.
-
-        Raises:
-            AttnprobeError: When they share nothing.
-        """
-        ours, theirs = (
-            [kind for kind in Kind if kind in architecture.kinds] for architecture in (first, second)
-        )
-        sides = list(zip(names, (ours, theirs), strict=True))
-        kinds = tuple(kind for kind in ours if kind in theirs)
-        if not kinds:
-            one, other = (f"{name} has {_format_kinds(some)} attention" for name, some in sides)
-            raise AttnprobeError(f"{one} and {other}; only heads of one kind can be compared.")
-        left_out = [
-            f"{name} also has {_format_kinds(extra)} attention, which the other has not; it is left out."
-            for name, side in sides
-            if (extra := [kind for kind in side if kind not in kinds])
-        ]
-        return cls(first, second, kinds), left_out
-
-    def layers(self, kind: Kind) -> tuple[list[int], list[int]]:
-        """Give the layers of a kind in either model, in the order of a forward pass."""
-        first, second = (
-            [layer for layer, one in enumerate(architecture.kinds) if one is kind]
-            for architecture in (self.first, self.second)
-        )
-        return first, second
-
-    def size(self, kind: Kind) -> tuple[int, int]:
-        """Give how many heads a kind has in either model, removed ones included."""
-        first, second = self.layers(kind)
-        return len(first) * self.first.heads, len(second) * self.second.heads
-
-    def numbered(self, kind: Kind) -> bool:
-        """Tell whether both have as many layers of a kind, with as many heads: each has one of its number."""
-        first, second = self.layers(kind)
-        return len(first) == len(second) and self.first.heads == self.second.heads
-
-    @cached_property
-    def alike(self) -> bool:
-        """Whether each head of the first has one of its number in the second, whatever the kind."""
-        return all(map(self.numbered, self.kinds))
-
-    def check_layers(self, names: tuple[str, str], within: Within) -> None:
-        """Refuse layers that are to have partners of their number, where the numbers of layers differ."""
-        for kind in self.kinds if within == "layer" else ():
-            ours, theirs = map(len, self.layers(kind))
-            if ours != theirs:
-                raise AttnprobeError(
-                    f"{names[0]} has {ours} layers and {names[1]} has {theirs}, so that heads can't be "
-                    "matched layer by layer; use --match model."
-                )
-
-    def assign(self, apart: NDArray[np.float64], kind: Kind, within: Within) -> Places:
-        """Assign heads of a kind to heads one to one, so that how far they are apart adds up to the least.
-
-        ``apart`` is (head, other head), below 1, NaN for removed heads, which get no partner. Gives the head
-        of the second model for each of the first, -1 where there is none.
-
-        References:
-            Kuhn (1955), The Hungarian method for the assignment problem.
-        """
-        from scipy.optimize import linear_sum_assignment  # takes a while to import
-
-        cost = np.where(np.isnan(apart), 2.0, apart)  # more than any, so that removed heads come last
-        blocks = [np.ogrid[: len(cost), : cost.shape[1]]]
-        if within == "layer":
-            sizes = self.first.heads, self.second.heads
-            layers = range(len(self.layers(kind)[0]))
-            blocks = [np.ix_(*(np.arange(i * size, (i + 1) * size) for size in sizes)) for i in layers]
-        partner = np.full(len(cost), -1, np.intp)
-        for rows, columns in blocks:
-            picked = linear_sum_assignment(cost[rows, columns])
-            ours, theirs = rows.ravel()[picked[0]], columns.ravel()[picked[1]]
-            partner[ours] = np.where(np.isfinite(apart[ours, theirs]), theirs, -1)
-        return partner
-
-    def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
-        """Say which heads the maps of a kind hold, in their order.
-
-        Returns:
-            For either model, places among the maps that are kept, and the numbers of these heads. A layer
-            that lost all its heads computes one that is none of them.
-        """
-        first, second = self.layers(kind)
-        return _find_kept(self.first, first), _find_kept(self.second, second)
-
-
-def _find_kept(architecture: Architecture, layers: list[int]) -> tuple[Places, Places]:
-    standing, present = architecture.standing, architecture.present
-    places, numbers, seen = [], [], 0
-    for rank, layer in enumerate(layers):
-        computed = (present[layer] or (0,)) if present else range(architecture.heads)
-        for place, head in enumerate(computed):
-            if standing[layer, head]:
-                places.append(seen + place)
-                numbers.append(rank * architecture.heads + head)
-        seen += len(computed)
-    return np.array(places, np.intp), np.array(numbers, np.intp)
-
-
-def _format_kinds(kinds: list[Kind]) -> str:
-    return " and ".join(map(str, kinds))
+def describe_heads(architecture: Architecture) -> HeadGrid:
+    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
+    return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, Asking
-from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import adjust, sign_flip
+from attnprobe.sums.folds import Ratio
+from attnprobe.sums.inference import adjust, sign_flip
 from attnprobe.survey.probe import Bools, Floats, Ints, ProbeData
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 #: What is counted by document, of the links of a label.
@@ -168,7 +169,7 @@ def tabulate_labels(
     )
     measure("best_head_accuracy", {"head": 1}, "links that the best head finds")
     measure("gain", {"probe": 1, "head": -1}, "gain over the best head")
-    p = np.array([sign_flip((one[:, 1] - one[:, 2]).astype(np.int64)) for one in sums])
+    p = np.array([sign_flip(one[:, 1] - one[:, 2]) for one in sums])
     alike = {questions.tobytes(): number for number, questions in enumerate(rows)}
     once, where = np.unique([alike[questions.tobytes()] for questions in rows], return_inverse=True)
     adjusted = adjust(p[once])[where]  # rows about the same links count once
@@ -219,5 +220,5 @@ def name_way(asking: Asking, backward: bool) -> str:
 
 def _note_few_documents(scored: Scored) -> Iterator[str]:
     if scored.data.documents < FEW_DOCUMENTS / 2:
-        least = 0.5**scored.data.documents
-        yield f"Links are of {scored.data.documents} documents, so that no p is below {least:.2g}."
+        least = format_number(0.5**scored.data.documents, digits=2)
+        yield f"Links are of {scored.data.documents} documents, so that no p is below {least}."

@@ -19,11 +19,13 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus
 from attnprobe.run.record import NOT_COUNTED, add_corpora
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.groups import MOST
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.inference import half_width
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
 
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128
@@ -68,7 +70,6 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
     n is the number of documents, or as many as the row counts, where that is fewer, at most ``most``. Rows
     without a number have no width; it is infinite where there is no row, or no error.
     """
-    from scipy.special import stdtrit  # takes a while to import
 
     def read(column: str) -> NDArray[np.float64]:
         return np.array([np.nan if cell is None else cell for cell in table.data[column]], np.float64)
@@ -76,8 +77,8 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
     observed = np.full(len(table), float(documents if most is None else min(documents, most)))
     for column in {"n", f"{name}_n"} & {*table.data}:
         observed = np.minimum(observed, read(column))
-    widths = stdtrit(np.maximum(observed - 1, 1), 0.975) * read(f"{name}_se")
-    widths[~np.isfinite(widths) | (observed < 2)] = np.inf
+    widths = half_width(read(f"{name}_se"), observed, together=1)
+    widths[~np.isfinite(widths)] = np.inf
     return float(widths[~np.isnan(read(name))].max(initial=0.0)) if len(table) else np.inf
 
 
@@ -116,9 +117,10 @@ def read_until_enough(
     total.record["corpus"].update(NOT_COUNTED)
     widest = max(targets, key=lambda name: widths[name] / targets[name])
     of = f" of {order.total:,}" if order.total is not None else ""
+    width, target = (format_number(one[widest], digits=2) for one in (widths, targets))
     note = (
         f"{read:,}{of} documents were read in a random order, which is {'' if enough else 'not '}enough: the "
-        f"widest 95 % interval of {widest} is ±{widths[widest]:.2g} (asked: ±{targets[widest]:g})."
+        f"widest 95 % interval of {widest} is ± {width} (asked: ± {target})."
     )
     record = {"targets": options.targets, "seed": order.seed, "documents": read, "of": order.total}
     return total, {**record, "reached": enough, "looks": looks}, note

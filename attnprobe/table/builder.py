@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
+from attnprobe.sums.inference import adjust
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column
@@ -66,6 +67,11 @@ class Labels:
         return replace(self, provenance={**self.provenance, **more})
 
 
+def measure_columns(name: str, unit: str = "", title: str = "", *, headline: bool = False) -> list[Column]:
+    """Describe a measure and, beside it, its standard error."""
+    return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
+
+
 class TableBuilder:
     """Collects columns with their cells, beginning with model and dataset."""
 
@@ -113,6 +119,18 @@ class TableBuilder:
         """Append a number of sequences, or of what else the unit says."""
         self.add(Column(name, unit, role="count"), cells.astype(int).ravel())
 
+    def rows(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append columns whose cells rows hold by their names.
+
+        What a row lacks is an empty cell. ``p_adjusted`` is not in the rows: it is made of the column ``p``.
+        """
+        for column in columns:
+            if column.name == "p_adjusted":
+                self.add(column, adjust(self.data["p"]))
+                continue
+            empty = np.nan if column.role in {"measure", "error"} else None
+            self.add(column, [row.get(column.name, empty) for row in rows])
+
     @property
     def patches(self) -> bool:
         return self._labels.patches
@@ -128,8 +146,10 @@ class TableBuilder:
         title: str = "",
     ) -> None:
         """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
-        self.add(Column(name, unit, headline=headline, title=title), average.ravel())
-        self.add(Column(f"{name}_se", unit, role="error"), error.ravel())
+        for column, cells in zip(
+            measure_columns(name, unit, title, headline=headline), (average, error), strict=True
+        ):
+            self.add(column, cells.ravel())
 
     def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""

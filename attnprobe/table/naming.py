@@ -1,20 +1,9 @@
-"""Names: of heads in a sentence, and of roles with the letters that stand for them in a picture."""
+"""Lists of names, and roles with the letters that stand for them in a picture."""
 
 from collections.abc import Sequence
-from typing import Any
 
 #: So many heads a sentence names; of more it gives the number.
 NAMED = 8
-
-
-def name_head(*place: Any) -> str:
-    """Name a head in a sentence: the kind of attention where there are several, layer, number.
-
-    >>> name_head(3, 1), name_head("cross", 0, 2)
-    ('layer 3 head 1', 'cross layer 0 head 2')
-    """
-    *kind, layer, head = place
-    return " ".join([*map(str, kind), f"layer {layer} head {head}"])
 
 
 def join_names(names: Sequence[str], most: int = NAMED) -> str:

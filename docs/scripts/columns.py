@@ -12,7 +12,7 @@ SWITCHED = {
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
-        "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "p_adjusted": "attnprobe.sums.inference:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
@@ -25,7 +25,7 @@ SWITCHED = {
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
         "recovered": "attnprobe.intervention.patching.pairs:PatchedPairs.recovered",
-        "p": "attnprobe.intervention.patching.pairs:compute_p",
+        "p": "attnprobe.sums.inference:Estimate.p",
         "p_adjusted": "attnprobe.intervention.patching.pairs:adjust_tests",
     },
     "correlate": {
@@ -52,7 +52,7 @@ INSIDE = {
     "mixing": {
         "explained_by_others, explained_by_others_null": ("attnprobe.statistics.mixing:explained_by_others"),
         "effective_heads, effective_heads_null": "attnprobe.statistics.mixing:effective_heads",
-        "NAME_se": "attnprobe.sums.resampling:Jackknife",
+        "NAME_se": "attnprobe.sums.blocked:Jackknife",
     },
     "rank": {
         "head_width, longer": "attnprobe.statistics.rank:longer",
@@ -74,7 +74,7 @@ COMPARED = {
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
-        "With --match outputs: matched_layer, matched_head": "attnprobe.survey.head_outputs:Alignment.of",
+        "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.differences:compare_paired"
         ),
@@ -91,7 +91,7 @@ FOUND = {
         "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
         "p": "attnprobe.sums.crossfit:Contrast.chance",
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
-        "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.moved_links:move_links",
         "--by head: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
     },
@@ -100,8 +100,8 @@ FOUND = {
         "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
         "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
-        "NAME_se": "attnprobe.sums.groups:Ratio.of_totals",
-        "p": "attnprobe.sums.resampling:sign_flip",
+        "NAME_se": "attnprobe.sums.folds:Ratio.of_totals",
+        "p": "attnprobe.sums.inference:sign_flip",
         "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
     },
     "syntax --trees": {
@@ -111,10 +111,10 @@ FOUND = {
         "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_evidence:decide_roles",
+        "role, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
-        "pattern": "attnprobe.statistics.role_evidence:name_patterns",
+        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
+        "pattern": "attnprobe.statistics.role_table:name_patterns",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",

@@ -19,7 +19,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.pruned import RECORD, load_pruned
 from attnprobe.model.removing import bake, save_pruned, shrink
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 
 LAYERS, HEADS = 3, 4
 #: Two of four, none, one, in this order of layers.

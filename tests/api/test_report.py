@@ -10,7 +10,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.report_page.measures import format_with_error
+from attnprobe.table.numbers import format_with_error
 
 TEXTS = [
     "the river bank was slow .",
@@ -56,7 +56,7 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
         errors = census.data[f"{column.name}_se"]
         for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
             number = format_with_error(float(value), error)
-            assert f"layer {layer}, head {head}: {column.title}, {number}" in made.html
+            assert f"L{layer} H{head}: {column.title}, {number}" in made.html
 
 
 def test_roles_and_sentences(made, data, saved):

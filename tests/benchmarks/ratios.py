@@ -13,6 +13,7 @@ from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
 from attnprobe.corpus.batch import Batch
+from attnprobe.findings.partners import SharedHeads
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
@@ -25,7 +26,7 @@ from attnprobe.survey import measure
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.measure import open_meter
 from attnprobe.survey.pair_meter import open_pair
-from attnprobe.survey.pairing import SharedHeads
+from attnprobe.survey.pairing import describe_heads
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def comparison_costs(*, quick: bool) -> Iterator[Figure]:
         pair = case.shape.checkpoint(), case.shape.checkpoint()
         first, second = (_bare(checkpoint, batch) for checkpoint in pair)
         architecture = case.shape.architecture(pair[0].model_type, Way.REGISTRY)
-        shared, _ = SharedHeads.of(("a", "b"), architecture, architecture)
+        heads = describe_heads(architecture)
+        shared, _ = SharedHeads.of(("a", "b"), heads, heads)
         for pairs, goals in zip((False, True), COMPARED, strict=True):
             divergences = Divergences(shared, pairs)
             asked = partial(_compared, pair, architecture, divergences, batch)

@@ -12,8 +12,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import Sample, block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
+from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.groups import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -6,8 +6,8 @@ from scipy import stats
 
 from attnprobe.findings.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
+from attnprobe.sums.blocked import Jackknife
 from attnprobe.sums.documents import BLOCKS, find_block
-from attnprobe.sums.resampling import Jackknife
 
 ENTROPY = find_statistic("entropy")
 

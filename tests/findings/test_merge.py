@@ -25,7 +25,7 @@ from attnprobe.run.passes import Run, Workers, open_single_run
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.blocked import Jackknife
 from attnprobe.survey.measure import open_meter
 
 Text = str | tuple[str, str]

@@ -6,7 +6,7 @@ import pytest
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import LEAST, Sample, block_record, disattenuate, read_sample
-from attnprobe.sums.groups import Blocks
+from attnprobe.sums.blocked import Blocks
 
 HEADS = 72
 

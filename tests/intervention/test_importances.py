@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.sums.base import pack, unpack
+from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import in_second_half
-from attnprobe.sums.groups import MOST
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

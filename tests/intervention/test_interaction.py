@@ -22,7 +22,7 @@ from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import Trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 
 LAYERS, HEADS = 3, 4
 WORDS = [

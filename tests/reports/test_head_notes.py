@@ -8,6 +8,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.head_notes import check_notes, describe_notes, find_role, read_notes
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_with_error
 from attnprobe.table.table import Column
 
 LAYERS, HEADS = 2, 3
@@ -51,7 +52,7 @@ def test_numbers_go_to_their_heads_in_whatever_order_rows_come():
     (column,) = note["columns"]  # one without a number is left out, and so is an error of its own
     assert column["title"] == "previous"
     assert column["texts"] == [
-        [f"{value:g} ± 0.01" for value in line] for line in ([0.0, 0.1, 0.2], [0.3, 0.4, 0.5])
+        [format_with_error(value, 0.01) for value in line] for line in ([0.0, 0.1, 0.2], [0.3, 0.4, 0.5])
     ]
     assert note["roles"] is None
 

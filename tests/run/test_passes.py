@@ -32,7 +32,7 @@ from attnprobe.run.state import State
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.measure import Meter, open_meter
 from attnprobe.tasks import Gold
 

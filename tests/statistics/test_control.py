@@ -6,7 +6,7 @@ import pytest
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_SHUFFLED
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels
 
 SEQUENCES = 40

@@ -7,7 +7,7 @@ from test_roles import in_parts, tokens
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.patterns import (
+from attnprobe.statistics.roles import (
     ALIGNED,
     DIAGONAL,
     EITHER,

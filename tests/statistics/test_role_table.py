@@ -10,21 +10,18 @@ from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import ASKING_SYNTAX
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.statistics.role_evidence import (
-    Heads,
-    decide_roles,
-    lost_when_shuffled,
-    name_patterns,
-)
 from attnprobe.statistics.role_table import (
     ROLES,
+    THRESHOLDS,
+    RoleEvidence,
+    decide_roles,
     find_known_relations,
+    name_patterns,
 )
-from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.resampling import half_width
+from attnprobe.sums.inference import half_width
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
@@ -49,7 +46,7 @@ def heads(**given):
     for name, (value, error) in (usual | given).items():
         columns[name] = np.broadcast_to(value, NUMBER).tolist()
         columns[f"{name}_se"] = np.broadcast_to(error, NUMBER).tolist()
-    return Heads(columns, NUMBER, dict.fromkeys(columns, DOCUMENTS))
+    return RoleEvidence(columns, NUMBER, dict.fromkeys(columns, DOCUMENTS))
 
 
 def names(found, thresholds=THRESHOLDS, more=None):
@@ -101,7 +98,7 @@ def test_a_share_that_is_lost_when_shuffled_is_none():
     """In between, where the interval still reaches the threshold, the head has its role."""
     found = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.899, 0.88, 0.3], 0.002))
     assert names(found) == [["previous"], ["previous"], [], []]
-    assert lost_when_shuffled(found, 0.9).tolist() == [False, False, True, True]
+    assert found.lost_when_shuffled(0.9).tolist() == [False, False, True, True]
     without = {name: cells for name, cells in found.columns.items() if "shuffled" not in name}
     assert names(replace(found, columns=without)) == [["previous"]] * NUMBER
 
@@ -148,7 +145,7 @@ def test_patterns_by_hand():
     found = heads(segment_excess=([0.9, 0.7, 0.9, 0.9], 0.01), diagonal_excess=([0.1, 0.1, 0.6, 0.1], 0.01))
     assert name_patterns(found, THRESHOLDS) == ["block", "heterogeneous", "diagonal", "block"]
     assert name_patterns(found, THRESHOLDS | {"block": 0.95})[0] == "heterogeneous"
-    assert name_patterns(Heads({}, NUMBER, {}), THRESHOLDS) == [None] * NUMBER
+    assert name_patterns(RoleEvidence({}, NUMBER, {}), THRESHOLDS) == [None] * NUMBER
 
 
 # Relations

@@ -20,7 +20,7 @@ from attnprobe.statistics.registry import EVERYTHING, all_tabulations
 from attnprobe.statistics.role_table import ROLES
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 

@@ -23,7 +23,7 @@ from attnprobe.sums.base import (
     pack,
     unpack,
 )
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 
 EXACT = 1e-12
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False) | st.just(float("nan"))

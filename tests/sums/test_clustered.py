@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import Moments
-from attnprobe.sums.groups import MOST, Clustered
+from attnprobe.sums.clustered import MOST, Clustered
 
 EXACT = 1e-12
 CLOSE = 1e-9

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.sums.documents import BLOCKS, find_block, name_documents
-from attnprobe.sums.folds import RatioByBlock
-from attnprobe.sums.groups import Ratio
+from attnprobe.sums.folds import Ratio, RatioByBlock
 
 WEIGHTS = (0.0, 1.0, 1.0)
 

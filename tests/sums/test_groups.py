@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import add_prefix
+from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.clustered import MOST, Groups
 from attnprobe.sums.documents import BLOCKS, find_block, in_second_half, name_documents
-from attnprobe.sums.groups import MOST, Blocks, Groups
 
 NAN = float("nan")
 #: Names that differ, and of which some share a group when documents are many.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.documents import name_documents
-from attnprobe.sums.groups import Ratio
+from attnprobe.sums.folds import Ratio
 
 NAN = float("nan")
 

@@ -10,12 +10,12 @@ from scipy.spatial.distance import jensenshannon
 from transformers import AutoModel
 
 from attnprobe.corpus.sources.document import Document
+from attnprobe.findings.comparison import Comparison
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison import Comparison, compare_checkpoints
-from attnprobe.survey.divergences import NUMBERED, name_pairs
+from attnprobe.survey.comparison import compare_checkpoints
 
 SINGLE = [
     "the river bank was slow , and the dog ran to the water .",
@@ -87,11 +87,11 @@ def test_every_pair_is_what_scipy_gives(tiny, name):
         expected.append([[apart(a, b) for b in theirs] for a in ours])
     expected = np.array(expected)
     (kind,) = found.shared.kinds
-    pairs = found.measurement.sums[name_pairs(kind)]
+    pairs = found.pairs[kind]
     assert pairs.average == pytest.approx(expected.mean(0), abs=2e-6)
     error = expected.std(0, ddof=1) / len(SINGLE) ** 0.5
     assert pairs.standard_error == pytest.approx(error, abs=2e-6)
-    own = found.measurement.sums[NUMBERED]
+    own = found.numbered
     assert own.average.ravel() == pytest.approx(expected.mean(0).diagonal(), abs=2e-6)
 
 
@@ -104,7 +104,7 @@ def test_without_special_tokens_rows_are_renormalised(tiny):
         ours, theirs = (eager(one, tokenizer, text)[:, :, 1:-1, 1:-1] for one in (model, other))
         ours, theirs = (one / one.sum(-1, keepdims=True) for one in (ours, theirs))
         expected.append([[apart(ours[i, h], theirs[i, h]) for h in range(4)] for i in range(3)])
-    assert found.measurement.sums[NUMBERED].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+    assert found.numbered.average == pytest.approx(np.mean(expected, 0), abs=2e-6)
 
 
 def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
@@ -115,7 +115,7 @@ def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
     encoder.load_state_dict(model.state_dict(), strict=False)
     found = against((model, tokenizer), (encoder, tokenizer), texts=SINGLE[:3])
     assert [str(kind) for kind in found.shared.kinds] == ["encoder"]
-    assert found.measurement.sums[NUMBERED].average == pytest.approx(0, abs=1e-7)
+    assert found.numbered.average == pytest.approx(0, abs=1e-7)
     assert any("Only one has a decoder" in note for note in found.labels.notes)
 
 
@@ -127,8 +127,8 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     other = AutoModel.from_config(config).eval()
     found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
     (kind,) = found.shared.kinds
-    assert found.measurement.sums[name_pairs(kind)].average.shape == (12, 8)
-    assert NUMBERED not in found.measurement.sums
+    assert found.pairs[kind].average.shape == (12, 8)
+    assert found.numbered is None
     assert not found.shared.alike
 
 
@@ -173,10 +173,10 @@ def test_a_vocabulary_in_another_order_changes_nothing(tiny):
         texts=[*SINGLE, *PAIRS],
         statistics=("positional", "entropy"),
     )
-    assert found.by_word
-    assert found.measurement.sums[NUMBERED].average == pytest.approx(0, abs=1e-7)
+    assert any("word by word" in note for note in found.labels.notes)
+    assert found.numbered.average == pytest.approx(0, abs=1e-7)
     for name in ("entropy", "previous"):
-        a, b = (found.measurement.sums[f"{side}/{name}"] for side in "ab")
+        a, b = (side[name] for side in found.sums)
         assert b.average == pytest.approx(a.average, abs=1e-6)
     assert any("word by word" in note for note in found.labels.notes)
 
@@ -186,7 +186,7 @@ def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
     other, other_tokenizer = tiny("roberta")
     texts = ["the river bank was slow", "she walked over the road"]
     found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
-    assert found.by_word
+    assert any("word by word" in note for note in found.labels.notes)
     expected = []
     for text in texts:
         maps = []
@@ -201,4 +201,4 @@ def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
             maps.append(np.concatenate([to_words, rest], -1).reshape(12, len(words), -1))
         expected.append([[apart(a, b) for b in maps[1]] for a in maps[0]])
     (kind,) = found.shared.kinds
-    assert found.measurement.sums[name_pairs(kind)].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+    assert found.pairs[kind].average == pytest.approx(np.mean(expected, 0), abs=2e-6)

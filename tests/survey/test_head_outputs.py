@@ -42,7 +42,7 @@ def changed(model, seed=3, scale=0.3):
     return other
 
 
-def against(first, second, *, texts=TEXTS, outputs="model", pairs=False, **options):
+def against(first, second, *, texts=TEXTS, pairs=False, **options):
     def documents():
         return [text if isinstance(text, Document) else Document(text) for text in texts]
 
@@ -52,7 +52,7 @@ def against(first, second, *, texts=TEXTS, outputs="model", pairs=False, **optio
         CorpusOptions(**options),
         choose(["entropy"]),
         pairs=pairs,
-        outputs=outputs,
+        outputs=True,
         dataset="texts",
         facts={},
         progress=SilentProgress(),
@@ -95,8 +95,8 @@ def test_every_pair_is_that_of_the_models_own_outputs(tiny, name):
     heads = sides[0].shape[1]
     wanted = [[cka(sides[0][:, g], sides[1][:, h]) for h in range(heads)] for g in range(heads)]
     (kind,) = found.shared.kinds
-    np.testing.assert_allclose(found.alignment.similarity[kind], wanted, rtol=2e-4, atol=2e-5)
-    assert float(found.alignment.moments[kind].count) == len(sides[0])
+    np.testing.assert_allclose(found.outputs[kind].cka, wanted, rtol=2e-4, atol=2e-5)
+    assert float(found.outputs[kind].count) == len(sides[0])
 
 
 def test_special_tokens_are_left_out_if_they_do_not_count(tiny):
@@ -109,7 +109,7 @@ def test_special_tokens_are_left_out_if_they_do_not_count(tiny):
     ]
     (kind,) = found.shared.kinds
     wanted = cka(sides[0][:, 5], sides[1][:, 2])
-    assert found.alignment.similarity[kind][5, 2] == pytest.approx(wanted, rel=2e-4)
+    assert found.outputs[kind].cka[5, 2] == pytest.approx(wanted, rel=2e-4)
 
 
 def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
@@ -132,11 +132,9 @@ def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
         layer.self.value.bias[:] = layer.self.value.bias[swapped]
         layer.output.dense.weight[:] = layer.output.dense.weight[:, swapped]
     found = against((model, tokenizer), (other, tokenizer), pairs=True)
-    by_maps = match_heads(found, "model").head
-    assert by_maps.tolist() == list(range(12))
-    (kind,) = found.shared.kinds
-    assert found.alignment.partner[kind].tolist() == [0, 1, 2, 3, 5, 4, *range(6, 12)]
-    table = tabulate_heads(found)
+    (pairs,) = found.pairs.values()
+    assert match_heads(found.shared, pairs.average, "model").tolist() == list(range(12))
+    table = tabulate_heads(found, "model")
     assert table["matched_head"].tolist() == [0, 1, 2, 3, 1, 0, 2, 3, 0, 1, 2, 3]
     np.testing.assert_allclose(table["cka_matched"], 1, atol=1e-6)
     np.testing.assert_allclose(table["jsd_matched"], 0, atol=1e-6)
@@ -150,7 +148,7 @@ def test_models_of_other_shapes_have_partners_and_widths_may_differ(tiny):
     torch.manual_seed(0)
     other = AutoModel.from_config(settings).eval()
     found = against((model, tokenizer), (other, tokenizer))
-    table = tabulate_heads(found)
+    table = tabulate_heads(found, "model")
     assert not {"nearest_head", "jsd_matched", "cka"} & set(table.data)
     pairs = list(zip(table["matched_layer"].tolist(), table["matched_head"].tolist(), strict=True))
     known = [pair for pair in pairs if pair[1] is not None]
@@ -161,16 +159,14 @@ def test_models_of_other_shapes_have_partners_and_widths_may_differ(tiny):
     ]
     assert sides[1].shape[2] == 2 * sides[0].shape[2]
     (kind,) = found.shared.kinds
-    assert found.alignment.similarity[kind][7, 3] == pytest.approx(
-        cka(sides[0][:, 7], sides[1][:, 3]), rel=2e-4
-    )
+    assert found.outputs[kind].cka[7, 3] == pytest.approx(cka(sides[0][:, 7], sides[1][:, 3]), rel=2e-4)
 
 
 def test_words_have_the_mean_of_their_tokens(tiny):
     (model, tokenizer), (other, other_tokenizer) = tiny("bert"), tiny("roberta")
     texts, sides = ["the river bank was slow", "she walked over the road"], [[], []]
     found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
-    assert found.by_word
+    assert any("word by word" in note for note in found.labels.notes)
     pairs = zip(sides, ((model, tokenizer), (other, other_tokenizer)), strict=True)
     for side, (own, its) in pairs:
         for text in texts:
@@ -182,7 +178,7 @@ def test_words_have_the_mean_of_their_tokens(tiny):
     first, second = map(np.stack, sides)
     (kind,) = found.shared.kinds
     wanted = [[cka(first[:, g], second[:, h]) for h in range(12)] for g in range(12)]
-    np.testing.assert_allclose(found.alignment.similarity[kind], wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found.outputs[kind].cka, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_models_whose_outputs_can_not_be_read_are_refused_by_name(tiny):

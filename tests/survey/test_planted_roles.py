@@ -22,7 +22,7 @@ from transformers import (
 
 import attnprobe
 from attnprobe.sums.base import select_prefix, unpack
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 
 #: So wide is a head; more than there are tokens in a sequence.
 WIDTH = 64

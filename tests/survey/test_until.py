@@ -12,7 +12,7 @@ from attnprobe.corpus.tokenization import Reading
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.until import Round, find_targets, measure_width, read_until_enough
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -162,7 +162,7 @@ def check_role_name(name: str | None, *, given: bool) -> None:
 
 def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     """Read from where on a head has a role, or refuse it."""
-    from attnprobe.statistics.roles import THRESHOLDS
+    from attnprobe.statistics.role_table import THRESHOLDS
 
     if said is None:
         return {}

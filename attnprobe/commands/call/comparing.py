@@ -1,10 +1,10 @@
 """The function that compares the heads of two checkpoints."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnprobe.commands.call.call import (
     Call,
@@ -27,17 +27,22 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.findings.comparison import Comparison
+    from attnprobe.findings.partners import Within
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
-    from attnprobe.survey.comparison import Comparison
-    from attnprobe.survey.pairing import Within
 
     Model = str | Path | PreTrainedModel
 
 #: The measure that is every column of the census.
 CENSUS = "census"
-#: Where partners are looked for by what heads give.
-_BY_OUTPUTS: "dict[str | None, Within]" = {"outputs": "model", "outputs-layer": "layer"}
+#: Where partners are looked for.
+_WITHIN: "dict[str, Within]" = {
+    "layer": "layer",
+    "model": "model",
+    "outputs": "model",
+    "outputs-layer": "layer",
+}
 
 
 def compare(
@@ -66,11 +71,13 @@ def compare(
         labels = replay(labels)
         texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
         source = read_first(source)
-        outputs = _BY_OUTPUTS.get(match)
-        asked = measure, nearest, outputs
-        by_maps = None if match is None or outputs is not None else cast("Within", match)
-        found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
-        return _tabulate_pair(found, by_maps, layers)
+        ways: dict[str, Any] = {
+            "pairs": nearest,
+            "outputs": match in {"outputs", "outputs-layer"},
+            "match": None if match is None else _WITHIN[match],
+        }
+        found = _compare_pair(named, spoken, texts, labels, source, measure, ways, options, call)
+        return _tabulate_pair(found, ways["match"], layers)
 
 
 def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
@@ -98,12 +105,12 @@ def _compare_pair(
     texts: Any,
     labels: Any,
     source: OpenSource,
-    asked: "tuple[str, bool, Within | None]",
+    measure: str,
+    ways: Mapping[str, Any],
     options: Any,
     call: Call,
 ) -> "Comparison":
-    """Compare two checkpoints; ``asked`` is the measure, whether to look for the nearest, and outputs."""
-    measure, nearest, outputs = asked
+    """Compare two checkpoints; ``ways`` are what ``compare_checkpoints`` takes of how heads are paired."""
     from attnprobe.statistics.norm import apply_weights
     from attnprobe.survey.comparison import compare_checkpoints
 
@@ -120,8 +127,7 @@ def _compare_pair(
         (source.documents, again),
         call.corpus,
         statistics,
-        pairs=nearest,
-        outputs=outputs,
+        **ways,
         dataset=source.name,
         facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,

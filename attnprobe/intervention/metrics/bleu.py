@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
-from attnprobe.sums.resampling import Exchanges, pseudovalues
+from attnprobe.sums.inference import PermutationTest, pseudovalues
 
 #: Bootstrap samples of a standard error.
 SAMPLES = 1_000
@@ -33,7 +33,7 @@ class Bleu(Metric):
     higher_is_better = True
     needs = ("text", "reference")
 
-    def __init__(self, exchanges: Exchanges) -> None:
+    def __init__(self, exchanges: PermutationTest) -> None:
         if importlib.util.find_spec("sacrebleu") is None:
             raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
         self._exchanges = exchanges

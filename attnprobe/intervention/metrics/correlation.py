@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Additive, Comparison, Metric, Outcome
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 #: Ranks that are held at once.
 _CELLS = 1_000_000
@@ -15,7 +15,9 @@ _ROUNDING = 1e-12
 Matrix = NDArray[np.float64]
 
 
-def build_correlation(name: str, values: Matrix, exchanges: Exchanges, decimals: int | None = None) -> Metric:
+def build_correlation(
+    name: str, values: Matrix, exchanges: PermutationTest, decimals: int | None = None
+) -> Metric:
     """Build Pearson's or Spearman's correlation with some right numbers.
 
     Predictions are ranked to so many ``decimals``, where the others are rounding.
@@ -31,7 +33,7 @@ def build_correlation(name: str, values: Matrix, exchanges: Exchanges, decimals:
     return pearson(exchanges) if name == "pearson" else Spearman(exchanges, decimals)
 
 
-def pearson(exchanges: Exchanges) -> Additive:
+def pearson(exchanges: PermutationTest) -> Additive:
     """Score Pearson's correlation, from the moments of labels and predictions."""
     found = Additive("pearson", "", ("label", "prediction"), _moments, _correlation, exchanges)
     found.continuous = True
@@ -73,7 +75,7 @@ class Spearman(Metric):
     higher_is_better = True
     needs = ("label", "prediction")
 
-    def __init__(self, exchanges: Exchanges, decimals: int | None = None) -> None:
+    def __init__(self, exchanges: PermutationTest, decimals: int | None = None) -> None:
         self._exchanges, self._decimals = exchanges, decimals
 
     def score(self, outcome: Outcome) -> float:

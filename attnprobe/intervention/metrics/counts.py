@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Additive, Comparison, Metric, Outcome
-from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
+from attnprobe.sums.inference import PermutationTest, jackknife_error, pseudovalues
 
 Matrix = NDArray[np.float64]
 
 
-def share_of_words(exchanges: Exchanges) -> Additive:
+def share_of_words(exchanges: PermutationTest) -> Additive:
     """Score the share of all words whose label is right, as seqeval's accuracy has it."""
     return Additive(
         "accuracy",
@@ -29,7 +29,7 @@ def share_of_words(exchanges: Exchanges) -> Additive:
     )
 
 
-def entity_f1(exchanges: Exchanges) -> Additive:
+def entity_f1(exchanges: PermutationTest) -> Additive:
     """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
 
     def read(outcome: Outcome) -> Matrix:
@@ -38,7 +38,7 @@ def entity_f1(exchanges: Exchanges) -> Additive:
     return Additive("f1", "", ("entities",), read, _f1, exchanges)
 
 
-def label_f1(name: str, exchanges: Exchanges) -> Additive:
+def label_f1(name: str, exchanges: PermutationTest) -> Additive:
     """Score F1 of labels: of all of them together (``f1_micro``), or the mean over labels (``f1_macro``).
 
     A label that is neither predicted nor there has F1 of 0, as scikit-learn has it.
@@ -185,7 +185,7 @@ class Confusion(Metric):
     unit = ""
 
     def __init__(
-        self, name: str, function: Callable[[Matrix], Matrix], classes: int, exchanges: Exchanges
+        self, name: str, function: Callable[[Matrix], Matrix], classes: int, exchanges: PermutationTest
     ) -> None:
         self.name, self._function, self._classes, self._exchanges = name, function, classes, exchanges
 

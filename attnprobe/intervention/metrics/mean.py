@@ -4,10 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
-from attnprobe.sums.groups import Clustered
-
-#: Relative scatter of differences that is rounding.
-_ROUNDING = 1e-10
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import sign_flip
 
 
 class Mean(Metric):
@@ -44,37 +42,11 @@ class Mean(Metric):
             p = np.nan
         elif np.array_equal(ours, theirs):
             p = 1.0
-        elif len(apart.groups):
-            p = student_p(apart)
+        elif not len(apart.groups) and np.isin([ours, theirs], (0, 1)).all():
+            p = sign_flip(ours - theirs, one_sided=False)
         else:
-            p = _paired_p(ours, theirs)
+            p = float(apart.estimate.p())
         return Comparison(float((ours - theirs).mean()), float(apart.standard_error), p)
 
     def _values(self, outcome: Outcome) -> NDArray[np.float64]:
         return outcome[self.name].astype(np.float64)
-
-
-def student_p(apart: Clustered) -> float:
-    """Test that the mean difference is 0: Student's t, of the jackknife where documents have windows."""
-    from scipy.stats import t  # takes a second to import
-
-    mean, error, clusters = float(apart.average), float(apart.standard_error), float(apart.clusters)
-    if mean == 0 and not error:
-        return 1.0
-    return float(2 * t.sf(abs(mean) / error, clusters - 1)) if error else 0.0
-
-
-def _paired_p(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
-    from scipy.stats import binomtest, ttest_rel  # takes a second to import
-
-    apart = ours - theirs
-    if not apart.any():
-        return 1.0
-    if np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
-        better, worse = int((apart > 0).sum()), int((apart < 0).sum())
-        return float(binomtest(better, better + worse).pvalue)
-    if len(apart) < 2:
-        return float("nan")
-    if apart.std() <= _ROUNDING * np.abs(apart).max():  # all moved by the same amount: t is infinite
-        return 0.0
-    return float(ttest_rel(ours, theirs).pvalue)  # type: ignore[attr-defined]

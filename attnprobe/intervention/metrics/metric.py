@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
+from attnprobe.sums.inference import PermutationTest, jackknife_error, pseudovalues
 
 #: What is kept of the examples: a number each, or a text.
 Values = NDArray[Any]
@@ -110,7 +110,7 @@ class Additive(Metric):
         needs: tuple[str, ...],
         rows: Callable[[Outcome], Matrix],
         function: Callable[[Matrix], Matrix],
-        exchanges: Exchanges,
+        exchanges: PermutationTest,
     ) -> None:
         """Score the sums of ``rows`` (example, part) by a function of (..., part)."""
         self.name, self.unit, self.needs = name, unit, needs

@@ -31,7 +31,7 @@ from attnprobe.model.task_heads import (
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
 )
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 _OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 
@@ -68,7 +68,7 @@ class Classification(LabelledObjective):
                 "always says so would be right, so accuracy and loss say little here."
             ]
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name not in {"mcc", "f1"}:
             return super().build_metric(name, examples, exchanges)
         if len(np.unique(self.classes[examples])) < 2:
@@ -121,7 +121,7 @@ class MultiLabel(LabelledObjective):
         self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name.startswith("f1"):
             return label_f1(name, exchanges)
         return super().build_metric(name, examples, exchanges)
@@ -186,7 +186,7 @@ class Regression(LabelledObjective):
         self.values: NDArray[np.float64] = np.array([_read_number(labels[one]) for one in range(examples)])
         self.known = {"label": self.values}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name == "mse":
             return super().build_metric(name, examples, exchanges)
         return build_correlation(name, self.values[examples], exchanges)

@@ -21,7 +21,7 @@ from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome, Valu
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.preparation import Corpus, Documents
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 from attnprobe.tasks import METRICS, OBJECTIVES
 
 
@@ -108,7 +108,7 @@ class Objective(ABC):
         """List the metrics that can score a checkpoint, the usual one first."""
         return OBJECTIVES[cls.name].metrics
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         """Build a metric for some examples; ``exchanges`` are fine enough to test all heads.
 
         Raises:

@@ -17,7 +17,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.preparation import Corpus
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 
 class SequenceToSequence(Objective):
@@ -50,7 +50,7 @@ class SequenceToSequence(Objective):
     def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
         return cls(checkpoint, corpus.batches.labels, corpus.sequences, generate=generate)
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         return Bleu(exchanges) if name == "bleu" else super().build_metric(name, examples, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:

@@ -12,7 +12,7 @@ from attnprobe.intervention.metrics.correlation import build_correlation
 from attnprobe.intervention.metrics.metric import Metric, Values
 from attnprobe.intervention.objectives.related import DECIMALS, Tuples
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 
 class Similarity(Tuples):
@@ -46,7 +46,7 @@ class Similarity(Tuples):
                 f"Scores go from {low:g} to {high:g}; for the loss they are scaled to 0 to 1.",
             ]
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name == "mse":
             return super().build_metric(name, examples, exchanges)
         return build_correlation(name, self.said, exchanges, DECIMALS)

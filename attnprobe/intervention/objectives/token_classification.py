@@ -32,7 +32,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
 from attnprobe.run.examples import join_words
 from attnprobe.run.preparation import Corpus, Documents
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 from attnprobe.tasks import OBJECTIVES
 
 
@@ -75,7 +75,7 @@ class TokenClassification(Objective):
         entities = has_entities(Classes(checkpoint).names.values())
         return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name == "loss":
             return super().build_metric(name, examples, exchanges)
         if name == "accuracy":

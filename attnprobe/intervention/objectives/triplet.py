@@ -9,7 +9,7 @@ from torch import Tensor
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric, Values
 from attnprobe.intervention.objectives.related import Tuples, round_cosines
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 #: How much nearer the positive is to be, in cosine, so that nothing is lost.
 MARGIN = 0.5
@@ -31,7 +31,7 @@ class Triplets(Tuples):
     nouns = "triplet", "triplets"
     width = 3
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
         if name == "loss":
             return Mean(name, "cosine", higher_is_better=False)
         return super().build_metric(name, examples, exchanges)

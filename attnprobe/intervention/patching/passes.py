@@ -200,9 +200,7 @@ def _as_array(values: Tensor) -> Floats:
     return values.detach().cpu().double().numpy()
 
 
-def patch_pairs(
-    bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
-) -> PatchedPairs:
+def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool) -> PatchedPairs:
     """Measure every pair on both sides, and with each of the chosen heads patched.
 
         effect_h = m(base, head h as in the source) - m(base)

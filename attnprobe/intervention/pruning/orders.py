@@ -10,7 +10,7 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import gradient_importance, name_pass
 from attnprobe.intervention.integration import integrate_gradients
-from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.metric import Metric as Score
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench
@@ -121,9 +121,7 @@ def order_at_random(kept: Mask, seed: int) -> Order:
     return np.random.default_rng(seed).permutation(np.flatnonzero(kept))
 
 
-def order_stepwise(
-    shape: tuple[int, int], steps: list[int], measure: Callable[[Mask], Importance]
-) -> Order:
+def order_stepwise(shape: tuple[int, int], steps: list[int], measure: Callable[[Mask], Importance]) -> Order:
     """Order the heads, ranking those that are left anew after each step.
 
     ``steps`` says how many heads are off after each step, ascending; ``measure`` gives the importance of the

@@ -50,7 +50,9 @@ def check_writable(subject: Subject, removed: int, *, physical: bool) -> None:
             f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
             "--physical."
         )
-    _remove(checkpoint, mask_heads(subject.shape, order_at_random(kept, 0), removed) & kept, physical=physical)
+    _remove(
+        checkpoint, mask_heads(subject.shape, order_at_random(kept, 0), removed) & kept, physical=physical
+    )
 
 
 def _remove(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: bool) -> Checkpoint:

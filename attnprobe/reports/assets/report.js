@@ -28,7 +28,7 @@ function made(tag, text, attributes = {}) {
 const marks = data.heads.map(() => []);
 const keyOf = (head) => JSON.stringify(head);
 const placeOf = new Map(data.heads.map((head, place) => [keyOf(head), place]));
-const nameOf = (place) => `${data.heads[place][0]} layer ${data.heads[place][1]}, head ${data.heads[place][2]}`.trim();
+const nameOf = (place) => `${data.heads[place][0]} L${data.heads[place][1]} H${data.heads[place][2]}`.trim();
 const hashOf = (place) => `#head=${[...data.heads[place]].filter((part) => part !== "").join(".")}`;
 
 function placeInHash() {

@@ -15,7 +15,7 @@ from attnprobe.reports.pictures.channels import (
     make_remark,
     make_tooltip,
 )
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 
 #: Pixels of a chart at most.

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.reports.columns import PLAIN, DrawingRequest, Record, sort_labels
-from attnprobe.reports.pairs import SQUARED, Clusters, Place, cluster_parts, find_pairs, name_head
+from attnprobe.reports.pairs import SQUARED, Clusters, Place, cluster_parts, find_pairs
 from attnprobe.reports.pictures.channels import colour_by_layer, make_tooltip
 from attnprobe.reports.scales import fit_scale
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, name_head
 
 #: Pairs of more heads than this are an image without tooltips: marks would take megabytes.
 _MARKED = 80
@@ -100,7 +101,7 @@ def _lay_out(heads: Sequence[Place], request: DrawingRequest) -> _Frame:
     width = request.width - _MARGIN - (0 if below else _LEGEND)
     tree = float(np.clip(0.16 * width, *_TREE))
     left = tree + _STRIP + 2 * _AIR
-    names = 6 + 0.56 * (request.theme.size - 1) * max(len(name_head(head)) for head in heads)
+    names = 6 + 0.56 * (request.theme.size - 1) * max(len(name_head(*head)) for head in heads)
     if (width - left - names) / len(heads) < _NAMED:
         names = 0.0
     cell = min((width - left - names) / len(heads), _WIDEST)
@@ -133,7 +134,7 @@ def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Fra
     data: list[Record] = [
         {"x": frame.left + column * frame.cell, "x2": frame.left + (column + 1) * frame.cell,
          "y": row * frame.cell, "y2": (row + 1) * frame.cell, "distance": distance,
-         "one": name_head(heads[row]), "other": name_head(heads[column])}
+         "one": name_head(*heads[row]), "other": name_head(*heads[column])}
         for row, line in enumerate(matrix.tolist())
         for column, distance in enumerate(line)
     ]  # fmt: skip
@@ -176,7 +177,7 @@ def _draw_tree(clusters: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
         _chart([{"x": x, "y": frame.side + 2, "value": value}], frame)
         .mark_text(align=align, baseline="top", fontSize=theme.small(3), color=theme.ink)
         .encode(text="value:N")
-        for x, align, value in ((0.0, "left", f"{top:.3g}"), (frame.tree, "right", "0"))
+        for x, align, value in ((0.0, "left", f"{format_number(top)}"), (frame.tree, "right", "0"))
     ]
     return [lines.encode(detail="link:N", order="step:Q"), dashes, *ends]
 
@@ -207,7 +208,7 @@ def _draw_layers(heads: Sequence[Place], clusters: Clusters, frame: _Frame, them
 
 def _draw_names(heads: Sequence[Place], frame: _Frame, theme: Theme) -> Any:
     data: list[Record] = [
-        {"name": name_head(head), "x": frame.left + frame.side + 4, "y": frame.cell * (row + 0.5)}
+        {"name": name_head(*head), "x": frame.left + frame.side + 4, "y": frame.cell * (row + 0.5)}
         for row, head in enumerate(heads)
     ]
     size = int(min(frame.cell, theme.size - 1))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attnprobe.reports.columns import read_numbers
 from attnprobe.reports.scales import read_spreads
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 
 #: What is found, by whether it is significantly more than what it is compared with.

@@ -20,10 +20,9 @@ from attnprobe.reports.groups import (
     name_rows,
     sort_by_difference,
 )
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
 from attnprobe.reports.scales import BEYOND
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -55,7 +54,7 @@ def draw_groups(table: HeadTable, request: DrawingRequest) -> Any:
 
 def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
     """Draw a small chart a row, with a point a group."""
-    counts, every = count_texts(table), sort_by_difference(lay_out_groups(table, column.name, name_head))
+    counts, every = count_texts(table), sort_by_difference(lay_out_groups(table, column.name))
     groups = [
         f"{clean(name)[:_LONGEST]}{f' ({counts[name]:,})' if name in counts else ''}"
         for name in list_groups(table)

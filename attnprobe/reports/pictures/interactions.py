@@ -11,11 +11,10 @@ from attnprobe.reports.columns import (
     list_keys,
     read_numbers,
 )
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.scales import read_spreads
 from attnprobe.reports.shapes import name_pairs
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
 
@@ -36,7 +35,7 @@ def _read_pairs(table: HeadTable) -> list[Record]:
     panels = label_rows(table, [name for name in list_keys(table) if name not in own])
     columns = (read_numbers(table, name) for name in ("interaction", "proposed", "p_adjusted"))
     numbers = zip(read_spreads(table, "interaction"), *columns, strict=True)
-    names, data = name_pairs(table, name_head), list[Record]()
+    names, data = name_pairs(table), list[Record]()
     for row, (spread, value, proposed, p) in enumerate(numbers):
         sign = 0
         if value is not None and p is not None and p < SIGNIFICANT:

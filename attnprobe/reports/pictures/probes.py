@@ -15,7 +15,7 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.pictures.gains import ALL, LESS, LETTER, MORE, SAME, compare_rows
 from attnprobe.reports.scales import read_spreads
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 

@@ -14,14 +14,14 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import make_records, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.pictures.gains import ALL, LESS, LETTER, MORE, SAME, compare_rows
 from attnprobe.reports.scales import read_spreads
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RULES
+from attnprobe.table.numbers import name_head
 
 #: Most characters of a label.
 _LONGEST = 36
@@ -149,7 +149,7 @@ def _read_relations(table: HeadTable, label: str) -> list[Record]:
 def _name_place(layer: Cell, head: Cell, position: Cell) -> str:
     if layer is None:
         return ""
-    return name_head((layer, head)) + (f" {position}" if position else "")
+    return name_head(layer, head) + (f" {position}" if position else "")
 
 
 def _write_gain(gain: float | None, compared: int) -> str:

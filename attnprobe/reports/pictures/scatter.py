@@ -20,7 +20,6 @@ from attnprobe.reports.columns import (
     sort_labels,
     title_axis,
 )
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import (
     colour_by_layer,
     make_records,
@@ -33,6 +32,7 @@ from attnprobe.table.cells import clean
 from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
+from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
 
 #: How the names of a measure end that is there on two sides: of two datasets, two models, two halves.
@@ -126,7 +126,7 @@ def _choose_named(data: list[Record], documents: np.ndarray, *, equal: bool) -> 
         points = (points - points.mean(0)) / np.where(spread > 0, spread, 1)
     apart = np.abs(points[:, 1] - points[:, 0])
     for row in np.argsort(-apart, kind="stable")[:_NAMED]:
-        known[row]["name"] = name_head((known[row]["layer"], known[row]["head"]))
+        known[row]["name"] = name_head(known[row]["layer"], known[row]["head"])
 
 
 def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:

@@ -16,7 +16,6 @@ from attnprobe.reports.pairs import (
     Pairs,
     compute_distances,
     find_pairs,
-    name_head,
     scale_to_plane,
 )
 from attnprobe.reports.pictures.channels import (
@@ -24,6 +23,7 @@ from attnprobe.reports.pictures.channels import (
     make_tooltip,
 )
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, name_head
 
 #: A stress that is poor (Kruskal 1964).
 _POOR = 0.2
@@ -52,7 +52,7 @@ def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingReque
     side = int(min(420, max(140, request.width - 90)))
     flat = scale_to_plane(found.matrix)
     data: list[Record] = [
-        {"layer": head[0], "head": head[1], "name": name_head(head), "x": float(x), "y": float(y)}
+        {"layer": head[0], "head": head[1], "name": name_head(*head), "x": float(x), "y": float(y)}
         for head, (x, y) in zip(found.heads, flat.points, strict=True)
     ]
     farthest = np.argsort(-np.hypot(*flat.points.T), kind="stable")[:_NAMED]
@@ -63,11 +63,12 @@ def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingReque
     reach = float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
     poor = flat.stress >= _POOR
-    said = [f"stress {flat.stress:.2f}{', poor' if poor else ''} (Kruskal), {len(found.heads)} heads"]
+    stress = format_number(float(flat.stress), digits=2)
+    said = [f"stress {stress}{', poor' if poor else ''} (Kruskal), {len(found.heads)} heads"]
     if poor:
         said.append("do not read distances off the places of heads")
     if found.left_out:
-        said.append(f"without {', '.join(map(name_head, found.left_out[:4]))}: no distance")
+        said.append(f"without {', '.join(name_head(*head) for head in found.left_out[:4])}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
     )

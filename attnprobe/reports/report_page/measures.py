@@ -1,29 +1,21 @@
-"""The heads that a report is about, what its tables measure of each, and how numbers are written."""
+"""The heads that a report is about, what its tables measure of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
-from math import inf, isfinite
-from typing import NamedTuple, TypeGuard
+from math import inf
+from typing import NamedTuple
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
 from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
+from attnprobe.table.numbers import format_with_error, is_number, name_head
 from attnprobe.table.table import Column
 
 #: Kind of attention (empty where a model has one), layer, head.
 Head = tuple[str, int, int]
-#: What stands for nothing measured.
-UNDEFINED = "\u2013"
-#: Significant digits of a measure and of its standard error.
-DIGITS, ERROR_DIGITS = 4, 2
-#: Below this power of ten, and this far above the digits, numbers have an exponent.
-_LEAST, _BEYOND = -4, 3
-#: A number with more decimal places has a power of ten.
-_MOST_PLACES = 6
 
 
 class Measure(NamedTuple):
@@ -65,7 +57,7 @@ class Heads:
 
     def name(self, place: int) -> str:
         kind, layer, head = self.every[place]
-        return f"{kind} layer {layer}, head {head}".strip()
+        return name_head(*filter(None, [kind]), layer, head)
 
     @cached_property
     def layers(self) -> list[int]:
@@ -149,57 +141,3 @@ def is_offset(name: str) -> bool:
     return any(
         name == f"profile_{one}" for patches in (False, True) for one, _ in list_offsets(patches=patches)
     )
-
-
-def is_number(cell: object) -> TypeGuard[int | float]:
-    """Tell a finite number from other cells."""
-    return isinstance(cell, int | float) and isfinite(cell)
-
-
-def format_number(value: object, digits: int = DIGITS) -> str:
-    """Write a number with so many significant digits; nothing measured is a dash.
-
-    >>> [format_number(value) for value in (0.078125, 12.3456, 3, -0.00001234567, 123456.0)]
-    ['0.07813', '12.35', '3', '-1.235e-5', '123456']
-    """
-    if not isinstance(value, int | float) or not isfinite(value):
-        return UNDEFINED
-    if value == 0:
-        return "0"
-    exact = Decimal(value)
-    power = exact.adjusted()
-    rounded = exact.quantize(Decimal(1).scaleb(power - digits + 1), ROUND_HALF_UP)
-    power = rounded.adjusted()  # 0.99999 becomes 1
-    if power < _LEAST or power >= digits + _BEYOND:
-        return f"{_strip_zeros(f'{rounded.scaleb(-power):f}')}e{power}"
-    places = max(0, digits - 1 - power)
-    return _strip_zeros(f"{exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}")
-
-
-def format_with_error(value: object, error: object) -> str:
-    """Write a number with its standard error, where it has one.
-
-    >>> format_with_error(0.12345, 0.00234), format_with_error(2, None)
-    ('0.1235 ± 0.0023', '2')
-    """
-    spread = f" \u00b1 {format_number(error, ERROR_DIGITS)}" if is_number(error) else ""
-    return f"{format_number(value)}{spread}"
-
-
-def format_measured(value: object, error: object) -> str:
-    r"""Write a number with its error, both to the second digit of the error.
-
-    >>> format_measured(0.06809, 0.0108), format_measured(1.0, 0.0)
-    ('0.068 \xb1 0.011', '1 \xb1 0')
-    """
-    text = format_with_error(value, error)
-    if is_number(value) and is_number(error) and error > 0:
-        rounded = Decimal(error).quantize(Decimal(1).scaleb(Decimal(error).adjusted() - 1))
-        places = 1 - rounded.adjusted()  # 0.0996 becomes 0.10
-        if 0 <= places <= _MOST_PLACES:
-            text = f"{value:.{places}f} \u00b1 {error:.{places}f}"
-    return text.replace("-", "\u2212")
-
-
-def _strip_zeros(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text

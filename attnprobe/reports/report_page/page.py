@@ -30,9 +30,6 @@ from attnprobe.reports.report_page.measures import (
     Measure,
     collect_heads,
     collect_measures,
-    format_number,
-    format_with_error,
-    is_number,
 )
 from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
@@ -44,6 +41,7 @@ from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind
+from attnprobe.table.numbers import format_number, format_with_error, is_number
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"

@@ -25,7 +25,7 @@ from attnprobe.reports.terminal.console import (
     write_fields,
     write_with_error,
 )
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, FOUND, RULES

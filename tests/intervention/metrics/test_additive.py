@@ -10,9 +10,9 @@ from scipy import stats
 from attnprobe.intervention.metrics.correlation import Spearman, pearson
 from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
-TESTS = Exchanges(0)
+TESTS = PermutationTest(0)
 
 EXAMPLES = 14
 

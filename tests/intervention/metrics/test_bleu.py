@@ -8,7 +8,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import bleu
 from attnprobe.intervention.metrics.bleu import Bleu
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -40,12 +40,12 @@ def corpus_bleu(texts: list[str], references: list[str] = REFERENCES) -> float:
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.6])
 def test_score(share: float):
     texts = spoilt(share, 0)
-    assert Bleu(Exchanges(0)).score(outcome(texts)) == pytest.approx(corpus_bleu(texts), abs=1e-9)
+    assert Bleu(PermutationTest(0)).score(outcome(texts)) == pytest.approx(corpus_bleu(texts), abs=1e-9)
 
 
 def test_standard_error_is_the_bootstrap(monkeypatch: pytest.MonkeyPatch):
     texts = spoilt(0.15, 1)
-    found = Bleu(Exchanges(0)).standard_error(outcome(texts))
+    found = Bleu(PermutationTest(0)).standard_error(outcome(texts))
     draw, scores = np.random.default_rng(5), []
     for _ in range(400):
         chosen = draw.integers(8, size=8)
@@ -56,7 +56,7 @@ def test_standard_error_is_the_bootstrap(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.slow
 def test_compare():
     ours, theirs = spoilt(0.3, 1), spoilt(0.12, 2)
-    found = Bleu(Exchanges(0)).compare(outcome(ours), outcome(theirs))
+    found = Bleu(PermutationTest(0)).compare(outcome(ours), outcome(theirs))
     assert found.delta == pytest.approx(corpus_bleu(ours) - corpus_bleu(theirs))
     draw, apart, drawn = np.random.default_rng(5), [], []
     for _ in range(400):
@@ -77,7 +77,7 @@ def test_compare():
 
 def test_pseudovalues_are_of_the_score_without_one():
     texts, number = spoilt(0.3, 4), len(REFERENCES)
-    found = Bleu(Exchanges(0)).pseudovalues(outcome(texts))
+    found = Bleu(PermutationTest(0)).pseudovalues(outcome(texts))
     for place in range(number):
         rest = [i for i in range(number) if i != place]
         without = corpus_bleu([texts[i] for i in rest], [REFERENCES[i] for i in rest])
@@ -87,4 +87,4 @@ def test_pseudovalues_are_of_the_score_without_one():
 def test_not_installed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bleu.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(AttnprobeError, match="--metric bleu needs sacrebleu: pip install sacrebleu"):
-        Bleu(Exchanges(0))
+        Bleu(PermutationTest(0))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
 from attnprobe.intervention.metrics.counts import Confusion, f1, matthews
-from attnprobe.sums.resampling import FEWEST, Exchanges
+from attnprobe.sums.inference import FEWEST, PermutationTest
 
 Ints = NDArray[np.int64]
 FUNCTIONS = {"mcc": matthews, "f1": f1}
@@ -53,7 +53,7 @@ BY_HAND = {"mcc": mcc_by_hand, "f1": f1_by_hand}
 
 
 def metric(name: str, classes: int, seed: int = 0, most: int = FEWEST) -> Confusion:
-    return Confusion(name, FUNCTIONS[name], classes, Exchanges(seed, most))
+    return Confusion(name, FUNCTIONS[name], classes, PermutationTest(seed, most))
 
 
 def outcome(label: Ints, guess: Ints) -> dict[str, Any]:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p
+from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests
 from attnprobe.intervention.patching.passes import PatchPlan
 from attnprobe.intervention.patching.values import PairValues
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 
 
 def pairs_of(effect, base, source, clusters=None):
@@ -53,7 +53,7 @@ def test_the_error_of_shares_covers_the_truth():
 
 
 def test_p_is_that_of_a_paired_t(drawn):
-    p = compute_p(drawn.summarise(drawn.effect))
+    p = drawn.summarise(drawn.effect).estimate.p()
     np.testing.assert_allclose(p, stats.ttest_1samp(drawn.effect, 0).pvalue)
 
 
@@ -63,7 +63,7 @@ def test_pairs_of_one_document_are_no_independent_pairs(drawn):
     single = pairs_of(drawn.effect[:20], drawn.base[:20], drawn.source[:20])
     effects, alone = (one.summarise(one.effect) for one in (alike, single))
     np.testing.assert_allclose(effects.standard_error, alone.standard_error)
-    np.testing.assert_allclose(compute_p(effects), compute_p(alone))
+    np.testing.assert_allclose(effects.estimate.p(), alone.estimate.p())
 
 
 def test_p_is_uniform_where_the_answers_are_exchanged_by_the_throw_of_a_coin(headed, paired, pairs_of):
@@ -87,7 +87,7 @@ def test_p_is_uniform_where_the_answers_are_exchanged_by_the_throw_of_a_coin(hea
         coins = draw.choice([-1, 1], 40)[:, None, None]
         some = found.summarise(found.effect)  # of the right kind, and replaced below
         some = type(some).of(found.effect[rows] * coins)
-        p.append(compute_p(some)[1, 2])
+        p.append(some.estimate.p()[1, 2])
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert 0.02 < np.mean(np.array(p) < 0.05) < 0.09
 

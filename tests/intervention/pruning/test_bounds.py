@@ -11,7 +11,7 @@ from attnprobe.intervention.metrics.counts import Confusion, matthews
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.pruning.differences import bound_losses
-from attnprobe.sums.resampling import Exchanges
+from attnprobe.sums.inference import PermutationTest
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)
 LOSS = Mean("loss", "nats", higher_is_better=False)
@@ -127,7 +127,7 @@ def test_a_score_that_every_change_moves():
 
 def test_matthews_correlation():
     """Against the score of a large sample; answers change rarely."""
-    draw, metric = np.random.default_rng(5), Confusion("mcc", matthews, 2, Exchanges(0))
+    draw, metric = np.random.default_rng(5), Confusion("mcc", matthews, 2, PermutationTest(0))
 
     def sample(n):
         label = draw.integers(2, size=n)
@@ -145,7 +145,7 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
     label = np.array([0.0, 1.0] * 10)
     whole = {"label": label, "prediction": label}
     last = {"label": label, "prediction": np.zeros(20)}
-    metric = Confusion("mcc", matthews, 2, Exchanges(0))
+    metric = Confusion("mcc", matthews, 2, PermutationTest(0))
     found = bound_losses(metric, [whole, whole, last], whole)
     assert np.isnan(found[0])
     assert 0 < found[1] < found[2]
@@ -154,7 +154,7 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
 
 def test_pearson_s_correlation_unchanged_is_unchanged():
     whole = {"label": np.array([1.0, 2, 3, 5]), "prediction": np.array([1.1, 2, 2.7, 5])}
-    assert bound_of(pearson(Exchanges(0)), whole, whole) == 0
+    assert bound_of(pearson(PermutationTest(0)), whole, whole) == 0
 
 
 # Margins

@@ -24,7 +24,7 @@ from attnprobe.intervention.trials import Trials
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.inference import adjust
 
 SHAPE, HEADS = (3, 4), 12
 LOSS = Mean("loss", "nats", higher_is_better=False)

@@ -6,9 +6,9 @@ import re
 import pytest
 import report_tables as tables
 
-from attnprobe.reports.report_page.measures import format_with_error
 from attnprobe.reports.report_page.page import write_page
 from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.numbers import format_with_error
 
 LAYERS, HEADS = 4, 6
 
@@ -38,7 +38,7 @@ def test_a_cell_says_its_number_in_a_sentence(contents, page):
         for place, (label, _) in found.items():
             value, error = (table.data[column][place] for column in (name, f"{name}_se"))
             layer, head = divmod(place, HEADS)
-            said = f"layer {layer}, head {head}: title of {name}, {format_with_error(value, error)}"
+            said = f"L{layer} H{head}: title of {name}, {format_with_error(value, error)}"
             assert label == said
 
 
@@ -52,7 +52,7 @@ def test_a_role_has_its_letter_and_says_its_evidence(contents, page):
         number = (
             "" if role == "mixed" else f", {format_with_error(data['value'][place], data['value_se'][place])}"
         )
-        assert label == f"layer {layer}, head {head}: {words}{number}"
+        assert label == f"L{layer} H{head}: {words}{number}"
 
 
 def test_every_link_of_the_page_leads_somewhere(page):

@@ -41,8 +41,8 @@ from attnprobe.statistics.gold_trees import (
 )
 from attnprobe.statistics.trees import BY_HEAD, DIRECTED, TREES
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.folds import Ratio
+from attnprobe.sums.inference import adjust
 from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable

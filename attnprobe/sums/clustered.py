@@ -1,6 +1,5 @@
-"""Sums, means and ratios over groups of sequences that belong together, such as the windows of a document."""
+"""Means over sequences that belong together, such as the windows of a document."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Arrays, Moments, Sum, select_prefix
-from attnprobe.sums.documents import BLOCKS, find_block
+from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,103 +112,12 @@ def fold_names(names: Ints) -> Ints:
     return names if len(np.unique(names)) <= MOST else names % MOST
 
 
-def _split(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
+def split_documents(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
     """Part sequences that are documents of their own from the others, and give the names of these."""
     if clusters is None or (clusters < 0).all():
         return sample, sample[:0], np.zeros(0, np.int64)
     single = clusters < 0
     return sample[single], sample[~single], clusters[~single]
-
-
-@dataclass(frozen=True)
-class Ratio(Sum):
-    """Totals of some numbers of every sequence, to be divided by the first of them, cell by cell.
-
-    The first number is what is asked, such as the links of a sentence, the others what was found. A sequence
-    whose first number is 0 or undefined counts in the totals of its other numbers alone.
-
-    Attributes:
-        alone: (...) sequences that ask something, those in ``groups`` not counted.
-        total: (..., number) the sum of each number over sequences that are documents of their own.
-        products: (..., number, number) the sum of the product of each two.
-        groups: The numbers (..., number) of documents that were cut into windows.
-
-    >>> found = Ratio.of([[[4.0, 2.0]], [[2.0, 1.0]], [[0.0, 0.0]]])
-    >>> found.count.item(), found.of_totals([0, 1])[0].item()
-    (2.0, 0.5)
-    """
-
-    alone: Floats
-    total: Floats
-    products: Floats
-    groups: Groups
-
-    @classmethod
-    def of(cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None) -> "Ratio":
-        """Sum up a sample (sequence, ..., number)."""
-        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
-        # What asks nothing is no observation of what is asked.
-        windows[..., 0][~(windows[..., 0] > 0)] = np.nan
-        known = np.nan_to_num(alone)
-        return cls(
-            (alone[..., 0] > 0).sum(0, dtype=np.float64),
-            known.sum(0),
-            np.einsum("s...a,s...b->...ab", known, known),
-            Groups.of(windows, names),
-        )
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["total"].shape), **known)
-
-    @property
-    def count(self) -> Floats:
-        """Sequences that ask something, in each cell."""
-        return self.alone + self.groups.count[..., 0].sum(0)
-
-    @property
-    def clusters(self) -> Floats:
-        """Documents that ask something, in each cell."""
-        return self.alone + (self.groups.total[..., 0] > 0).sum(0)
-
-    @property
-    def documents(self) -> int:
-        return int(self.clusters.max(initial=0))
-
-    @property
-    def totals(self) -> Floats:
-        """The sum of each number over all sequences, (..., number)."""
-        return self.total + self.groups.total.sum(0)
-
-    def part(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
-        """Give a weighted sum of each group, of all other documents together, and the latter's squares."""
-        weighed = np.asarray(weights, np.float64)
-        squares = np.einsum("a,...ab,b->...", weighed, self.products, weighed)
-        return self.groups.total @ weighed, self.total @ weighed, squares
-
-    def of_totals(self, weights: Sequence[float], by: int = 0) -> tuple[Floats, Floats]:
-        """Divide a weighted sum of the totals by one of them, and give the standard error of that.
-
-        With y_c = sum_a w_a x_ca of document c, N = sum x_c,by, r = sum y_c / N, and C documents that ask
-        something,
-
-            SE^2 = C / (C - 1)  sum_c (y_c - r x_c,by)^2 / N^2
-
-        Both are NaN where nothing is asked, the error also below two documents.
-
-        References:
-            Cochran (1977), Sampling techniques, section 6.4.
-        """
-        asked, clusters = self.totals[..., by], self.clusters
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = self.totals @ np.asarray(weights, np.float64) / asked
-            left = np.zeros_like(self.total) + weights
-            left[..., by] -= np.nan_to_num(share)
-            squares = np.einsum("...a,...ab,...b->...", left, self.products, left)
-            squares = squares + np.square((self.groups.total * left).sum(-1)).sum(0)
-            error = np.sqrt(np.maximum(squares, 0) * clusters / (clusters - 1)) / asked
-        share = np.where(asked > 0, share, np.nan)
-        return share, np.where((clusters > 1) & (asked > 0), error, np.nan)
 
 
 @dataclass(frozen=True)
@@ -242,7 +150,7 @@ class Clustered(Sum):
         cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None
     ) -> "Clustered":
         """Sum up a sample over its first axis; NaN is no observation."""
-        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
+        alone, windows, names = split_documents(np.asarray(values, dtype=np.float64), clusters)
         return cls(Moments.of(alone), Groups.of(windows, names))
 
     def __getitem__(self, cells: tuple[Any, ...]) -> "Clustered":
@@ -295,31 +203,11 @@ class Clustered(Sum):
         return np.sqrt(np.where((clusters > 1) & np.isfinite(found), found, np.nan))
 
     @property
+    def estimate(self) -> Estimate:
+        """The mean with its standard error over clusters."""
+        return Estimate(self.average, self.standard_error, self.clusters)
+
+    @property
     def residuals(self) -> Floats:
         """T_c - n_c m of each group, (group, ...)."""
         return self.groups.total - self.groups.count * np.nan_to_num(self.average)
-
-
-@dataclass(frozen=True)
-class Blocks(Sum):
-    """For each block of documents, how many examples it has, (block,), and what they add up to."""
-
-    count: Floats
-    total: Floats
-
-    @classmethod
-    def of(cls, values: Floats, documents: Ints) -> "Blocks":
-        """Sum up (example, ...) by the documents they are of."""
-        block = find_block(documents)
-        total = np.zeros((BLOCKS, *values.shape[1:]))
-        np.add.at(total, block, values)
-        return cls(np.bincount(block, minlength=BLOCKS).astype(np.float64), total)
-
-    @property
-    def halves(self) -> tuple[Floats, Floats]:
-        """The means over the documents of either half; NaN for a half without one."""
-        return self._mean(slice(None, BLOCKS // 2)), self._mean(slice(BLOCKS // 2, None))
-
-    def _mean(self, some: slice) -> Floats:
-        count, total = self.count[some].sum(), self.total[some].sum(0)
-        return total / count if count else np.full_like(total, np.nan)

@@ -1,0 +1,259 @@
+"""Every interval and every p of the program: Student's t, sign flips, permutations, adjusted p values."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attnprobe.sums.documents import BLOCKS
+
+Floats = NDArray[np.float64]
+Correction = Literal["holm", "bh"]
+
+#: Confidence of the intervals of all heads together.
+CONFIDENCE = 0.95
+#: A p below this, adjusted for the number of tests, is called significant.
+SIGNIFICANT = 0.05
+#: An error below this part of a number is rounding alone.
+_ROUNDING = 1e-10
+#: Student's t of so many degrees of freedom is normal.
+_NORMAL = 1e9
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numbers with their standard errors, cell by cell.
+
+    Attributes:
+        value: (...) the numbers.
+        error: (...) their standard errors; NaN below two clusters.
+        clusters: How many clusters, such as documents, each error is of, (...) or one number for all.
+    """
+
+    value: Floats
+    error: Floats
+    clusters: Floats
+
+    @property
+    def freedom(self) -> Floats:
+        """Degrees of freedom of the errors."""
+        return np.asarray(self.clusters, np.float64) - 1
+
+    def interval(self, together: int | None = 1) -> tuple[Floats, Floats]:
+        """Give the intervals of 95 %, each by itself, or of so many ``together``; see ``half_width``."""
+        half = half_width(self.error, self.clusters, together)
+        return self.value - half, self.value + half
+
+    def p(self, *, one_sided: bool = False) -> Floats:
+        """Test that each number is 0, or not above 0: P(|T| >= |x| / se) of Student's t.
+
+        An error of 0, as of differences that are the same everywhere, is sure: p is 1 where the number is 0,
+        and 0 elsewhere. It is NaN below two clusters.
+
+        References:
+            Student (1908), The probable error of a mean.
+        """
+        from scipy.special import stdtr  # takes a while to import
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = self.value / self.error
+            p = stdtr(self.freedom, -t) if one_sided else 2 * stdtr(self.freedom, -np.abs(t))
+            sure = self.error <= _ROUNDING * np.abs(self.value)
+            differs = self.value > 0 if one_sided else self.value != 0
+        p = np.where(sure, np.where(differs, 0.0, 1.0), p)
+        return np.where((self.freedom > 0) & np.isfinite(self.error) & np.isfinite(self.value), p, np.nan)
+
+
+def jackknife_error(without: Floats, counts: NDArray[np.int64] | None = None) -> float:
+    """Give the standard error of a number from what it is without each example.
+
+        SE^2 = (n - 1) / n  sum_i (t_i - mean t)^2
+
+    ``counts`` says how many examples there are of each kind. NaN below two.
+    """
+    counts = np.ones(len(without), np.int64) if counts is None else counts
+    number = counts.sum()
+    if number < 2:
+        return float("nan")
+    centre = (counts * without).sum() / number
+    return float(np.sqrt((number - 1) / number * (counts * np.square(without - centre)).sum()))
+
+
+def pseudovalues(whole: ArrayLike, without: Floats, number: int) -> Floats:
+    """Give what each of n examples adds to a number t: n t - (n - 1) t_i, with t_i made without it.
+
+    References:
+        Tukey (1958), Bias and confidence in not-quite large samples.
+    """
+    return number * np.asarray(whole) - (number - 1) * without
+
+
+def half_width(
+    errors: ArrayLike, documents: ArrayLike, together: int | None = None, *, one_sided: bool = False
+) -> Floats:
+    """Give half the width of each of m intervals that hold together: t(1 - .025 / m, n - 1) s.
+
+    Args:
+        errors: Standard errors s over documents, of m numbers.
+        documents: How many documents n each is made of; infinite where nobody knows.
+        together: The number m, that of all errors by default; 1 for intervals that hold each by itself.
+        one_sided: Whether the other side has no end: t(1 - .05 / m, n - 1) s.
+
+    Returns:
+        The widths; infinite below two documents, NaN where there is no error.
+
+    References:
+        Student (1908), The probable error of a mean; Dunn (1961), Multiple comparisons among means.
+
+    >>> half_width([0.01, 0.01], [5, 128]).round(4).tolist()
+    [0.035, 0.0227]
+    """
+    from scipy.special import stdtrit  # takes a while to import
+
+    errors, degrees = np.asarray(errors, np.float64), np.asarray(documents, np.float64) - 1
+    tests = errors.size if together is None else together
+    tail = (1 - CONFIDENCE) / (1 if one_sided else 2) / max(1, tests)
+    quantile = stdtrit(degrees.clip(1, _NORMAL), 1 - tail)
+    with np.errstate(invalid="ignore"):  # an error of 0 over one document has no interval
+        return np.where(degrees >= 1, quantile, np.inf) * errors
+
+
+def adjust(p: ArrayLike, correction: Correction = "holm") -> Floats:
+    """Adjust p values so that they can be read as if there had been one test.
+
+    Holm's bounds the chance of a single false alarm among all heads, Benjamini and Hochberg's ("bh")
+    the share of false alarms among the heads that are called significant. Undefined p values stay
+    undefined and do not count.
+
+    References:
+        Holm (1979), A simple sequentially rejective multiple test procedure.
+        Benjamini and Hochberg (1995), Controlling the false discovery rate.
+
+    >>> adjust([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    raw = np.asarray(p, np.float64)
+    adjusted = np.full_like(raw, np.nan)
+    tried = np.isfinite(raw)
+    if not tried.any():
+        return adjusted
+    if correction == "bh":
+        from scipy.stats import false_discovery_control  # takes a second to import
+
+        adjusted[tried] = false_discovery_control(raw[tried])
+        return adjusted
+    order = np.argsort(raw[tried], kind="stable")
+    stepped = np.maximum.accumulate(raw[tried][order] * np.arange(tried.sum(), 0, -1))
+    adjusted[np.flatnonzero(tried)[order]] = stepped.clip(max=1)
+    return adjusted
+
+
+#: Differences are rounded to such a part of their sum, unless they are whole numbers of a smaller one.
+_GRID = 1 << 16
+#: Smaller probabilities are lost in the rounding of a Fourier transform.
+_LEAST = 1e-15
+
+
+def sign_flip(differences: ArrayLike, *, one_sided: bool = True) -> float:
+    """Give the p value of the sign-flip test over documents: that the sum of differences is not above 0.
+
+    P(sum of s_c d_c >= sum of d_c), with each s_c = 1 or -1 alike, over all signs. Two-sided, it is twice
+    that of the side on which the sum lies. Of C documents, the least p is 2^-C.
+
+    Where all d are as large, such as answers that turned right or wrong, the sum is binomial, and this is
+    McNemar's exact test. Else its distribution is the inverse Fourier transform of the product of cos(w d_c);
+    whole numbers that add up to at most 65,536 are exact, others are rounded to such a part of the sum of
+    |d|, sums that may be equal but for it counting as equal; a p below 1e-15 is given as 1e-15.
+
+    References:
+        Fisher (1935), The design of experiments, section 21; McNemar (1947).
+        Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
+
+    >>> round(sign_flip([3, 1, 2]), 6), round(sign_flip([3, 1, 2], one_sided=False), 6)
+    (0.125, 0.25)
+    """
+    d = np.asarray(differences, np.float64)
+    d = d[d != 0]
+    if not len(d):
+        return 1.0
+    if not one_sided:
+        return min(1.0, 2 * sign_flip(d if d.sum() > 0 else -d))
+    if (np.abs(d) == abs(d[0])).all():
+        from scipy.special import bdtrc  # takes a while to import
+
+        positive = int((d > 0).sum())
+        return float(bdtrc(positive - 1, len(d), 0.5)) if positive else 1.0
+    total, rounding = np.abs(d).sum(), 0
+    if total > _GRID or (d != np.rint(d)).any():
+        d, rounding = np.rint(d * (_GRID / total)), min(len(d), BLOCKS)
+    sizes, times = np.unique(np.abs(d), return_counts=True)
+    length = 1 << int(2 * (sizes @ times)).bit_length()
+    frequencies = 2 * np.pi / length * np.arange(length // 2 + 1)
+    characteristic = np.ones(len(frequencies))
+    for size, number in zip(sizes, times, strict=True):
+        characteristic *= np.cos(size * frequencies) ** number
+    share = np.fft.fftshift(np.fft.irfft(characteristic, length))  # of the sums from -length / 2 on
+    reached = max(0, length // 2 + int(d.sum()) - rounding)
+    return min(1.0, max(_LEAST, float(share[reached:].sum())))
+
+
+#: The smallest p that can be reached is so many times smaller than what the correction asks for.
+FINER = 10
+#: At least so many permutations for what is far from chance, and never more than so many.
+FEWEST, MOST = 9_999, 999_999
+#: A test is over once so many permutations gave a difference as large: it is not going to be significant.
+ENOUGH = 400
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """A Monte Carlo test, one of many.
+
+    With g of n permutations that give a difference as large, p = (g + 1) / (n + 1). A correction over m tests
+    multiplies it by up to m, so n is at least 10 m / 0.05. A test ends when g reaches 400, with p = g / n
+    there.
+
+    References:
+        Phipson and Smyth (2010), Permutation p-values should never be zero.
+        Besag and Clifford (1991), Sequential Monte Carlo p-values.
+
+    >>> PermutationTest.for_tests(1000, seed=0).most
+    199999
+    """
+
+    seed: int
+    most: int = FEWEST
+
+    @classmethod
+    def for_tests(cls, tests: int, seed: int) -> "PermutationTest":
+        """Be fine enough for a correction over so many tests."""
+        return cls(seed, min(max(FEWEST, math.ceil(FINER * tests / SIGNIFICANT) - 1), MOST))
+
+    def p_of(
+        self,
+        differences: Callable[[np.random.Generator, int], Floats],
+        delta: float,
+        at_once: int,
+        rounding: float = 1e-12,
+        *,
+        one_sided: bool = False,
+    ) -> float:
+        """Test a difference ``delta``, two-sided or that it is above 0; ``differences`` draws so many.
+
+        Differences as close as ``rounding`` are equal: sums of other orders round otherwise.
+        """
+        draw, hits, drawn = np.random.default_rng(self.seed), 0, 0
+        at_once = max(1, at_once)
+        number = min(at_once, 2 * ENOUGH)
+        while drawn < self.most:
+            permuted = differences(draw, min(number, self.most - drawn))
+            large = permuted >= delta - rounding if one_sided else np.abs(permuted) >= abs(delta) - rounding
+            if hits + large.sum() >= ENOUGH:
+                last = int(np.flatnonzero(large.cumsum() == ENOUGH - hits)[0])
+                return ENOUGH / (drawn + last + 1)
+            hits, drawn = hits + int(large.sum()), drawn + len(large)
+            number = min(at_once, 2 * number)
+        return (hits + 1) / (drawn + 1)

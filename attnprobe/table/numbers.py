@@ -1,0 +1,182 @@
+"""The only writer of numbers for readers: rounded to what errors leave, in sentences and in columns.
+
+Files for programs hold all digits; ``cells.format_cell`` writes those.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from attnprobe.table.cells import Cell, clean, format_cell, to_plain
+
+#: Significant digits of a number that has no error, and of an error.
+DIGITS, ERROR_DIGITS = 3, 2
+#: Numbers with more decimals, or this large, are written with a power of ten.
+MOST_DECIMALS, LARGE = 6, 1e6
+#: Smaller p values are not told apart.
+LEAST_P = 0.001
+UNDEFINED = "\N{EN DASH}"
+
+
+def is_number(cell: object) -> TypeGuard[int | float]:
+    """Tell a finite number from other cells."""
+    return isinstance(cell, int | float) and math.isfinite(cell)
+
+
+def count_decimals(error: object) -> int | None:
+    """Count the decimals that show two digits of an error; None where it is 0 or undefined.
+
+    >>> count_decimals(0.0123), count_decimals(0.0996), count_decimals(34.2), count_decimals(0.0)
+    (3, 2, 0, None)
+    """
+    if not is_number(error) or error == 0:
+        return None
+    return max(0, ERROR_DIGITS - 1 - _find_power(error))
+
+
+def _find_power(error: float) -> int:
+    """Find the power of ten of an error as it is printed: 0.0996 is 0.10."""
+    return int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
+
+
+def format_number(value: object, error: object = None, *, digits: int = DIGITS, signed: bool = False) -> str:
+    """Write a number to the digits that its error leaves, or else to some significant ones.
+
+    >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456)]
+    ['0.0781', '1234', '12', '-1.23e-05']
+    >>> format_number(0.87654, 0.0123), format_number(0.5, signed=True)
+    ('0.877', '+0.5')
+    """
+    value = to_plain(value)
+    if not isinstance(value, float):
+        return UNDEFINED if value is None else format_cell(value)
+    if value == 0:
+        return "0"
+    sign, decimals = "+" if signed else "", count_decimals(error)
+    if abs(value) >= LARGE or (decimals or 0) > MOST_DECIMALS:
+        return f"{value:{sign}.{digits}g}"
+    if decimals is None and abs(value) < 10.0 ** (digits - 1):
+        return f"{value:{sign}.{digits}g}"
+    return f"{value:{sign}z.{decimals or 0}f}"
+
+
+def format_with_error(value: object, error: object, *, signed: bool = False) -> str:
+    """Write a number with its standard error, where it has one.
+
+    >>> format_with_error(0.06809, 0.0108), format_with_error(2, None), format_with_error(0.25, 0.0)
+    ('0.068 ± 0.011', '2', '0.25 ± 0')
+    """
+    if not (is_number(value) and is_number(error)):
+        return format_number(value, signed=signed)
+    return f"{format_number(float(value), error, signed=signed)} ± {format_number(float(error), error)}"
+
+
+def format_p(p: float) -> str:
+    """Write a p value with three decimals.
+
+    >>> format_p(0.0312), format_p(1e-9)
+    ('0.031', '< 0.001')
+    """
+    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+
+
+def name_head(*place: Any) -> str:
+    """Name a head: the kind of attention where there are several, layer, number.
+
+    >>> name_head(3, 1), name_head("cross", 0, 2)
+    ('L3 H1', 'cross L0 H2')
+    """
+    *kind, layer, head = (clean(format_cell(part)) for part in place)
+    return " ".join([*kind, f"L{layer} H{head}"])
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a column are written, so that they line up.
+
+    Attributes:
+        decimals: Digits after the point.
+        exponent: The power of ten that all are divided by; 0 unless all are tiny or huge.
+    """
+
+    decimals: int = 0
+    exponent: int = 0
+
+    def write(self, value: float) -> str:
+        """Write a number without the power of ten; what rounds to zero loses its minus sign."""
+        return f"{value / 10.0**self.exponent:z.{self.decimals}f}"
+
+    def write_whole(self, value: float) -> str:
+        """Write a number with the power of ten."""
+        power = f"e{self.exponent}" if self.exponent and math.isfinite(value) else ""
+        return f"{self.write(value)}{power}"
+
+
+def choose_format(
+    values: Iterable[Any],
+    errors: Iterable[Any] = (),
+    *,
+    digits: int = DIGITS,
+    most_decimals: int = MOST_DECIMALS,
+    large: float = LARGE,
+) -> NumberFormat:
+    """Choose how a column is written: to two digits of its typical error, or some of its largest number.
+
+    A column of numbers is read by comparing them, so all have the decimals that suit one.
+
+    >>> choose_format([0.31, 2.0], [0.012, 0.02]), choose_format([3.2e-9])
+    (NumberFormat(decimals=3, exponent=0), NumberFormat(decimals=2, exponent=-9))
+    """
+    known = [abs(value) for value in values if is_number(value)]
+    spread = [error for error in errors if is_number(error) and error > 0]
+    peak = max(known, default=0.0)
+    if peak == 0 or (not spread and peak < large and all(value == round(value) for value in known)):
+        return NumberFormat()
+    magnitude = max(math.floor(math.log10(peak)), -307)  # ten to a lower power has lost digits
+    decimals = digits - 1 - magnitude
+    if spread:
+        decimals = ERROR_DIGITS - 1 - _find_power(statistics.median(spread))
+    if decimals <= most_decimals and peak < large:
+        return NumberFormat(max(0, decimals))
+    return NumberFormat(max(0, decimals + magnitude), magnitude)
+
+
+def write_column(
+    values: Sequence[Cell],
+    errors: Sequence[Cell] = (),
+    *,
+    precision: int | None = None,
+    probability: bool = False,
+    undefined: str = "",
+    plus_minus: str = "",
+) -> list[str]:
+    """Write the cells of a column, all numbers with the same decimals; words stay as they are.
+
+    Args:
+        values: Plain cells.
+        errors: The standard error of each, if they have some.
+        precision: Significant digits of each number, in place of decimals that agree.
+        probability: Whether they are p values.
+        undefined: What stands for a cell without content.
+        plus_minus: What stands between a number and its error; without it, errors are only for rounding.
+    """
+    chosen = choose_format(values, errors)
+
+    def write(value: Cell) -> str:
+        if value is None:
+            return undefined
+        if isinstance(value, str | bool) or (isinstance(value, int) and not errors):
+            return format_cell(value)
+        if precision is not None:
+            return format_cell(value, precision)
+        return format_p(value) if probability else chosen.write_whole(value)
+
+    written = [write(value) for value in values]
+    if not plus_minus or not errors:
+        return written
+    return [
+        f"{text}{plus_minus}{write(error)}" if is_number(value) and is_number(error) else text
+        for text, value, error in zip(written, values, errors, strict=True)
+    ]

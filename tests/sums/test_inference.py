@@ -1,0 +1,141 @@
+"""Intervals and p values, against scipy and procedures written out."""
+
+from itertools import product
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, false_discovery_control, kstest, norm, t, ttest_1samp
+
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import Estimate, PermutationTest, adjust, half_width, sign_flip
+
+
+@pytest.mark.parametrize("heads", [1, 72, 144, 1024])
+def test_the_smallest_p_survives_holm(heads: int):
+    tests = PermutationTest.for_tests(heads, 0)
+    smallest = tests.p_of(lambda draw, some: np.zeros(some), 1, 10_000)
+    assert smallest == 1 / (tests.most + 1)
+    assert adjust([smallest, *[1.0] * (heads - 1)])[0] <= 0.05 / 10 + 1e-12
+
+
+def test_uniform_under_the_null():
+    """The share of draws that are as large is uniform itself; so has p to be."""
+    draw = np.random.default_rng(0)
+    p = [
+        PermutationTest(seed).p_of(lambda inner, some, level=level: inner.random(some) < level, 1, 4000)
+        for seed, level in enumerate(draw.random(2000))
+    ]
+    assert kstest(p, "uniform").pvalue > 0.01
+
+
+def holm(p: list[float]) -> list[float]:
+    """The smallest level at which Holm's procedure rejects each hypothesis."""
+    found = []
+    for i, own in enumerate(p):
+        no_larger = [q for j, q in enumerate(p) if q < own or (q == own and j <= i)]
+        steps = []
+        for q in no_larger:
+            smaller = sum(r < q for r in p)
+            steps.append(min(1.0, (len(p) - smaller) * q))
+        found.append(max(steps))
+    return found
+
+
+P = st.lists(st.floats(0, 1).map(lambda x: round(x, 4)), min_size=1, max_size=12)
+
+
+@given(P)
+def test_holm(p: list[float]):
+    np.testing.assert_allclose(adjust(p), holm(p), rtol=1e-12)
+
+
+@given(P)
+def test_bh(p: list[float]):
+    np.testing.assert_allclose(adjust(p, "bh"), false_discovery_control(p), rtol=1e-12)
+    ranked = sorted(p)
+    by_hand = [
+        min(1.0, *(len(p) * q / (rank + 1) for rank, q in enumerate(ranked) if q >= own), 1.0) for own in p
+    ]
+    np.testing.assert_allclose(adjust(p, "bh"), by_hand, rtol=1e-12)
+
+
+@pytest.mark.parametrize("correction", ["holm", "bh"])
+def test_undefined(correction: str):
+    """Undefined p values stay so and do not count."""
+    p = np.array([0.01, np.nan, 0.04, np.nan, 0.03])
+    found = adjust(p, correction)
+    assert np.isnan(found[[1, 3]]).all()
+    np.testing.assert_array_equal(found[[0, 2, 4]], adjust(p[[0, 2, 4]], correction))
+    assert np.isnan(adjust([np.nan, np.nan], correction)).all()
+    assert adjust([], correction).shape == (0,)
+    np.testing.assert_array_equal(p, [0.01, np.nan, 0.04, np.nan, 0.03])  # not in place
+
+
+@given(st.lists(st.integers(-5, 5), max_size=9))
+def test_sign_flip_over_all_throws(differences: list[int]):
+    """Every throw of every coin, of whole numbers and of fractions."""
+    throws = np.array(list(product((1, -1), repeat=len(differences))), int)
+    sums = throws.reshape(2 ** len(differences), -1) @ np.array(differences, int)
+    one_sided, two_sided = (sums >= sum(differences)).mean(), (np.abs(sums) >= abs(sum(differences))).mean()
+    for scale in (1, 0.3):  # fractions are rounded
+        d = scale * np.array(differences)
+        assert sign_flip(d) == pytest.approx(one_sided, abs=1e-12)
+        assert sign_flip(d, one_sided=False) == pytest.approx(two_sided, abs=1e-12)
+
+
+@pytest.mark.parametrize(("better", "worse"), [(3, 90), (400, 600), (0, 1), (7, 7)])
+def test_of_right_and_wrong_answers_it_is_mcnemar_s(better: int, worse: int):
+    differences = np.repeat([1, -1, 0], [better, worse, 50])
+    expected = binomtest(better, better + worse).pvalue
+    assert sign_flip(differences, one_sided=False) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("number", "ahead"), [(12, 0.5), (64, 0.3)])
+def test_sign_flip_of_fractions(number: int, ahead: float):
+    """As often as among a million throws, and quick also of large sums."""
+    random = np.random.default_rng(number)
+    differences = random.lognormal(4, 1, number) * np.where(random.random(number) < (1 + ahead) / 2, 1, -1)
+    throws = random.choice([-1.0, 1.0], (1_000_000, number)) @ differences
+    expected = (throws >= differences.sum() - 1e-9).mean()
+    start = perf_counter()
+    assert sign_flip(differences) == pytest.approx(expected, abs=4 * (expected / 1e6) ** 0.5)
+    assert perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_student_s_p_is_scipy_s(one_sided: bool):
+    values = np.random.default_rng(0).normal(0.2, 1, (12, 5))
+    expected = ttest_1samp(values, 0, alternative="greater" if one_sided else "two-sided").pvalue
+    np.testing.assert_allclose(Clustered.of(values).estimate.p(one_sided=one_sided), expected)
+
+
+def test_what_does_not_vary_is_sure():
+    estimate = Estimate(np.array([2.0, -2.0, 0.0, 2.0, 1.0]), np.array([0, 1e-11, 0, np.nan, 1]), np.array(9))
+    np.testing.assert_array_equal(estimate.p()[:4], [0, 0, 1, np.nan])
+    np.testing.assert_array_equal(estimate.p(one_sided=True)[:4], [0, 1, 1, np.nan])
+    assert np.isnan(Estimate(np.array(1.0), np.array(0.0), np.array(1)).p())
+
+
+@pytest.mark.parametrize(("documents", "by_normal"), [(5, 0.88), (12, 0.36), (30, 0.13), (128, 0.067)])
+def test_intervals_of_all_heads_miss_in_a_twentieth(documents: int, by_normal: float):
+    """Simulated: that any of 72 intervals misses its mean has a chance of .05, however few documents."""
+    draw, heads, runs = np.random.default_rng(documents), 72, 3000
+    missed, missed_by_normal = 0, 0
+    for _ in range(runs):
+        found = Clustered.of(draw.normal(size=(documents, heads)))
+        far = np.abs(found.average)
+        missed += bool((far > half_width(found.standard_error, found.clusters)).any())
+        missed_by_normal += bool((far > norm.isf(0.025 / heads) * found.standard_error).any())
+    assert 0.04 < missed / runs < 0.06
+    assert missed_by_normal / runs == pytest.approx(by_normal, abs=0.02)
+
+
+def test_each_number_has_the_quantile_of_its_own_documents():
+    widths = half_width(np.full(3, 0.1), [5, 128, np.inf])
+    expected = [t.isf(0.025 / 3, degrees) * 0.1 for degrees in (4, 127, 1e9)]
+    np.testing.assert_allclose(widths, expected, rtol=1e-6)
+    assert np.isinf(half_width([0.1], 1))
+    assert np.isnan(half_width([np.nan], 9))
