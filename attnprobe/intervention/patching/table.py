@@ -162,8 +162,8 @@ def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Clustered) -
     pairs, mean, error = len(clean), float(gap.average), float(gap.standard_error)
     spread = f" ± {error:.1g}" if pairs > 1 else ""
     notes = [
-        f"m is {what}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted ones. The gap "
-        f"is {mean:.3g}{spread}, over {pairs:,} pair{'s' * (pairs > 1)}."
+        f"m is {what}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted ones. The "
+        f"gap is {mean:.3g}{spread}, over {pairs:,} pair{'s' * (pairs > 1)}."
     ]
     if pairs > 1 and abs(mean) < Z_95 * error:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")

@@ -344,11 +344,11 @@ def describe_margin(
     if within:
         bound = max(bounds[steps.index(within)], 0.0)
         return (
-            f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go: {metric.name} may be worse "
-            f"by {bound:.2g} at most (one-sided 95 %)."
+            f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go: {metric.name} may be "
+            f"worse by {bound:.2g} at most (one-sided 95 %)."
         )
     size = f"may be worse by {bounds[1]:.2g}" if np.isfinite(bounds[1]) else "has no bound"
     return (
-        f"No head can go within a margin of {margin:g}: with {steps[1]} of {steps[-1]} removed, {metric.name} "
-        f"{size} (one-sided 95 %)."
+        f"No head can go within a margin of {margin:g}: with {steps[1]} of {steps[-1]} removed, "
+        f"{metric.name} {size} (one-sided 95 %)."
     )

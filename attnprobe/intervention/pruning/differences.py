@@ -63,8 +63,9 @@ def compare_with_random(
     as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner
     steps.
 
-    Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread far from
-    normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order for K = 5.
+    Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread
+    far from normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order
+    for K = 5.
     """
     steps = [_NOTHING] * len(order)
     if orders:
