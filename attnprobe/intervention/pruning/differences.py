@@ -161,4 +161,4 @@ def _bound_loss(metric: Score, lost: Floats, documents: NDArray[np.int64], large
     bound = mean + float(half_width(error, number, 1, one_sided=True))
     if metric.most is not None:
         return float(np.fmin(bound, metric.most))
-    return bound if np.isfinite(bound) else np.nan
+    return float(bound) if np.isfinite(bound) else np.nan
