@@ -27,7 +27,7 @@ from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
@@ -116,7 +116,7 @@ def attention_importance(
 ) -> Attributions:
     """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
     statistic = all_statistics()[name]
-    with open_meter(checkpoint, architecture, [statistic]) as measure:
+    with open_evaluator(checkpoint, architecture, [statistic]) as measure:
         return run.total(
             name,
             batches,

@@ -13,8 +13,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
@@ -158,10 +157,10 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
     return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
 
 
-def _find_loss(bench: Bench) -> Mean:
+def _find_loss(bench: Bench) -> Score:
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     loss = None if name is None else build_metric(name, bench, 0)
-    if not isinstance(loss, Mean):
+    if loss is None or not loss.is_mean:
         raise AttnprobeError(
             f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
@@ -169,7 +168,7 @@ def _find_loss(bench: Bench) -> Mean:
     return loss
 
 
-def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Mean) -> Clustered:
+def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)

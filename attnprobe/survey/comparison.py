@@ -22,9 +22,9 @@ from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
+from attnprobe.survey.checks import check_modality, drop_impossible, verify_needs, write_notes
 from attnprobe.survey.divergences import NUMBERED, Divergences, name_pairs
 from attnprobe.survey.head_outputs import OutputMoments, check_outputs, name_outputs
-from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
 from attnprobe.survey.pair_meter import MARKS, open_pair
 from attnprobe.survey.pairing import (
     check_media,
@@ -37,7 +37,6 @@ from attnprobe.survey.pairing import (
     share_tokens,
 )
 from attnprobe.survey.survey import CorpusRequest, keep_targeted
-from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 
 

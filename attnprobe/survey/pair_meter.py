@@ -14,7 +14,7 @@ from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.blocked import Jackknife
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.head_outputs import OutputMoments
-from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
+from attnprobe.survey.measure import Evaluator, join_parts, open_evaluator, sum_sequences
 from attnprobe.survey.pairing import SAME, SecondReader
 from attnprobe.survey.recorder import Values
 
@@ -33,7 +33,7 @@ class PairMeter:
         outputs: Compares what their heads give, if that is asked for.
     """
 
-    sides: tuple[Meter, Meter]
+    sides: tuple[Evaluator, Evaluator]
     divergences: Divergences
     beside: SecondReader
     outputs: OutputMoments | None = None
@@ -64,13 +64,13 @@ class PairMeter:
     def _part(self, batch: Batch) -> Values:
         theirs = self.beside.batch(batch)
         one, other = self.sides
-        first, ours = one.part(batch), one.maps()
-        given = one.outputs()
+        first, ours = one.evaluate_part(batch), one.recorder.maps()
+        given = one.recorder.outputs()
         if one is other:  # whose next maps take the place of these
             ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
-        second, units = other.part(theirs), self.beside.units(batch, theirs)
-        found = self.divergences.compare(ours, other.maps(), units)
-        found |= {} if self.outputs is None else self.outputs.compare(given, other.outputs(), units)
+        second, units = other.evaluate_part(theirs), self.beside.units(batch, theirs)
+        found = self.divergences.compare(ours, other.recorder.maps(), units)
+        found |= {} if self.outputs is None else self.outputs.compare(given, other.recorder.outputs(), units)
         for mark, values in zip(MARKS, (first, second), strict=True):
             found |= {f"{mark}/{name}": one for name, one in values.items()}
         return found
@@ -99,9 +99,9 @@ def open_pair(
     blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
     first, second = checkpoints
     kept = {"keep": True, "keep_outputs": outputs is not None}
-    with open_meter(first, architectures[0], blocked, **kept) as one:
+    with open_evaluator(first, architectures[0], blocked, **kept) as one:
         if first.body is second.body:
             yield PairMeter((one, one), divergences, beside, outputs)
             return
-        with open_meter(second, architectures[1], blocked, **kept) as other:
+        with open_evaluator(second, architectures[1], blocked, **kept) as other:
             yield PairMeter((one, other), divergences, beside, outputs)

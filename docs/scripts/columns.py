@@ -11,7 +11,7 @@ SWITCHED = {
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
-        "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
+        "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",

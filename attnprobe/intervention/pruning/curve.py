@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.integration import NODES
-from attnprobe.intervention.metrics.metric import Metric as Score
-from attnprobe.intervention.metrics.metric import Outcome as Predictions
+from attnprobe.intervention.metrics.score import Predictions, Score
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.pruning.differences import (
     Differences,

@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.metric import CLUSTER, Comparison
-from attnprobe.intervention.metrics.metric import Metric as Score
-from attnprobe.intervention.metrics.metric import Outcome as Predictions
+from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, adjust, half_width
 

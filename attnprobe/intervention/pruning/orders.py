@@ -10,7 +10,7 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import gradient_importance, name_pass
 from attnprobe.intervention.integration import integrate_gradients
-from attnprobe.intervention.metrics.metric import Metric as Score
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench

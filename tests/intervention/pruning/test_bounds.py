@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import multinomial, t
 
-from attnprobe.intervention.metrics.correlation import pearson
-from attnprobe.intervention.metrics.counts import Confusion, matthews
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
+from attnprobe.intervention.metrics.scores import matthews, pearson
 from attnprobe.intervention.pruning.differences import bound_losses
-from attnprobe.sums.inference import PermutationTest
 
-ACCURACY = Mean("accuracy", "share", higher_is_better=True)
-LOSS = Mean("loss", "nats", higher_is_better=False)
+ACCURACY = mean_score("accuracy", "share", higher_is_better=True)
+LOSS = mean_score("loss", "nats", higher_is_better=False)
 
 
 def bound_of(metric, step, whole, documents=None):
@@ -109,7 +107,7 @@ def test_it_is_not_much_wider_than_student_s_t():
 def test_the_direction_is_the_metric_s():
     step, whole = {"loss": np.array([1.0, 2.0, 4.0])}, {"loss": np.array([0.9, 1.8, 3.7])}
     assert bound_of(LOSS, step, whole) > 0.2
-    gain = Mean("similarity", "cosine", higher_is_better=True)
+    gain = mean_score("similarity", "cosine", higher_is_better=True)
     values = [{"similarity": one["loss"]} for one in (step, whole)]
     assert bound_of(gain, *values) < bound_of(gain, *values[::-1])
 
@@ -141,7 +139,7 @@ def test_a_score_that_every_change_moves():
 
 def test_matthews_correlation():
     """Against the score of a large sample; answers change rarely."""
-    draw, metric = np.random.default_rng(5), Confusion("mcc", matthews, 2, PermutationTest(0))
+    draw, metric = np.random.default_rng(5), matthews(2)
 
     def sample(n):
         label = draw.integers(2, size=n)
@@ -159,7 +157,7 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
     label = np.array([0.0, 1.0] * 10)
     whole = {"label": label, "prediction": label}
     last = {"label": label, "prediction": np.zeros(20)}
-    metric = Confusion("mcc", matthews, 2, PermutationTest(0))
+    metric = matthews(2)
     found = bound_losses(metric, [whole, whole, last], whole, np.arange(20))
     assert np.isnan(found[0])
     assert 0 < found[1] < found[2]
@@ -168,7 +166,7 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
 
 def test_pearson_s_correlation_unchanged_is_unchanged():
     whole = {"label": np.array([1.0, 2, 3, 5]), "prediction": np.array([1.1, 2, 2.7, 5])}
-    assert bound_of(pearson(PermutationTest(0)), whole, whole) == 0
+    assert bound_of(pearson(), whole, whole) == 0
 
 
 # Margins

@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.importance import run_importance
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.pruning.curve import MaskedModel, prune_in_steps, walk_within
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
@@ -27,7 +27,7 @@ from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.inference import adjust
 
 SHAPE, HEADS = (3, 4), 12
-LOSS = Mean("loss", "nats", higher_is_better=False)
+LOSS = mean_score("loss", "nats", higher_is_better=False)
 QUARTERS = [0, 3, 6, 9, 12]
 
 

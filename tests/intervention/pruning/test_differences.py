@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.pruning.differences import compare_with_random, rank_among
 
-ACCURACY = Mean("accuracy", "share", higher_is_better=True)
-LOSS = Mean("loss", "nats", higher_is_better=False)
+ACCURACY = mean_score("accuracy", "share", higher_is_better=True)
+LOSS = mean_score("loss", "nats", higher_is_better=False)
 NAN = float("nan")
 
 
