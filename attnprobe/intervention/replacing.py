@@ -1,7 +1,7 @@
 """What takes the place of what a closed head gives: nothing, its mean, or what it gives elsewhere."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -179,7 +179,7 @@ class MeanOutputs(Replacing):
         self._kinds = architecture.kinds
         self._means = [sums.average_layer(layer) for layer in range(architecture.layers)]
         #: Of which layers it is known which token is which.
-        self._sorted: Sequence[bool] = sums.count[:, [FIRST, LAST]].any(1).tolist()
+        self._sorted = [bool(count[[FIRST, LAST]].any()) for count in sums.count]
         self.key = f"mean {compute_digest(sums.count, sums.total)}"
 
     def place(self, batch: Batch, draw: int, gates: Gates) -> Outputs:
