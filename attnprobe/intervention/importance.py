@@ -9,7 +9,7 @@ import numpy as np
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.findings.pair import Side
+from attnprobe.findings.sides import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients

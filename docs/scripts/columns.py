@@ -32,7 +32,7 @@ SWITCHED = {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
-        "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
+        "reliability_in, reliability_out": "attnprobe.findings.noise:Sample.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
@@ -70,7 +70,7 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.divergences:Divergences.compare",
+        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.pair import Side
+from attnprobe.findings.sides import Side
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import gradient_importance, name_pass
 from attnprobe.intervention.integration import integrate_gradients
@@ -95,15 +95,16 @@ def _read_column(criterion: Criterion, side: Side, bench: Bench) -> Importance:
     checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
     layers = bench.subject.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
-    if side.values.keys() != set(heads):
+    values = dict(zip(side.heads, side.values, strict=True))
+    if values.keys() != set(heads):
         number = " x ".join(map(str, kept.shape)) if kept.all() else f"{kept.sum()}"
         raise AttnprobeError(
-            f"{side.name} has {len(side.values)} heads, which are not the {number} of {checkpoint.name}."
+            f"{side.name} has {len(values)} heads, which are not the {number} of {checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
     importance = np.full(kept.shape, np.nan)
-    importance[kept] = [side.values[head] for head in heads]
+    importance[kept] = [values[head] for head in heads]
     return -importance if criterion.highest_first else importance
 
 
