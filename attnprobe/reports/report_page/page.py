@@ -36,7 +36,6 @@ from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
 from attnprobe.reports.view import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.table.cells import clean
-from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind
 from attnprobe.table.numbers import format_number, format_with_error, is_number
@@ -227,7 +226,7 @@ def _describe_measure(measure: Measure) -> dict[str, Any]:
 
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
-    content = render_table(table, "csv", choose_precision(len(table)))
+    content = table.render("csv", choose_precision(len(table)))
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
