@@ -18,8 +18,7 @@ from attnprobe.intervention.changes import (
     title_moves,
 )
 from attnprobe.intervention.effects import Effects
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
@@ -84,7 +83,7 @@ def run_ablation(
 
 def tabulate_ablation(
     bench: Bench,
-    metric: Metric,
+    metric: Score,
     dataset: str,
     *,
     facts: Mapping[str, Any],
@@ -151,7 +150,7 @@ def tabulate_ablation(
 
 
 def _ablate_all(
-    bench: Bench, metric: Metric, by_example: Mean | None, replacing: Replacing | None, *, keep_one: bool
+    bench: Bench, metric: Score, by_example: Score | None, replacing: Replacing | None, *, keep_one: bool
 ) -> Trials:
     """Switch each head off, or with ``keep_one`` all others of its layer, in all examples."""
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))

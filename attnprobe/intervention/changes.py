@@ -7,8 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
+from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.sums.clustered import Clustered
 
@@ -34,9 +33,9 @@ class Changes:
     @classmethod
     def of(
         cls,
-        metric: Metric,
-        cuts: Sequence[Sequence[Outcome]],
-        untouched: Outcome,
+        metric: Score,
+        cuts: Sequence[Sequence[Predictions]],
+        untouched: Predictions,
     ) -> Self:
         """Score every cut, each of the same number of draws, over the same examples."""
         own = metric.pseudovalues(untouched)
@@ -77,7 +76,7 @@ class Moves:
     errors: Floats
 
     @classmethod
-    def of(cls, score: Mean | None, cuts: Sequence[Sequence[Outcome]], untouched: Outcome) -> Self:
+    def of(cls, score: Score | None, cuts: Sequence[Sequence[Predictions]], untouched: Predictions) -> Self:
         """Compare each example with itself under every cut; NaN without a score for each example."""
         if score is None:
             nothing = np.full(len(cuts), np.nan)
@@ -90,25 +89,25 @@ class Moves:
         return cls(found.average, found.standard_error)
 
 
-def find_example_score(bench: Bench, metric: Metric) -> Mean | None:
+def find_example_score(bench: Bench, metric: Score) -> Score | None:
     """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
 
     None where an example has none, as where text is generated and scored for the corpus as a whole.
     """
-    if isinstance(metric, Mean):
+    if metric.is_mean:
         return metric
     if not bench.objective.resumable:
         return None
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     found = None if name is None else build_metric(name, bench, 0)
-    return found if isinstance(found, Mean) else None
+    return found if found is not None and found.is_mean else None
 
 
-def title_moves(score: Mean) -> str:
+def title_moves(score: Score) -> str:
     return f"size of the change of an example's {score.name.replace('_', ' ')}"
 
 
-def describe_moves(metric: Metric, by_example: Mean | None) -> list[str]:
+def describe_moves(metric: Score, by_example: Score | None) -> list[str]:
     """Say what ``moved`` is where it is not about the metric."""
     if by_example is None:
         return [f"{metric.name} is of all examples together, so moved is empty."]

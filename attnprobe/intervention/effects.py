@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.numbers import format_number, format_with_error, name_head
 
@@ -22,7 +22,7 @@ class Effects:
     ``test`` and ``cut`` say in words how they are tested, and how the model is cut at a head.
     """
 
-    metric: Metric
+    metric: Score
     baseline: float
     deltas: Floats
     errors: Floats

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import (
     Loader,
     import_objective,
@@ -149,11 +149,11 @@ class Bench:
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: Bench, seed: int) -> Metric:
+def build_metric(name: str, bench: Bench, seed: int) -> Score:
     """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
-    exchanges = PermutationTest.for_tests(layers * heads, seed)
-    return bench.objective.build_metric(name, bench.corpus.batches.members, exchanges)
+    score = bench.objective.build_metric(name, bench.corpus.batches.members)
+    return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
 
 
 def choose_subject(

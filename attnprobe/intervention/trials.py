@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Outcome
+from attnprobe.intervention.metrics.score import Predictions
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
@@ -100,12 +100,12 @@ class Trials:
         draws: How many times heads were replaced anew; the outcomes under all cuts come once for each.
     """
 
-    untouched: Outcome
-    cuts: list[Outcome]
+    untouched: Predictions
+    cuts: list[Predictions]
     draws: int = 1
 
     @property
-    def by_cut(self) -> list[list[Outcome]]:
+    def by_cut(self) -> list[list[Predictions]]:
         """For each cut, its outcomes in all draws."""
         number = len(self.cuts) // self.draws
         return [self.cuts[cut::number] for cut in range(number)]
@@ -134,7 +134,7 @@ def run_trials(
     needs: Sequence[str],
     name: str = "ablating",
     replacing: Replacing | None = None,
-    untouched: Outcome | None = None,
+    untouched: Predictions | None = None,
 ) -> Trials:
     """Score all examples with all heads on, and under every cut.
 

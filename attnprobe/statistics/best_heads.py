@@ -1,186 +1,216 @@
-"""The best head for some links, chosen on some documents and scored on others; and the best simple rule."""
+"""The best head for links or alignments, chosen on some documents and scored on others, beside a rule."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.rules import Asking
-from attnprobe.sums.crossfit import CrossFit, Difference, Links
-from attnprobe.sums.link_counts import FAR, LinkCounts
+from attnprobe.statistics.rules import LinkTask
+from attnprobe.sums.crossfit import FOLDS, CrossFit, Difference, Links
+from attnprobe.sums.link_counts import FAR, Key, LinkCounts
+from attnprobe.table.builder import Labels
+from attnprobe.table.table import Column
 
-
-@dataclass(frozen=True)
-class LinkCondition:
-    """A label and direction, their place in the counts, that of ``far`` links, and who is asked where."""
-
-    place: int
-    label: str
-    direction: str
-    kind: Kind | None
-    layers: Sequence[int]
-    position: str = ""
-    far: int | None = None
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.label, self.direction, *([self.position] if self.position else []))
-
-    def locate(self, counts: LinkCounts) -> "LinkCondition | None":
-        """Give the same condition in other counts; None where these have no such link."""
-        places = {key: place for place, key in enumerate(counts.keys)}
-        if self.key not in places:
-            return None
-        return replace(self, place=places[self.key], far=places.get((*self.key, FAR)))
+#: The place of a layer among all, a head, and the position at which it is asked, if there are several.
+Candidate = tuple[int, int, str]
+#: Said where nothing could be chosen.
+ONE_FOLD = (
+    "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
+    "scored on another; give more documents, or look at all heads."
+)
 
 
 @dataclass(frozen=True)
 class BestHead:
-    """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
+    """Heads that are cross-fitted for some links, and the names of the candidates, in the same order."""
 
-    n: int = 0
-    layer: int | None = None  # None where nothing could be chosen
-    head: int | None = None
-    position: str = ""
-    accuracy: float = np.nan
-    error: float = np.nan
-    rule: int | None = None  # None where none ever answers rightly
-    baseline: float = np.nan
-    gain_error: float = np.nan
-    p: float = np.nan
-    selected: float = np.nan  # the largest accuracy of any head over all documents
-    # Of the links whose ends are not neighbours:
-    n_far: int = 0
-    accuracy_far: float = np.nan
-    error_far: float = np.nan
-    baseline_far: float = np.nan
-    chosen: float = np.nan  # the share of folds that chose the head
-    control: float = np.nan  # what the best heads of a control find
-    control_error: float = np.nan
-    selectivity: float = np.nan  # by how much the accuracy is above that
-    selectivity_error: float = np.nan
+    fit: CrossFit
+    candidates: Sequence[Candidate]
+
+    @property
+    def selected(self) -> float:
+        """The largest share that any head finds over all documents."""
+        links = self.fit.links
+        return float(links.hits.sum(1).max() / links.number)
+
+    @property
+    def chosen(self) -> float:
+        """The share of folds that chose the head that is named."""
+        return self.fit.agreement
+
+    def name(self, labels: Labels) -> dict[str, Any]:
+        """Name the head that most folds chose, as cells of a row."""
+        layer, head, position = self.candidates[self.fit.named]
+        return {"layer": labels.places[layer].layer, "head": head, "position": position or None}
 
 
-def read_numbers(rows: Sequence[BestHead], name: str) -> np.ndarray:
-    return np.array([getattr(row, name) for row in rows], np.float64)
+def name_columns(*, position: bool) -> list[Column]:
+    """Describe the columns that name the best head; its ``position`` where there are several."""
+    columns = [Column("layer", role="count"), Column("head", role="count")]
+    return [*columns, Column("position", role="text")] if position else columns
+
+
+def score_share(name: str, side: CrossFit | Difference) -> dict[str, float]:
+    """Give the share of links that are found, and its error; nothing where there is no link."""
+    difference = side if isinstance(side, Difference) else Difference(side)
+    if not difference.one.scored.number:
+        return {}
+    estimate = difference.estimate
+    return {name: float(estimate.value), f"{name}_se": float(estimate.error)}
+
+
+def score_gain(head: CrossFit, rule: CrossFit, tests: int) -> dict[str, float]:
+    """Give how far a head is ahead of a rule, with error and p; see ``Difference.p`` for ``tests``."""
+    gain = Difference(head, rule)
+    return {**score_share("gain", gain), "p": gain.p(tests)}
+
+
+def read_folds(labels: Labels) -> int:
+    return int(labels.provenance.get("asked", {}).get("folds", FOLDS))
+
+
+def note_one_fold(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say that nothing could be chosen, where there are rows and none has a head."""
+    return [ONE_FOLD] if rows and all(row.get("head") is None for row in rows) else []
+
+
+def mark_removed(places: Sequence[tuple[int, int]], layers: int, heads: int) -> np.ndarray:
+    """Mark heads that are not to be chosen, (layer, head)."""
+    gone = np.zeros((layers, heads), bool)
+    for place in places:
+        gone[place] = True
+    return gone
+
+
+# Links
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Cross-fitted heads with names (condition, layer, head), and the best rule; the last is chance."""
+class LinkCondition:
+    """Links of a label that are asked in one direction of one kind of attention.
 
-    counts: LinkCounts
-    heads: CrossFit
-    names: Sequence[tuple[int, int, int]]
-    conditions: Sequence[LinkCondition]
-    rule: int
-
-
-def choose(
-    counts: LinkCounts, conditions: Sequence[LinkCondition], gone: np.ndarray, asking: Asking, folds: int
-) -> Choice | None:
-    """Choose the best heads and the best rule for some links; None where there are no two folds with links.
-
-    ``conditions`` are of the same links, at each position of a decoder; ``gone`` are removed (layer, head).
+    ``positions`` are those of a decoder beside an encoder; the empty one elsewhere.
     """
-    links, names = find_links(counts, conditions, gone)
-    heads = CrossFit(links, folds)
-    if not heads.possible:
+
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+    positions: Sequence[str] = ("",)
+
+    def key(self, position: str, *, far: bool = False) -> Key:
+        """Give what its links are counted by, or those of them that lie at a distance."""
+        parts = (self.label, self.direction, position, FAR if far else "")
+        return tuple(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class LinkAnswers:
+    """Links of a condition in each block of documents, and right answers.
+
+    Attributes:
+        links: Those of each head at each position.
+        rules: (rule, block) those of each rule, and last those of chance.
+        candidates: Names of heads.
+    """
+
+    links: Links
+    rules: np.ndarray
+    candidates: Sequence[Candidate]
+
+
+def read_answers(
+    counts: LinkCounts, condition: LinkCondition, gone: np.ndarray, *, far: bool = False
+) -> LinkAnswers | None:
+    """Read the answers to the links of a condition; None where there are no such links.
+
+    Args:
+        counts: Of all documents, or of a group of them.
+        condition: Which links.
+        gone: (layer, head) heads that are removed.
+        far: Whether only links at a distance count.
+    """
+    places = {key: place for place, key in enumerate(counts.keys)}
+    keys = [condition.key(position, far=far) for position in condition.positions]
+    if any(key not in places for key in keys):
         return None
-    condition = conditions[names[heads.named][0]]
-    rule = asking.best_rule(answer_by_rules(counts, condition.place, condition.layers[0]).sum(-1))
-    return Choice(counts, heads, names, conditions, rule)
+    at, layers = np.array([places[key] for key in keys]), np.array(condition.layers)
+    kind = counts.kinds[layers[0]]
+    asked = counts.asked[at[0], kind].astype(np.int64)
+    if not asked.any():
+        return None
+    hits = counts.hits[at[:, None], layers].astype(np.int64)
+    there = np.broadcast_to(~gone[layers], hits.shape[:3])
+    return LinkAnswers(
+        Links(asked, hits[there]),
+        np.concatenate([counts.guessed[at[0], kind], counts.chance[at[0], kind][None]]),
+        [
+            (condition.layers[layer], head, condition.positions[position])
+            for position, layer, head in np.argwhere(there).tolist()
+        ],
+    )
 
 
-def score(choice: Choice, counts: LinkCounts, gone: np.ndarray, tests: int) -> BestHead:
-    """Score the chosen heads and the rule on all documents that were counted, or on a group of them.
+@dataclass(frozen=True)
+class BestLinkHead:
+    """The head that finds most links of a condition, and the best rule over all of them.
 
-    ``tests`` says how many p values are adjusted together.
+    ``best`` and ``rule`` are None where there are no two folds with links.
     """
-    located = [condition.locate(counts) for condition in choice.conditions]
-    conditions = [condition for condition in located if condition is not None]
-    if len(conditions) < len(located):
-        return BestHead()
-    links, _ = find_links(counts, conditions, gone)
-    if not links.number:
-        return BestHead()
-    heads, whole = choice.heads, counts is choice.counts
-    which, layer, head = choice.names[heads.named]
-    condition = conditions[which]
-    by_rule = answer_by_rules(counts, condition.place, condition.layers[0])[choice.rule]
-    side = heads if whole else CrossFit.fixed(links.asked, heads.answers_of(links.hits))
-    rule = CrossFit.fixed(links.asked, by_rule)
-    gain = Difference(side, rule)
-    row = BestHead(
-        n=links.number,
-        layer=layer,
-        head=head,
-        position=condition.position,
-        accuracy=side.share,
-        error=float(Difference(side).estimate.error),
-        rule=choice.rule if by_rule.any() else None,
-        baseline=rule.share,
-        gain_error=float(gain.estimate.error),
-        p=gain.p(tests),
-    )
-    if whole:
-        selected = int(links.hits.sum(1).max()) / links.number
-        row = replace(row, selected=selected, chosen=heads.agreement)
-    far = [replace(condition, place=condition.far) for condition in conditions if condition.far is not None]
-    if len(far) < len(conditions):
+
+    condition: LinkCondition
+    gone: np.ndarray
+    best: BestHead | None = None
+    rule: int | None = None
+
+    @classmethod
+    def choose(
+        cls, counts: LinkCounts, condition: LinkCondition, gone: np.ndarray, task: LinkTask, folds: int
+    ) -> "BestLinkHead":
+        answers = read_answers(counts, condition, gone)
+        if answers is None:
+            return cls(condition, gone)
+        fit = CrossFit(answers.links, folds)
+        if not fit.possible:
+            return cls(condition, gone)
+        rule = task.best_rule(answers.rules.sum(-1))
+        return cls(condition, gone, BestHead(fit, answers.candidates), rule)
+
+    def score(self, counts: LinkCounts, labels: Labels, tests: int, *, whole: bool = True) -> dict[str, Any]:
+        """Score what was chosen on the documents that it was chosen on, the ``whole``, or on a group of them.
+
+        ``tests`` says how many p values are adjusted together.
+        """
+        row: dict[str, Any] = {"n": 0, "n_far": 0}
+        answers = read_answers(counts, self.condition, self.gone)
+        if answers is None:
+            return row
+        row["n"] = answers.links.number
+        if self.best is None or self.rule is None:
+            return row
+        fit = self.best.fit
+        head = fit if whole else fit.fix(answers.links)
+        rule = CrossFit.fixed(answers.links.asked, answers.rules[self.rule])
+        row |= self.best.name(labels) | score_share("accuracy", head) | score_gain(head, rule, tests)
+        row |= {"baseline": rule.share, "rule": self.rule if rule.share else None}
+        if whole:
+            row |= {"accuracy_selected": self.best.selected, "chosen": self.best.chosen}
+        far = read_answers(counts, self.condition, self.gone, far=True)
+        if far is not None:
+            head = fit.transfer(far.links) if whole else fit.fix(far.links)
+            row |= {"n_far": far.links.number, **score_share("accuracy_far", head)}
+            row["baseline_far"] = float(far.rules[self.rule].sum() / far.links.number)
         return row
-    links, _ = find_links(counts, far, gone)
-    if not links.number:
-        return row
-    transferred = heads.transfer(links)
-    if not whole:
-        transferred = CrossFit.fixed(links.asked, heads.answers_of(links.hits))
-    by_rule = answer_by_rules(counts, far[which].place, layer)[choice.rule]
-    return replace(
-        row,
-        n_far=links.number,
-        accuracy_far=transferred.share,
-        error_far=float(Difference(transferred).estimate.error),
-        baseline_far=float(by_rule.sum()) / links.number,
-    )
 
-
-def compare_with_control(
-    best: BestHead, choice: Choice, control: LinkCounts, gone: np.ndarray, folds: int
-) -> BestHead:
-    """Add what the best heads of a control find, cross-fitted alike, and how far the best head is ahead."""
-    located = [condition.locate(control) for condition in choice.conditions]
-    conditions = [condition for condition in located if condition is not None]
-    if not conditions:
-        return best
-    side = CrossFit(find_links(control, conditions, gone)[0], folds)
-    if not side.possible:
-        return best
-    alone, ahead = Difference(side), Difference(choice.heads, side)
-    return replace(
-        best,
-        control=alone.value,
-        control_error=float(alone.estimate.error),
-        selectivity=ahead.value,
-        selectivity_error=float(ahead.estimate.error),
-    )
-
-
-def answer_by_rules(counts: LinkCounts, place: int, layer: int) -> np.ndarray:
-    """Give right answers of each rule, and last those of chance, (rule, block), as a layer is asked."""
-    kind = counts.kinds[layer]
-    return np.concatenate([counts.guessed[place, kind], counts.chance[place, kind][None]])
-
-
-def find_links(
-    counts: LinkCounts, conditions: Sequence[LinkCondition], gone: np.ndarray
-) -> tuple[Links, list[tuple[int, int, int]]]:
-    """Find links with right answers of all heads that are there, and condition, layer and head of each."""
-    layers = np.array(conditions[0].layers)
-    places = np.array([condition.place for condition in conditions])
-    hits = counts.hits[places[:, None], layers].astype(np.int64)
-    asked = counts.asked[places[0], counts.kinds[layers[0]]].astype(np.int64)
-    there = ~np.broadcast_to(gone[layers], hits.shape[:3])
-    names = [(int(which), int(layers[at]), int(head)) for which, at, head in np.argwhere(there)]
-    return Links(asked, hits[there]), names
+    def score_control(self, counts: LinkCounts, folds: int) -> dict[str, float]:
+        """Score the best heads for the links of a control, cross-fitted alike, beside the best head."""
+        answers = read_answers(counts, self.condition, self.gone)
+        if answers is None or self.best is None:
+            return {}
+        control = CrossFit(answers.links, folds)
+        if not control.possible:
+            return {}
+        ahead = Difference(self.best.fit, control)
+        return score_share("control", control) | score_share("selectivity", ahead)

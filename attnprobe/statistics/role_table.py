@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.best_heads import answer_by_rules
+from attnprobe.statistics.best_heads import LinkAnswers, LinkCondition, read_answers
 from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.roles import FAMILY
-from attnprobe.statistics.rules import ALL, Asking
+from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
@@ -225,7 +225,7 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     return names
 
 
-def find_known_relations(counts: LinkCounts, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
     The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
@@ -238,41 +238,43 @@ def find_known_relations(counts: LinkCounts, asking: Asking, name: str, gain: fl
         Voita et al. (2019), section 5.2.
     """
     layers, heads = counts.shape
-    listed = list(_list_asked(counts, asking))
-    together = max(1, len(listed)) * heads
-    found: list[tuple[float, int, Role]] = []
-    for place, layer, label, measure in listed:
-        asked, hits = counts.asked[place, counts.kinds[layer]], counts.hits[place, layer]
-        rules = answer_by_rules(counts, place, layer)
-        tried = [*range(len(asking.rules[: asking.least])), len(asking.rules)]
-        rule = rules[tried[asking.best_rule(rules[tried].sum(-1))]]
-        accuracy, ahead = find_share(hits, asked), find_share(hits - rule, asked)
-        low, _ = ahead.interval(together)
+    relations = list(_list_relations(counts, task))
+    tests = max(1, len(relations) * heads)
+    tried = [*range(len(task.rules[: task.least])), len(task.rules)]
+    gains: list[tuple[float, int, Role]] = []
+    for condition, answers in relations:
+        best = answers.rules[tried[task.best_rule(answers.rules[tried].sum(-1))]]
+        asked, hits = answers.links.asked, answers.links.hits
+        accuracy, ahead = find_share(hits, asked), find_share(hits - best, asked)
+        low, _ = ahead.interval(tests)
+        asked_as = [condition.direction.replace("_", " "), *condition.positions]
+        measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])
         for head in np.flatnonzero(low >= gain).tolist():
-            if sign_flip(hits[head] - rule) > (1 - CONFIDENCE) / 2 / together:
+            if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
             threshold = accuracy.value[head] - ahead.value[head] + gain
-            numbers = accuracy.value[head], accuracy.error[head], threshold
-            role = Role(f"{name}: {label}", measure, *map(float, numbers))
-            found.append((float(ahead.value[head]), layer * heads + head, role))
+            numbers = map(float, (accuracy.value[head], accuracy.error[head], threshold))
+            role = Role(f"{name}: {condition.label}", measure, *numbers)
+            gains.append((float(ahead.value[head]), condition.layers[0] * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
-    for _, head, role in sorted(found, key=lambda one: -one[0]):
+    for _, head, role in sorted(gains, key=lambda one: -one[0]):
         roles[head].setdefault(role.name, role)
-    return [list(held.values()) for held in roles]
+    return [list(of_head.values()) for of_head in roles]
 
 
-def _list_asked(counts: LinkCounts, asking: Asking) -> Iterator[tuple[int, int, str, str]]:
-    """List what there are enough links of: key, layer, the label, and how it is called as a measure."""
-    only_all, numbers = all(label == ALL for label, *_ in counts.near), counts.links
-    for place, (label, direction, *position) in enumerate(counts.near):
+def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
+    """List the relations of which there are enough links, layer by layer, and who finds them."""
+    layers, heads = counts.shape
+    only_all, none_gone = all(label == ALL for label, *_ in counts.near), np.zeros((layers, heads), bool)
+    for label, direction, *position in counts.near:
         if label == ALL and not only_all:
             continue
-        asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
-        measure = ", ".join(["accuracy", *asked_as])
-        for layer, number in enumerate(numbers[place].tolist()):
-            if number >= FEWEST:
-                yield place, layer, label, measure
+        for layer in range(layers):
+            condition = LinkCondition(label, direction, None, [layer], position or [""])
+            answers = read_answers(counts, condition, none_gone)
+            if answers is not None and answers.links.number >= FEWEST:
+                yield condition, answers
 
 
 def role_table(
@@ -285,15 +287,13 @@ def role_table(
     thresholds = THRESHOLDS | dict(asked.get("thresholds", {}))
     evidence = _collect_evidence(measurement, measured, labels, len(labels.places) * heads)
     by_links: list[list[Role]] = [[] for _ in range(evidence.heads)]
-    for statistic, asking, threshold, name in (
-        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic", "syntactic"),
-        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference", "coreference"),
-        (links.LINKED, links.ASKING_LINKS, "links", str(asked.get("links", "links"))),
+    for statistic, task, threshold, name in (
+        (links.SYNTAX, links.SYNTAX_TASK, "syntactic", "syntactic"),
+        (links.COREFERENCE, links.COREFERENCE_TASK, "coreference", "coreference"),
+        (links.LINKED, links.LINKS_TASK, "links", str(asked.get("links", "links"))),
     ):
         if statistic.name in measurement.sums:
-            known = find_known_relations(
-                measurement.sums[statistic.name], asking, name, thresholds[threshold]
-            )
+            known = find_known_relations(measurement.sums[statistic.name], task, name, thresholds[threshold])
             by_links = [[*one, *more] for one, more in zip(by_links, known, strict=True)]
     rows = [
         {**_describe_roles(roles), "pattern": pattern}

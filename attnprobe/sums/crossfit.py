@@ -97,6 +97,10 @@ class CrossFit:
         """Score one that was not chosen by folds, (block,)."""
         return cls(Links(asked, hits[None]), 1)
 
+    def fix(self, others: Links) -> "CrossFit":
+        """Score other links with those whom these chose, and choose nobody anew."""
+        return self.fixed(others.asked, self.answers_of(others.hits))
+
     def transfer(self, others: Links) -> "CrossFit":
         """Score other links with those whom these choose."""
         return replace(self, others=others)

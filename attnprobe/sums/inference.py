@@ -67,30 +67,6 @@ class Estimate:
         return np.where((self.freedom > 0) & np.isfinite(self.error) & np.isfinite(self.value), p, np.nan)
 
 
-def jackknife_error(without: Floats, counts: NDArray[np.int64] | None = None) -> float:
-    """Give the standard error of a number from what it is without each example.
-
-        SE^2 = (n - 1) / n  sum_i (t_i - mean t)^2
-
-    ``counts`` says how many examples there are of each kind. NaN below two.
-    """
-    counts = np.ones(len(without), np.int64) if counts is None else counts
-    number = counts.sum()
-    if number < 2:
-        return float("nan")
-    centre = (counts * without).sum() / number
-    return float(np.sqrt((number - 1) / number * (counts * np.square(without - centre)).sum()))
-
-
-def pseudovalues(whole: ArrayLike, without: Floats, number: int) -> Floats:
-    """Give what each of n examples adds to a number t: n t - (n - 1) t_i, with t_i made without it.
-
-    References:
-        Tukey (1958), Bias and confidence in not-quite large samples.
-    """
-    return number * np.asarray(whole) - (number - 1) * without
-
-
 def half_width(
     errors: ArrayLike, documents: ArrayLike, together: int | None = None, *, one_sided: bool = False
 ) -> Floats:

@@ -17,9 +17,7 @@ from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
 from attnprobe.sums.link_counts import Counts, LinkCounts, order_keys
-
-#: For each layer, the heads that were not removed; empty where none is.
-Standing = Sequence[Sequence[int]]
+from attnprobe.survey.heads import Computed
 
 
 class Choices:
@@ -90,16 +88,14 @@ def _sum_runs(values: NDArray[Any], starts: Ints) -> NDArray[Any]:
 def count_layers(
     layers: Sequence[tuple[QuestionIndex, Ints]],
     heads: int,
-    present: Sequence[Sequence[int]],
-    standing: Standing,
+    computed: Computed,
 ) -> LinkCounts:
     """Put the counts of all layers of a batch together.
 
     Args:
         layers: For each, what was asked there and what each row chose (row, head).
         heads: Heads of a layer, removed ones included.
-        present: For each layer, the heads that were computed.
-        standing: Those of them that were not removed; empty where none is.
+        computed: For each layer, the heads that it computes.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
     keys = order_keys(key for index in indices for key in index.asked.keys)
@@ -116,9 +112,9 @@ def count_layers(
         cells = key[run], rule, index.block[run]
         np.add.at(counts.guessed[:, kind], cells, index.guesses[run, rule])
     for layer, (index, found) in enumerate(layers):
-        there = (standing or present)[layer]
+        columns = [column for column, head in enumerate(computed[layer]) if head is not None]
+        there = [head for head in computed[layer] if head is not None]
         if there:
-            columns = [present[layer].index(head) for head in there]
             _add(counts.hits, layer, places[kinds[layer]][index.key], there, index, found[:, columns])
     return counts
 
@@ -136,12 +132,9 @@ def _add(
 class Finder:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
-    def __init__(
-        self, statistic: Statistic, heads: int, present: Sequence[Sequence[int]], standing: Standing
-    ) -> None:
+    def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:
         """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
-        self._statistic = statistic
-        self._heads, self._present, self._standing = heads, present, standing
+        self._statistic, self._heads, self._computed = statistic, heads, computed
 
     def begin(self, batch: Batch) -> None:
         self._batch = batch
@@ -164,4 +157,4 @@ class Finder:
 
     def finish(self) -> LinkCounts:
         found = [(index, choices.found) for index, choices in self.layers]
-        return count_layers(found, self._heads, self._present, self._standing)
+        return count_layers(found, self._heads, self._computed)

@@ -12,15 +12,16 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.alignment import (
     CUT,
     IN_SURE,
+    RATES,
     SURE,
     GoldAlignments,
     align_by_head,
     choose_links,
+    compute_rates,
     find_gold_alignments,
-    find_rates,
 )
 from attnprobe.sums.blocked import Blocked
-from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
+from attnprobe.table.sequence import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
 _ACROSS = ("where the decoder predicts a word", "where the decoder reads a word")
@@ -62,9 +63,9 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
-    rates, _ = find_rates(Blocked.of(counts[None]))
-    values = np.moveaxis(rates[:, 0], 0, -1)
-    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], values)
+    values = compute_rates(Blocked.of(counts[None]))
+    rates = np.stack([values[name][0] for name, *_ in RATES], -1)
+    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
 
 
 def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:

@@ -4,7 +4,6 @@ Files for programs hold all digits; ``cells.format_cell`` writes those.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -137,7 +136,7 @@ def choose_format(
     magnitude = max(math.floor(math.log10(peak)), -307)  # ten to a lower power has lost digits
     decimals = digits - 1 - magnitude
     if spread:
-        decimals = ERROR_DIGITS - 1 - _find_power(statistics.median(spread))
+        decimals = ERROR_DIGITS - 1 - _find_power(sorted(spread)[(len(spread) - 1) // 2])
     if decimals <= most_decimals and peak < large:
         return NumberFormat(max(0, decimals))
     return NumberFormat(max(0, decimals + magnitude), magnitude)
@@ -162,12 +161,12 @@ def write_column(
         undefined: What stands for a cell without content.
         plus_minus: What stands between a number and its error; without it, errors are only for rounding.
     """
-    chosen = choose_format(values, errors)
+    chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 
     def write(value: Cell) -> str:
         if value is None:
             return undefined
-        if isinstance(value, str | bool) or (isinstance(value, int) and not errors):
+        if isinstance(value, str | bool) or (isinstance(value, int) and whole):
             return format_cell(value)
         if precision is not None:
             return format_cell(value, precision)

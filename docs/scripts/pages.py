@@ -95,25 +95,27 @@ def objectives() -> str:
 
 
 def metrics() -> str:
-    """Define every score, from the docstrings of the metrics and of the functions they are made of."""
-    from attnprobe.intervention.metrics.metric import Metric
-
+    """Define every score, from the docstrings of the functions that make them, and of what they share."""
     lines = []
     for module in _modules("attnprobe.intervention.metrics"):
-        named = vars(module).values()
-        own = [one for one in named if getattr(one, "__module__", "") == module.__name__]
-        kinds = [one for one in own if inspect.isclass(one) and issubclass(one, Metric) and one is not Metric]
         formulas = [
             one
-            for one in own
-            if inspect.isfunction(one) and {"matrix", "ranks"} & {*inspect.signature(one).parameters}
+            for name, one in vars(module).items()
+            if getattr(one, "__module__", "") == module.__name__ and _defines_score(name, one)
         ]
-        if kinds or formulas:
-            title = kinds[0].title if kinds else (module.__doc__ or "").splitlines()[0].rstrip(".")
-            lines.append(f"#### {title}\n")
-            public = [one for one in (*kinds, *formulas) if not one.__name__.startswith("_")]
-            lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in public]
+        if formulas:
+            lines.append(f"#### {(module.__doc__ or '').splitlines()[0].rstrip('.')}\n")
+            lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in formulas]
     return "\n".join(lines)
+
+
+def _defines_score(name: str, one: Any) -> bool:
+    if name == "Score":
+        return True
+    if name.startswith("_") or not inspect.isfunction(one):
+        return False
+    signature = inspect.signature(one)
+    return getattr(signature.return_annotation, "__name__", "") == "Score" or "ranks" in signature.parameters
 
 
 def _modules(package: str) -> list[Any]:

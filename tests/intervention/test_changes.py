@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.changes import Changes, Moves
-from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.task import build_metric
 
 LAYERS, HEADS = 3, 4
@@ -79,7 +79,7 @@ def outcome(values: Any, clusters: Any) -> dict[str, Any]:
 class TestDraws:
     """A cut of several draws: its score is their mean, and its error knows how much they scatter."""
 
-    LOSS = Mean("loss", "nats", higher_is_better=False)
+    LOSS = mean_score("loss", "nats", higher_is_better=False)
 
     def drawn(self, seed: int, examples: int = 50, draws: int = 4, effect: float = 0.0) -> tuple[Any, Any]:
         draw = np.random.default_rng(seed)

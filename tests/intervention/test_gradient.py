@@ -1,4 +1,4 @@
-"""Gradient importance: finite differences, batches, and the moments over examples."""
+"""Gradient importance against finite differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -91,9 +91,9 @@ class TestDerivative:
             signed = differences(bench, np.ones(shape), step, third)[:, third]
             expected = np.abs(signed)
             found = gradient_importance(bench)
-        assert found.heads.count.min() == found.heads.count.max() == len(some)
+        assert found.size.count.min() == found.size.count.max() == len(some)
         atol = 1e-4 if name in COARSE else 1e-8
-        average, variance = found.heads.average[third], found.heads.alone.variance[third]
+        average, variance = found.size.average[third], found.size.alone.variance[third]
         np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=atol)
         np.testing.assert_allclose(variance, expected.var(0, ddof=1), rtol=0, atol=atol)
         np.testing.assert_allclose(found.signed.average[third], signed.mean(0), rtol=0, atol=atol)
@@ -106,8 +106,8 @@ class TestDerivative:
         closed[0, 1] = closed[2, :2] = False
         with benched(headed("bert", "classification", double=True), documents("classification")[:5]) as bench:
             expected = np.abs(differences(bench, closed)).mean(0)
-            found = gradient_importance(bench, open_heads=closed).heads.average
-            elsewhere = gradient_importance(bench).heads.average
+            found = gradient_importance(bench, open_heads=closed).size.average
+            elsewhere = gradient_importance(bench).size.average
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
         assert np.abs(found - elsewhere).max() > 1e-3
 

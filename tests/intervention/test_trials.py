@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
-from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.metrics.score import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import bind_task
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials

@@ -13,9 +13,16 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.correlation import build_correlation
-from attnprobe.intervention.metrics.counts import Confusion, f1, label_f1, matthews
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.scores import (
+    class_f1,
+    f1_macro,
+    f1_micro,
+    matthews,
+    pearson,
+    require_spread,
+    spearman,
+)
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Classes,
@@ -31,7 +38,6 @@ from attnprobe.model.task_heads import (
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
 )
-from attnprobe.sums.inference import PermutationTest
 
 _OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 
@@ -68,15 +74,15 @@ class Classification(LabelledObjective):
                 "always says so would be right, so accuracy and loss say little here."
             ]
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name not in {"mcc", "f1"}:
-            return super().build_metric(name, examples, exchanges)
+            return super().build_metric(name, examples)
         if len(np.unique(self.classes[examples])) < 2:
             raise AttnprobeError(
                 f"All examples that are scored have the same label, which leaves {name} undefined; take "
                 "data with at least two classes, or --metric accuracy."
             )
-        return Confusion(name, matthews if name == "mcc" else f1, self.count, exchanges)
+        return matthews(self.count) if name == "mcc" else class_f1(self.count)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the cross-entropy of each example, its prediction, and whether it is right."""
@@ -121,10 +127,10 @@ class MultiLabel(LabelledObjective):
         self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name.startswith("f1"):
-            return label_f1(name, exchanges)
-        return super().build_metric(name, examples, exchanges)
+            return f1_micro() if name == "f1_micro" else f1_macro()
+        return super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
@@ -186,10 +192,11 @@ class Regression(LabelledObjective):
         self.values: NDArray[np.float64] = np.array([_read_number(labels[one]) for one in range(examples)])
         self.known = {"label": self.values}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name == "mse":
-            return super().build_metric(name, examples, exchanges)
-        return build_correlation(name, self.values[examples], exchanges)
+            return super().build_metric(name, examples)
+        require_spread(name, self.values[examples])
+        return pearson() if name == "pearson" else spearman()
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the squared error of each example, and the number that was predicted."""

@@ -16,12 +16,10 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome, Values
+from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.preparation import Corpus, Documents
-from attnprobe.sums.inference import PermutationTest
 from attnprobe.tasks import METRICS, OBJECTIVES
 
 
@@ -66,7 +64,7 @@ class Objective(ABC):
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         has_targets: Whether labels are texts that a decoder reads.
-        related: Whether an example is about several sequences: see ``Relations``.
+        related: Whether an example is about several sequences: see ``RelatedTexts``.
         facts: What goes on record of it beside its name.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         compares: Whether answers are compared with those of the untouched model.
@@ -108,21 +106,25 @@ class Objective(ABC):
         """List the metrics that can score a checkpoint, the usual one first."""
         return OBJECTIVES[cls.name].metrics
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
-        """Build a metric for some examples; ``exchanges`` are fine enough to test all heads.
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
+        """Build a metric for some examples.
 
         Raises:
             AttnprobeError: When these examples leave it undefined.
         """
         spec = METRICS[name]
-        return Mean(name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity")
+        return mean_score(
+            name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity"
+        )
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         """List which numbers of an answer are kept, where a metric needs some of an example."""
         return [name for name in needs if name not in self.known]
 
-    def complete(self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]) -> Outcome:
-        """Make the outcome of all examples of what was kept of the answers, in the order of sequences."""
+    def complete(
+        self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
+    ) -> Predictions:
+        """Make the predictions of all examples of what was kept of the answers, in the order of sequences."""
         members = batches.members
         known = {name: self.known[name][members] for name in needs if name in self.known}
         return {**known, CLUSTER: batches.clusters[members], **answers}

@@ -14,7 +14,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label, Uses
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
+from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
@@ -115,7 +115,9 @@ class RelatedTexts(Objective):
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         return ["state"]
 
-    def complete(self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]) -> Outcome:
+    def complete(
+        self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
+    ) -> Predictions:
         states = torch.from_numpy(answers["state"])
         with torch.inference_mode():
             found = self.score(states, self.find_rows(batches), needs)

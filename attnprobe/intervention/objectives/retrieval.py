@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.intervention.metrics import ranking
-from attnprobe.intervention.metrics.metric import Values
+from attnprobe.intervention.metrics.score import Values
 from attnprobe.intervention.objectives.objective import mean_by_example
 from attnprobe.intervention.objectives.related import (
     RelatedTexts,

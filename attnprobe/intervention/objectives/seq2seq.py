@@ -10,14 +10,13 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
-from attnprobe.intervention.metrics.bleu import Bleu
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.scores import bleu
 from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.preparation import Corpus
-from attnprobe.sums.inference import PermutationTest
 
 
 class SequenceToSequence(Objective):
@@ -50,8 +49,8 @@ class SequenceToSequence(Objective):
     def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
         return cls(checkpoint, corpus.batches.labels, corpus.sequences, generate=generate)
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
-        return Bleu(exchanges) if name == "bleu" else super().build_metric(name, examples, exchanges)
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
+        return bleu() if name == "bleu" else super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's target, and the share of tokens right."""

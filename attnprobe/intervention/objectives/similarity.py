@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.sources.document import Uses
-from attnprobe.intervention.metrics.correlation import build_correlation
-from attnprobe.intervention.metrics.metric import Metric, Values
+from attnprobe.intervention.metrics.score import Score, Values
+from attnprobe.intervention.metrics.scores import pearson, require_spread, spearman
 from attnprobe.intervention.objectives.related import DECIMALS, Tuples
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.sums.inference import PermutationTest
 
 
 class Similarity(Tuples):
@@ -46,10 +45,11 @@ class Similarity(Tuples):
                 f"Scores go from {low:g} to {high:g}; for the loss they are scaled to 0 to 1.",
             ]
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name == "mse":
-            return super().build_metric(name, examples, exchanges)
-        return build_correlation(name, self.said, exchanges, DECIMALS)
+            return super().build_metric(name, examples)
+        require_spread(name, self.said)
+        return pearson() if name == "pearson" else spearman(DECIMALS)
 
     def select(self, some: NDArray[np.bool_]) -> "Similarity":
         found = super().select(some)

@@ -12,14 +12,9 @@ from torch.nn.functional import cross_entropy
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.counts import (
-    count_entities,
-    entity_f1,
-    has_entities,
-    require_seqeval,
-    share_of_words,
-)
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.scores import entity_f1, word_accuracy
+from attnprobe.intervention.metrics.words import count_entities, has_entities, require_seqeval
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Classes,
@@ -32,7 +27,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
 from attnprobe.run.examples import join_words
 from attnprobe.run.preparation import Corpus, Documents
-from attnprobe.sums.inference import PermutationTest
 from attnprobe.tasks import OBJECTIVES
 
 
@@ -75,18 +69,18 @@ class TokenClassification(Objective):
         entities = has_entities(Classes(checkpoint).names.values())
         return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name == "loss":
-            return super().build_metric(name, examples, exchanges)
+            return super().build_metric(name, examples)
         if name == "accuracy":
-            return share_of_words(exchanges)
+            return word_accuracy()
         require_seqeval()
         if not self.has_entities(examples):
             raise AttnprobeError(
                 "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
                 "with entities, or --metric accuracy."
             )
-        return entity_f1(exchanges)
+        return entity_f1()
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's words.

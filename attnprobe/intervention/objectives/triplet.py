@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Metric, Values
+from attnprobe.intervention.metrics.score import Score, Values, mean_score
 from attnprobe.intervention.objectives.related import Tuples, round_cosines
-from attnprobe.sums.inference import PermutationTest
 
 #: How much nearer the positive is to be, in cosine, so that nothing is lost.
 MARGIN = 0.5
@@ -31,10 +29,10 @@ class Triplets(Tuples):
     nouns = "triplet", "triplets"
     width = 3
 
-    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: PermutationTest) -> Metric:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name == "loss":
-            return Mean(name, "cosine", higher_is_better=False)
-        return super().build_metric(name, examples, exchanges)
+            return mean_score(name, "cosine", higher_is_better=False)
+        return super().build_metric(name, examples)
 
     def score(self, states: Tensor, rows: NDArray[np.int64], needs: Sequence[str]) -> dict[str, Values]:
         ahead = self._find_lead(states, rows)

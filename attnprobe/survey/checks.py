@@ -1,0 +1,161 @@
+"""What is left out, refused or noted, where a model, a modality or the text does not give what is asked."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from attnprobe.attention.observed import UNEMBEDDING
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.observations import UnobservableError, check_observations
+from attnprobe.model.verifying.parameters import find_head_parameters
+from attnprobe.statistics.statistic import Statistic, peak
+from attnprobe.sums.base import Measurement
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import join_names
+
+#: Columns that say which layers a row is about.
+_LAYER_COLUMNS = ("layer", "layer_a", "layer_b")
+
+
+def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
+    """Refuse what only text has, of images and sound, and what only both together have, of either."""
+    named = next((one.family.name for one in statistics if one.about == "modalities"), None)
+    if checkpoint.modality != BOTH and named is not None:
+        raise AttnprobeError(
+            f"{named} is about images with texts; give data with a column of images "
+            "(--image-column), and a model that reads both."
+        )
+    if checkpoint.modality == "text":
+        return
+    if any(statistic.scope == "links" for statistic in statistics):
+        raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+    if checkpoint.modality != BOTH and all(statistic.about == "text" for statistic in statistics):
+        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
+    if any(statistic.control for statistic in statistics):
+        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+
+
+def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
+    """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
+    found = [one for one in statistics if one.about != "patches" or architecture.patches]
+    if not found:
+        raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
+    if architecture.layer_heads and any(one.scope == "model" for one in found):
+        raise AttnprobeError(
+            f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
+            "layers can't be compared; leave out --all-pairs."
+        )
+    return found
+
+
+def drop_counted(wanted: Sequence[list[Statistic]]) -> list[str]:
+    """Leave out what depends on counts over a whole corpus; say so, or refuse where nothing else is asked."""
+    names = [one.name for some in wanted for one in some if one.by_corpus]
+    if not names:
+        return []
+    if len(names) == sum(map(len, wanted)):
+        raise AttnprobeError("What is rare is counted over the whole text; leave out --until.")
+    for some in wanted:
+        some[:] = [one for one in some if not one.by_corpus]
+    are = "is" if len(names) == 1 else "are"
+    return [f"{join_names(names)} {are} left out: what is rare is counted over the whole text."]
+
+
+def verify_needs(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    wanted: Sequence[list[Statistic]],
+    *,
+    as_far_as_possible: bool,
+) -> tuple[list[str], list[str]]:
+    """Verify that what the statistics of each corpus need can be had, or refuse the first that needs more.
+
+    With ``as_far_as_possible``, those that can't be had are taken out of ``wanted`` instead.
+
+    Returns:
+        What was verified, and what was left out.
+    """
+    left_out: list[str] = []
+    while True:
+        every = [statistic for some in wanted for statistic in some]
+        try:
+            needs = frozenset[str]().union(*(statistic.needs for statistic in every))
+            return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), left_out
+        except UnobservableError as error:
+            asking = [statistic for statistic in every if error.name in statistic.needs]
+            if not as_far_as_possible or len(asking) == len(every):
+                instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
+                raise AttnprobeError(
+                    f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
+                ) from error
+            left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
+            for some in wanted:
+                some[:] = [statistic for statistic in some if statistic not in asking]
+
+
+def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
+    there = set(known)
+    if beyond := [layer for layer in layers if layer not in there]:
+        raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
+
+
+def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
+    """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
+    columns = [table.data[name] for name in _LAYER_COLUMNS if name in table.data]
+    kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
+    data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
+    listed = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+    note = f"Only rows of {listed} are shown; all layers were measured."
+    return replace(table, data=data, notes=[*table.notes, note])
+
+
+def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
+    """Give the sentences that belong beside the table, the same from a command and from a function."""
+    found: list[str] = []
+    ties = None if rarity is None or rarity.given else rarity.ties
+    if any(one.by_corpus for one in statistics) and ties is not None and ties.occurrences == 1:
+        found.append(
+            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
+            "read more text, or give a file of frequencies."
+        )
+    # Weights by norm tie less than probabilities do.
+    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
+    if by_peak and dtype.itemsize < torch.float32.itemsize:
+        precision = str(dtype).removeprefix("torch.")
+        found.append(
+            f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
+            f"attended. That moves {join_names(by_peak)} towards the first tokens; float32 avoids it."
+        )
+    return found
+
+
+def explain_empty(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    statistics: Sequence[Statistic],
+    measurement: Measurement,
+) -> list[str]:
+    """Say why statistics about weights are empty, if they are: a sentence for each reason."""
+    asked = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
+    empty = [name for name in asked if np.isnan(measurement.sums[name].average).any()]
+    if not empty:
+        return []
+    layers: dict[str, list[int]] = {}
+    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
+        if isinstance(parameters, str):
+            layers.setdefault(parameters, []).append(layer)
+    sentences = []
+    for reason, some in layers.items():
+        every = len(some) == architecture.layers
+        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in some])
+        verb = "is" if len(empty) == 1 else "are"
+        sentences.append(f"{join_names(empty)} {verb} empty for {named}: {reason}.")
+    return sentences
