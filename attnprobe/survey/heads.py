@@ -36,7 +36,7 @@ def place_heads(values: Tensor, rows: Rows, computed: Sequence[int | None], head
     size = 1 if rows == "head" else 2
     every = list(combinations(range(heads), size))
     places = [(place, which) for place, which in enumerate(combinations(computed, size)) if None not in which]
-    order = {which: place for place, which in enumerate(every)}
+    order: dict[tuple[int | None, ...], int] = {which: place for place, which in enumerate(every)}
     whole = values.new_full((len(values), len(every), *values.shape[2:]), torch.nan)
     whole[:, [order[which] for _, which in places]] = values[:, [place for place, _ in places]]
     return whole

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from threading import local
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -85,7 +85,8 @@ class Recorder(local):
             self._keeps.add("attention")
         # Statistics that ask the same share the answer.
         self._asked: dict[Weights, dict[Scope, dict[Function, Statistic]]] = {}
-        for weights in sorted({*self._keeps, *(one.weights for one in self._statistics)}):
+        asked = {*self._keeps, *(one.weights for one in self._statistics)}
+        for weights in (weights for weights in get_args(Weights) if weights in asked):
             self._asked[weights] = {}
         for one in self._statistics:
             if one.scope not in {"model", "links"}:
