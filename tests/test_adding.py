@@ -72,7 +72,7 @@ def sharpest(model: Any, texts: Any = None, *,
       attnprobe sharpest demo
     """
     from attnprobe.commands.census import entropy
-    from attnprobe.survey.tables import keep_layers
+    from attnprobe.survey.checks import keep_layers
 
     table = entropy(model, texts, **options)
     assert count == 2

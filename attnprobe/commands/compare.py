@@ -218,8 +218,8 @@ def correlate(
     """Ask whether the same heads matter on other data.
 
     Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
-    [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
-    bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
+    [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by the
+    jackknife (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
 

@@ -58,7 +58,7 @@ def interact(
         task = read_task(options, labels)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
-        from attnprobe.intervention.interaction_table import run_interactions
+        from attnprobe.intervention.interaction import run_interactions
 
         call.progress.stage("loading", None)
         return run_interactions(

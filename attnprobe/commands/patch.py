@@ -128,8 +128,8 @@ def patch(
         check_model(model, call.tokenizer, options)
         source = open_pairs(pairs, options, other_column)
         from attnprobe.commands.call.call import read_first
+        from attnprobe.intervention.patching.contrast import run_patching
         from attnprobe.intervention.patching.passes import PatchPlan
-        from attnprobe.intervention.patching.running import run_patching
 
         source = read_first(source)
         call.progress.stage("loading", None)

@@ -13,7 +13,9 @@ from attnprobe.options import SWITCHING, Metric, OneModel, Resume
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.intervention.pruning.options import Criterion
+    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+    from attnprobe.intervention.pruning.writing import Pruning
+    from attnprobe.run.progress import Progress
     from attnprobe.table.head_table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"
@@ -168,7 +170,7 @@ def prune(
     if folder is not None:
         _check_apart(folder, (model, texts, rank_texts, criterion.path), options.get("resume"))
         check_free(folder, overwrite=overwrite)
-    if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
+    if all(isinstance(data, str) and data == _STDIN for data in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     with open_call(options, model) as call:
         task = read_task(options, labels)
@@ -179,42 +181,54 @@ def prune(
         from attnprobe.intervention.pruning.curve import prune_in_steps
 
         call.progress.stage("loading", None)
-        said = describe_call("prune")
-        with prune_in_steps(
+        command = describe_call("prune")
+        pruned = prune_in_steps(
             make_loader(model, call.tokenizer, call.load),
             source,
             rank_source,
             call.corpus,
             task,
             pruning,
-            facts={"command": said, "dataset": source.described} | _describe_order(criterion),
+            facts={"command": command, "dataset": source.described} | _describe_order(criterion),
             **call.run,
-        ) as (found, _):
-            if folder is None:
-                return found.table
-            return _write_checkpoint(found, folder, pruning, said, call.progress, overwrite=overwrite)
+        )
+        if folder is None:
+            return pruned.table
+        return _write_checkpoint(pruned, folder, pruning, command, call.progress, overwrite=overwrite)
 
 
 def _write_checkpoint(
-    found: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
+    pruned: "Pruning",
+    folder: Path,
+    pruning: "PruneOptions",
+    command: Any,
+    progress: "Progress",
+    *,
+    overwrite: bool,
 ) -> "HeadTable":
     from attnprobe.errors import UnfinishedError
     from attnprobe.intervention.pruning.writing import remove_heads
     from attnprobe.run.process_group import Ranks
 
     if not Ranks.detect().first:
-        return found.table
-    if not found.removed:
+        return pruned.table
+    if not pruned.removed:
         raise UnfinishedError(
             f"No step lies within --margin {pruning.margin:g}, so nothing is written; take more examples, a "
             "wider margin or --share.",
-            found.table,
+            pruned.table,
         )
-    options = {"physical": pruning.physical, "overwrite": overwrite, "record": {"command": said}}
     try:
-        return remove_heads(found, folder, **options, progress=progress)
+        return remove_heads(
+            pruned,
+            folder,
+            physical=pruning.physical,
+            overwrite=overwrite,
+            record={"command": command},
+            progress=progress,
+        )
     except AttnprobeError as error:  # a full disk must not take hours of scores along
-        raise UnfinishedError(str(error), found.table) from error
+        raise UnfinishedError(str(error), pruned.table) from error
 
 
 def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) -> None:

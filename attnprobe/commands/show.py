@@ -137,7 +137,7 @@ def plot(
     >>> plot(entropy("demo", ["The parcel came late."]))
     Picture(kind='heatmap', title='entropy of heads')
     """
-    from attnprobe.reports.pictures.choosing import draw_picture
+    from attnprobe.reports.charts.draw import draw_picture
     from attnprobe.table.head_table import HeadTable
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)

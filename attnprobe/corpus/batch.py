@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds
@@ -108,6 +109,26 @@ class Batch:
             return Layout(self.tokens, self.tokens, annotations=self.annotations)
         assert self.unseen is not None
         return self.unseen.layout(len(self), length)
+
+    def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
+        """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
+
+        ``kind`` is the number of a layer where layers attend from and to tokens of their own; their places
+        are not known.
+        """
+        if isinstance(kind, int):
+            return Layout(self.layout(queries).queries, self.layout(keys).keys)
+        if kind is Kind.ENCODER:
+            return self.layout(keys)
+        if kind is Kind.CROSS:
+            assert self.targets is not None
+            annotations = self.cross_annotations
+            return Layout(self.targets, self.layout(keys).keys, annotations=annotations, shifted=True)
+        if self.targets is not None:
+            annotations = self.target_annotations
+            return Layout(self.targets, self.targets, causal=True, annotations=annotations, shifted=True)
+        layout = self.layout(queries)
+        return Layout(layout.keys, layout.keys, causal=True, annotations=layout.annotations)
 
     @property
     def length(self) -> int:

@@ -4,68 +4,57 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.findings.noise import Disattenuated, disattenuate
-from attnprobe.findings.pair import KINDS, Pair, Side
+from attnprobe.findings.sides import KINDS, Pair, Side
 from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-#: What columns are called on the axis of a picture.
-_NAMES = {
+#: The columns, and what they are called on the axis of a picture.
+_TITLES = {
     "pearson": "Pearson's r",
+    "pearson_low": "Pearson's r, lower end",
+    "pearson_high": "Pearson's r, upper end",
+    "pearson_p": "p of Pearson's r",
     "pearson_true": "Pearson's r without noise",
+    "pearson_true_low": "Pearson's r without noise, lower end",
+    "pearson_true_high": "Pearson's r without noise, upper end",
     "spearman": "Spearman's rho",
+    "spearman_p": "p of Spearman's rho",
     "kendall": "Kendall's tau",
+    "kendall_p": "p of Kendall's tau",
     "reliability_in": "split-half reliability, first side",
     "reliability_out": "split-half reliability, second side",
 }
-_ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
 
 
-def correlate_sides(
-    inside: Side,
-    outside: Side,
-    facts: Mapping[str, Any],
-    *,
-    across: bool = False,
-) -> HeadTable:
+def correlate_sides(pair: Pair, facts: Mapping[str, Any]) -> HeadTable:
     """Correlate two sides over heads, in one row.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
     without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
     two-sided p; and the split-half reliability of both sides.
 
-    With ``across``, sides may be about different checkpoints, and ``model_out`` names the other one.
+    Where sides may be about different checkpoints, ``model_out`` names the other one.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
     """
-    pair = Pair.of(inside, outside, across=across)
-    build = TableBuilder(_make_labels(pair, facts), 1)
-    if across:
-        build.key("model_out", [pair.outside.model])
+    build = _start_table(pair, facts, 1)
     build.key("in_domain", [pair.inside.dataset])
     build.key("out_domain", [pair.outside.dataset])
-    build.count("heads", np.array([len(pair.inside.values)]))
-    row = _correlate(pair)
-    for name, value in row.items():
+    build.count("heads", np.array([len(pair.heads)]))
+    numbers = _correlate(pair)
+    for name, title in _TITLES.items():
         unit = "probability" if name.endswith("_p") else "correlation"
-        build.add(Column(name, unit, title=_make_title(name)), [float(value)])
-    notes = [*_note_differences(pair), *_note_noise(pair, row)]
-    return build.table(f"correlation of {inside.column} over heads", notes, "correlations")
+        build.add(Column(name, unit, title=title), [float(numbers[name])])
+    notes = [*_note_sides(pair), *_note_noise(pair, numbers)]
+    return build.table(f"correlation of {pair.inside.column} over heads", notes, "correlations")
 
 
-def tabulate_disagreement(
-    inside: Side,
-    outside: Side,
-    facts: Mapping[str, Any],
-    most: int | None = None,
-    *,
-    across: bool = False,
-) -> HeadTable:
+def tabulate_disagreement(pair: Pair, facts: Mapping[str, Any], most: int | None = None) -> HeadTable:
     """Tabulate both sides head by head, the heads that disagree most first.
 
     ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
@@ -76,41 +65,39 @@ def tabulate_disagreement(
     """
     from scipy.stats import rankdata  # takes a second to import
 
-    pair = Pair.of(inside, outside, across=across)
-    differences, order = _find_disagreement(pair)
-    order = order[:most]
-    build = TableBuilder(_make_labels(pair, facts), len(order))
-    if across:
-        build.key("model_out", [pair.outside.model] * len(order))
-    build.key("place", list(range(1, len(order) + 1)))
-    heads = list(pair.inside.values)
-    for name, cells in zip(pair.inside.keys, zip(*(heads[row] for row in order), strict=True), strict=True):
+    x, y = pair.values
+    disagreement = (y - y.mean()) / y.std() - (x - x.mean()) / x.std()
+    order = np.argsort(-np.abs(disagreement), kind="stable")[:most]
+    build = _start_table(pair, facts, len(order))
+    build.key("place", range(1, len(order) + 1))
+    for name, cells in zip(pair.keys, zip(*(pair.heads[row] for row in order), strict=True), strict=True):
         build.key(name, cells)
-    where = ("first checkpoint", "other checkpoint") if across else ("in domain", "out of domain")
-    for side, suffix, place, values in zip(
-        (inside, pair.outside), ("in", "out"), where, pair.values, strict=True
-    ):
+    where = ("first checkpoint", "other checkpoint") if pair.across else ("in domain", "out of domain")
+    for side, suffix, place in zip((pair.inside, pair.outside), ("in", "out"), where, strict=True):
         title = f"{side.column.replace('_', ' ')}, {place}"
-        build.add(Column(f"{side.column}_{suffix}", side.unit, title=title), values[order])
+        build.add(Column(f"{side.column}_{suffix}", side.unit, title=title), side.values[order])
     if most is None:
-        for suffix, values in zip(("in", "out"), pair.values, strict=True):
+        for suffix, values in (("in", x), ("out", y)):
             build.count(f"rank_{suffix}", rankdata(-values, method="min")[order])
-    build.add(Column("disagreement", "sd", headline=True, title="disagreement"), differences[order])
-    both = "in both checkpoints" if across else "in domain and out"
-    title = f"heads that disagree most: {inside.column}" if most else f"{inside.column} of heads"
-    return build.table(f"{title} {both}", _note_differences(pair), "two sides")
+    build.add(Column("disagreement", "sd", headline=True, title="disagreement"), disagreement[order])
+    column, both = pair.inside.column, "in both checkpoints" if pair.across else "in domain and out"
+    title = f"heads that disagree most: {column} {both}" if most else f"{column} of heads {both}"
+    return build.table(title, [*_note_sides(pair)], "two sides")
 
 
-def _make_title(name: str) -> str:
-    """Name a column of ``_correlate`` for a reader.
-
-    >>> _make_title("pearson_true_low"), _make_title("kendall_p"), _make_title("reliability_in")
-    ("Pearson's r without noise, lower end", "p of Kendall's tau", 'split-half reliability, first side')
-    """
-    for end, shown in _ENDS.items():
-        if name.endswith(end):
-            return shown.format(_make_title(name.removesuffix(end)))
-    return _NAMES[name]
+def _start_table(pair: Pair, facts: Mapping[str, Any], rows: int) -> TableBuilder:
+    """Begin with the names of the data of both sides, which are the same where two checkpoints read one."""
+    inside, outside = sides = pair.inside, pair.outside
+    same = pair.across and inside.dataset == outside.dataset
+    dataset = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
+    documents = dict.fromkeys(
+        (side.dataset, note) for side in sides for note in describe_documents(side.record)
+    )
+    notes = [note if same else f"{name}: {note}" for name, note in documents]
+    build = TableBuilder(Labels(inside.model, dataset, facts, notes=notes), rows)
+    if pair.across:
+        build.key("model_out", [outside.model] * rows)
+    return build
 
 
 def _correlate(pair: Pair) -> dict[str, float]:
@@ -118,14 +105,14 @@ def _correlate(pair: Pair) -> dict[str, float]:
 
     x, y = pair.values
     pearson: Any = pearsonr(x, y)
-    interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
+    low, high = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (np.nan, np.nan)
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
     true = _remove_noise(pair)
     return {
         "pearson": pearson.statistic,
-        "pearson_low": interval[0],
-        "pearson_high": interval[1],
+        "pearson_low": low,
+        "pearson_high": high,
         "pearson_p": pearson.pvalue,
         "pearson_true": true.pearson,
         "pearson_true_low": true.low,
@@ -139,61 +126,43 @@ def _correlate(pair: Pair) -> dict[str, float]:
     }
 
 
-def _find_disagreement(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Subtract the standardised values, and order the heads by how far they are apart."""
-    x, y = pair.values
-    apart = (y - y.mean()) / y.std() - (x - x.mean()) / x.std()
-    return apart, np.argsort(-np.abs(apart), kind="stable")
-
-
-def _make_labels(pair: Pair, facts: Mapping[str, Any]) -> Labels:
-    """Name the data of both sides, which are the same where two checkpoints read one dataset."""
-    inside, outside = pair.inside, pair.outside
-    same = pair.across and inside.dataset == outside.dataset
-    datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
-    sides = (inside, outside)
-    remarks = dict.fromkeys((side.dataset, one) for side in sides for one in describe_documents(side.record))
-    notes = [one if same else f"{dataset}: {one}" for dataset, one in remarks]
-    return Labels(inside.model, datasets, facts, notes=notes)
+def _remove_noise(pair: Pair) -> Disattenuated:
+    """Remove the noise of the examples from the correlation, where both sides have sums over blocks."""
+    inside, outside = pair.inside.sample, pair.outside.sample
+    if pair.shared is None or inside is None or outside is None:
+        return Disattenuated(np.nan, np.nan, np.nan)
+    return disattenuate(inside, outside, shared=pair.shared)
 
 
 def _direction(side: Side) -> int:
     """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
     if side.column in {"importance", "fisher", "ig_abs", "relevance_abs"}:
         return 1
-    if side.column != "score" or "metric" not in side.kind:
+    if side.column != "score" or "metric" not in side.labels:
         return 0
-    return 1 if side.kind["metric"] == "loss" else -1  # the score without the head
+    return 1 if side.labels["metric"] == "loss" else -1  # the score without the head
 
 
-def _note_differences(pair: Pair) -> list[str]:
+def _note_sides(pair: Pair) -> Iterator[str]:
     """Note how differently the sides were measured, and what was left out."""
-    inside, outside, notes = pair.inside, pair.outside, list(pair.notes)
+    inside, outside = pair.inside, pair.outside
+    yield from pair.notes
     if _direction(inside) * _direction(outside) < 0:
-        notes.append(
-            "A head that matters has a high value on one side and a low one on the other: a negative "
-            "r is agreement."
+        yield (
+            "A head that matters has a high value on one side and a low one on the other: a negative r is "
+            "agreement."
         )
     for kind in KINDS:
-        ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
-        if kind == "replaced_by" and None in (ours, theirs):  # of importance, or of an earlier version
+        ours, theirs = inside.labels.get(kind), outside.labels.get(kind)
+        if kind == "replaced_by" and None in (ours, theirs):  # of importance
             continue
         if ours != theirs:
-            notes.append(f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}.")
-    return notes
-
-
-def _remove_noise(pair: Pair) -> Disattenuated:
-    """Remove the noise of the examples from the correlation, where both sides have sums over blocks."""
-    inside, outside = pair.inside.sample, pair.outside.sample
-    if pair.shared is None or inside is None or outside is None:
-        return Disattenuated(float("nan"), float("nan"), float("nan"))
-    return disattenuate(inside, outside, shared=pair.shared)
+            yield f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}."
 
 
 def _note_noise(pair: Pair, numbers: Mapping[str, float]) -> Iterator[str]:
     if pair.shared is None:
-        yield ("Both sides read some of the same examples, and share their noise, which moves r.")
+        yield "Both sides read some of the same examples, and share their noise, which moves r."
     elif pair.shared:
         without = (
             "pearson_true is without it" if np.isfinite(numbers["pearson_true"]) else "pearson_true is empty"

@@ -1,7 +1,7 @@
 """What a correlation over heads would be without the noise of the examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
 from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.inference import CONFIDENCE
+from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
@@ -21,10 +21,10 @@ RECORD = "blocks"
 _VALUES = "values"
 #: Relative difference that is rounding.
 _ROUNDING = 1e-9
-#: With fewer blocks of documents than this, nothing is drawn again.
-LEAST = 8
-#: How often it is drawn.
-DRAWS = 4000
+#: With fewer blocks of documents than this, leaving one out leaves no two that differ.
+_LEAST = 3
+#: Terms of a correlation that are no heads.
+_PRODUCTS = 8
 
 
 @dataclass(frozen=True)
@@ -34,37 +34,32 @@ class Sample:
     Attributes:
         count: (block,) examples.
         total: (block, head) their sum.
-        block: (block,) which blocks these are; by default the first ones.
     """
 
     count: Floats
     total: Floats
-    block: NDArray[np.int64] | None = None
-
-    @property
-    def centred(self) -> "Sample":
-        """The sample less the mean over heads, which a correlation does not see."""
-        return replace(self, total=self.total - self.total.mean(1, keepdims=True))
-
-    @property
-    def mean(self) -> Floats:
-        """The mean of all examples (head,)."""
-        return self.total.sum(0) / self.count.sum()
 
     def select_heads(self, order: Sequence[int]) -> "Sample":
-        return replace(self, total=self.total[:, list(order)])
+        return Sample(self.count, self.total[:, list(order)])
 
-    def reindex(self, blocks: NDArray[np.int64]) -> "Sample":
-        """Extend the sample to these blocks, among which are all of its own."""
-        own = np.arange(len(self.count)) if self.block is None else self.block
-        place = np.searchsorted(blocks, own)
-        count, total = np.zeros(len(blocks)), np.zeros((len(blocks), self.total.shape[1]))
-        count[place], total[place] = self.count, self.total
-        return Sample(count, total, blocks)
+    @property
+    def reliability(self) -> float:
+        """Split-half reliability: how well a like number of other examples would give the same values.
 
-    def move_to(self, mean: Floats) -> "Sample":
-        """Shift the examples so that their mean is another."""
-        return replace(self, total=self.total + self.count[:, None] * (mean - self.mean))
+            2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
+
+        References:
+            Spearman (1910), Correlation calculated from faulty data; Brown (1910).
+        """
+        half = len(self.count) // 2
+        sides = [(self.count[part], self.total[part]) for part in (slice(half), slice(half, None))]
+        if not all(count.any() for count, _ in sides):
+            return float("nan")
+        one, other = (total.sum(0) / count.sum() for count, total in sides)
+        if not (np.ptp(one) > 0 and np.ptp(other) > 0):
+            return float("nan")
+        r = float(np.corrcoef(one, other)[0, 1])
+        return 2 * r / (1 + r) if r > 0 else r
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,7 @@ class Disattenuated:
         pearson: The estimate; NaN where a side's heads differ by no more than its noise, or where there are
             fewer than three blocks of documents.
         low: Lower end of the 95 % interval; NaN where there are too few documents.
+        high: Upper end.
     """
 
     pearson: float
@@ -82,9 +78,7 @@ class Disattenuated:
     high: float
 
 
-def disattenuate(
-    inside: Sample, outside: Sample, draws: int = DRAWS, seed: int = 0, *, shared: bool = False
-) -> Disattenuated:
+def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Disattenuated:
     """Estimate the correlation over heads of the true values, which noise makes look smaller.
 
     The products of different blocks of documents are free of noise, since it is independent between them.
@@ -99,165 +93,71 @@ def disattenuate(
 
     r is biased where an example makes all gradients large, which moves c and v_x together. The jackknife over
     the G blocks of a side (of both at once if they share their documents) takes this out, to the first order
-    in 1 / G:
+    in 1 / G, and gives the standard error:
 
-        r - (G - 1) (mean_g r_(g) - r),    r_(g) without block g
+        r - (G - 1) (mean_g r_(g) - r),    SE^2 = (G - 1) / G sum_g (r_(g) - r)^2,    r_(g) without block g
 
-    The interval is a bootstrap over blocks of documents, the same blocks for both sides if they share them.
-    Beforehand, x and y are moved as little as possible to where |x|^2 = v_x, |y|^2 = v_y and their
-    correlation is the estimate; or the draws would scatter by their noise twice over. A draw in which v <= 0
-    on a side is compatible with any correlation of its sign. Close to 1, the interval is too wide.
+    summed over the sides where their documents are others. The interval is Student's t of G - 1 degrees of
+    freedom, of the smaller G. Where v is not above 0 on a side, with or without a block, noise is all that is
+    known, and the interval is -1 to 1. Close to 1, the interval is too wide.
 
     Args:
-        inside: In domain, at least 8 blocks for an interval.
+        inside: In domain.
         outside: Out of domain, the same heads.
-        draws: How often documents are drawn.
-        seed: Of the draws.
         shared: Whether a document of a number is the same one on both sides.
 
     References:
         Spearman (1904), The proof and measurement of association between two things.
-        Efron and Tibshirani (1993), An introduction to the bootstrap, chapters 10 and 13.
+        Tukey (1958), Bias and confidence in not quite large samples.
     """
-    one, other = (side.centred for side in align_samples(inside, outside, shared=shared))
-    if shared and are_equal(one, other):
+    if shared and _are_equal(inside, outside):
         return Disattenuated(1.0, 1.0, 1.0)
-    once = [np.ones((1, len(side.count))) for side in (one, other)]
-    found = _compute_moments(one, other, *once, shared=shared)
-    pearson = float(np.clip(float(found.correlation[0]), -1, 1))
-    if min(np.count_nonzero(side.count) for side in (one, other)) < LEAST:
-        return Disattenuated(pearson, np.nan, np.nan)
-    product, *signals = (float(moment[0, 0]) for moment in found.whole)
-    if np.isfinite(pearson):
-        product = pearson * np.sqrt(signals[0] * signals[1])
-    one, other = map(Sample.move_to, (one, other), _stretch((one.mean, other.mean), signals, product))
-    draw = np.random.default_rng(seed)
-    here = _draw_blocks(len(one.count), draw, draws)
-    there = here if shared else _draw_blocks(len(other.count), draw, draws)
-    drawn = _compute_moments(one, other, here, there, shared=shared)
-    again = np.where(np.isnan(drawn.correlation), np.sign(drawn.whole[0][:, 0]), drawn.correlation)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(again.clip(-1, 1), [tail, 1 - tail])
-    return Disattenuated(pearson, float(low), float(high))
-
-
-#: x . y, |x|^2 and |y|^2 without noise, each (draw, 1), or (draw, block) with each block left out.
-_Three = tuple[Floats, Floats, Floats]
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """What a correlation is made of, draw by draw.
-
-    Attributes:
-        whole: Of all blocks.
-        left: Without each block of a side, and how often each is drawn (draw, block).
-    """
-
-    whole: _Three
-    left: Sequence[tuple[_Three, Floats]]
-
-    @property
-    def correlation(self) -> Floats:
-        """The correlation without the bias of a ratio (draw,); NaN where a side has no more than noise."""
-        whole = _divide(self.whole)
-        found = whole[:, 0]
-        for moments, weights in self.left:
-            without = np.where(weights > 0, _divide(moments), 0.0)
-            blocks = weights.sum(1)
-            found = found - (blocks - 1) * ((weights * without).sum(1) / blocks - whole[:, 0])
-        return found
-
-
-def _compute_moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared: bool) -> _Moments:
-    """Multiply different blocks, drawn as often as ``here`` and ``there`` say (draw, block)."""
-    ours, without = _square(one, here)
-    theirs, without_its = _square(other, there)
-    gram = one.total @ other.total.T  # of the blocks: draws know no heads
-    by_block, by_its = there @ gram.T, here @ gram  # S_g . T and S . T_g
-    product = (by_block * here).sum(1, keepdims=True)
-    n, m = _sum_drawn(one.count, here), _sum_drawn(other.count, there)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if not shared:
-            fewer = (product - by_block) / ((n - one.count) * m)
-            fewer_its = (product - by_its) / (n * (m - other.count))
-            left = [((fewer, without, theirs), here), ((fewer_its, ours, without_its), there)]
-            return _Moments((product / (n * m), ours, theirs), left)
-        own, pairs = np.diag(gram), one.count * other.count
-        product, number = product - _sum_drawn(own, here), n * m - _sum_drawn(pairs, here)
-        below = number - one.count * m - n * other.count + 2 * pairs
-        fewer = (product - by_block - by_its + 2 * own) / below
-        return _Moments((product / number, ours, theirs), [((fewer, without, without_its), here)])
-
-
-def _square(side: Sample, weights: Floats) -> tuple[Floats, Floats]:
-    """Compute |x|^2 without noise, (draw, 1), and with each block left out once, (draw, block)."""
-    gram = side.total @ side.total.T
-    by_block = weights @ gram
-    own, count = np.diag(gram), side.count
-    n = _sum_drawn(count, weights)
-    product = (by_block * weights).sum(1, keepdims=True) - _sum_drawn(own, weights)
-    number = n**2 - _sum_drawn(count**2, weights)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = (product - 2 * by_block + 2 * own) / (number - 2 * n * count + 2 * count**2)
-        return product / number, left
-
-
-def _sum_drawn(values: Floats, weights: Floats) -> Floats:
-    return (weights @ values)[:, None]
-
-
-def _divide(moments: _Three) -> Floats:
-    """Divide the product by the root of both; NaN where a side has no more than noise."""
-    product, ours, theirs = moments
-    possible = (ours > 0) & (theirs > 0)
-    return np.where(possible, product / np.sqrt(np.where(possible, ours * theirs, 1.0)), np.nan)
-
-
-def align_samples(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
+    nothing = Sample(np.zeros_like(inside.count), np.zeros_like(inside.total))
+    samples = [_list_terms(inside, outside)]
     if not shared:
-        return inside, outside
-    own = [np.arange(len(side.count)) if side.block is None else side.block for side in (inside, outside)]
-    blocks = np.union1d(*own)
-    return inside.reindex(blocks), outside.reindex(blocks)
+        samples = [_list_terms(inside, nothing), _list_terms(nothing, outside)]
+    samples = [terms[terms.any(1)] for terms in samples]  # blocks with documents
+    fewest = min(map(len, samples))
+    if fewest < _LEAST:
+        return Disattenuated(np.nan, np.nan, np.nan)
+    total = np.concatenate(samples).sum(0)
+    r = _correlate(total)
+    bias, variance = 0.0, 0.0
+    for terms in samples:
+        blocks, without = len(terms), _correlate(total - terms)
+        bias += (blocks - 1) * (without.mean() - r)
+        variance += (blocks - 1) / blocks * np.square(without - r).sum()
+    estimate = Estimate(r - bias, np.sqrt(variance), np.array(fewest))
+    low, high = (float(end.clip(-1, 1)) for end in estimate.interval())
+    if np.isnan(low):
+        low, high = -1.0, 1.0
+    return Disattenuated(float(estimate.value.clip(-1, 1)), low, high)
 
 
-def are_equal(one: Sample, other: Sample) -> bool:
-    """Tell whether both sides are the same numbers: then no noise is left, and no draw says otherwise."""
+def _list_terms(inside: Sample, outside: Sample) -> Floats:
+    """List what a correlation is made of, block by block: S, T, S.S, T.T, S.T, n, m, n n, m m, n m."""
+    s, t = (side.total - side.total.mean(1, keepdims=True) for side in (inside, outside))
+    n, m = inside.count, outside.count
+    products = [(one * other).sum(1) for one, other in ((s, s), (t, t), (s, t))]
+    return np.column_stack([s, t, *products, n, m, n * n, m * m, n * m])
+
+
+def _correlate(total: Floats) -> Floats:
+    """Make r of sums (..., term) of what ``_list_terms`` lists; NaN where a side has no more than noise."""
+    heads = (total.shape[-1] - _PRODUCTS) // 2
+    s, t = total[..., :heads], total[..., heads : 2 * heads]
+    ss, tt, st, n, m, nn, mm, nm = np.moveaxis(total[..., 2 * heads :], -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ours, theirs = ((s * s).sum(-1) - ss) / (n * n - nn), ((t * t).sum(-1) - tt) / (m * m - mm)
+        r = ((s * t).sum(-1) - st) / (n * m - nm) / np.sqrt(ours * theirs)
+    return np.where((ours > 0) & (theirs > 0), r, np.nan)
+
+
+def _are_equal(one: Sample, other: Sample) -> bool:
+    """Tell whether both sides are the same numbers, so that no noise is left."""
     if not np.array_equal(one.count, other.count):
         return False
-    reach = _ROUNDING * np.abs(one.total).max()
-    return np.allclose(one.total, other.total, rtol=_ROUNDING, atol=reach)
-
-
-def _draw_blocks(blocks: int, draw: np.random.Generator, draws: int) -> Floats:
-    return draw.multinomial(blocks, np.full(blocks, 1 / blocks), draws).astype(np.float64)
-
-
-def _stretch(means: Sequence[Floats], signals: Sequence[float], product: float) -> list[Floats]:
-    """Make means as long, and as far from one another, as they would be without noise.
-
-    Of all linear maps of x and y that do so, the one that moves them least:
-    A = M^-1/2 (M^1/2 T M^1/2)^1/2 M^-1/2, with M their inner products and T those that are wanted.
-    """
-    both = np.stack(means)
-    lengths = np.sqrt(np.clip(signals, 0.0, None))
-    reach = float(lengths[0] * lengths[1])
-    crossed = float(np.clip(product, -reach, reach))
-    wanted = np.array([[lengths[0] ** 2, crossed], [crossed, lengths[1] ** 2]])
-    root, back = _take_roots(both @ both.T)
-    turn = back @ _take_roots(root @ wanted @ root)[0] @ back
-    return list(turn @ both)
-
-
-def _take_roots(square: Floats) -> tuple[Floats, Floats]:
-    """Compute the root of a symmetric matrix without negative eigenvalues, and the inverse of the root."""
-    values, vectors = np.linalg.eigh(square)
-    some = values > _ROUNDING * max(values.max(), 0.0)
-    root = np.sqrt(np.where(some, values, 0.0))
-    back = np.where(some, 1 / np.where(some, root, 1.0), 0.0)
-    whole, inverse = (np.asarray((vectors * one) @ vectors.T) for one in (root, back))
-    return whole, inverse
+    return np.allclose(one.total, other.total, _ROUNDING, _ROUNDING * np.abs(one.total).max())
 
 
 def block_record(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
@@ -289,28 +189,26 @@ def read_sample(
         if kept["column"] != column:
             return None
         arrays = unpack(kept["sums"])
-        found, known = Blocks.from_arrays(arrays), arrays[_VALUES]
+        blocks, known = Blocks.from_arrays(arrays), arrays[_VALUES]
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         shape = BLOCKS, len(layers), *known.shape[1:]
-        if found.count.shape != (BLOCKS,) or found.total.shape != shape or known.shape != shape[1:]:
+        if blocks.count.shape != (BLOCKS,) or blocks.total.shape != shape or known.shape != shape[1:]:
             raise ValueError("its shape is wrong")
-        at = [(layers[tuple(head[:-1])], head[-1]) for head in values]
-        total = np.stack([found.total[:, layer, head] for layer, head in at], 1)
-        recorded = np.array([known[layer, head] for layer, head in at], np.float64)
-        if not (np.isfinite(found.count).all() and np.isfinite(total).all()):
+        at = tuple(np.array([(layers[tuple(head[:-1])], head[-1]) for head in values]).T)
+        total, recorded = blocks.total[:, *at], known[at].astype(np.float64)
+        if not (np.isfinite(blocks.count).all() and np.isfinite(total).all()):
             raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise AttnprobeError(
             f"The record of {name} can't be read: what it keeps of blocks of documents is damaged ({error}). "
             "Write the table again."
         ) from error
-    if not _agree(np.array(list(values.values())), recorded):
+    if not _agree(np.array([*values.values()]), recorded):
         raise AttnprobeError(
             f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
             "json beside the table, or write the table again with -o."
         )
-    some = found.count > 0
-    return Sample(found.count[some], total[some], np.flatnonzero(some))
+    return Sample(blocks.count, total)
 
 
 def _agree(written: Floats, recorded: Floats) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,108 +18,124 @@ from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
-from attnprobe.run.passes import Restore
-from attnprobe.sums.base import Moments, Sum, compute_digest
-from attnprobe.sums.blocked import Blocks
+from attnprobe.run.passes import ThreadContext
+from attnprobe.sums.base import Sum, compute_digest
+from attnprobe.sums.blocked import Blocks, Jackknife
 from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Importance(Sum):
-    """Moments of the importance of every head over examples. Two of them add up.
+class Attributions(Sum):
+    """What a method attributes to every head, summed up over examples. Two of them add up.
 
     Attributes:
-        heads: Of the importance (layer, head).
-        products: Of the products within a layer (layer, head, head), of examples that are documents of
-            their own; they give the covariances that the error of a normalised value needs.
-        blocks: Its sums over blocks of documents (block, layer, head).
+        size: Of |a|, with a (layer, head) what is attributed in an example.
+        signed: Of a.
+        squares: Of a^2.
+        blocks: Of |a| over blocks of documents.
     """
 
-    heads: Clustered
-    products: Moments
-    blocks: Blocks
+    size: Clustered
+    signed: Clustered
+    squares: Clustered
+    blocks: Jackknife
 
     @classmethod
-    def of(cls, values: Floats, batch: Batch) -> "Importance":
-        """Take the moments of a batch (example, layer, head)."""
-        clusters = batch.clusters
-        alone = values if clusters is None else values[clusters < 0]
+    def of(cls, values: Floats, batch: Batch) -> "Attributions":
+        """Sum up what is attributed in the examples of a batch (example, layer, head)."""
         documents = batch.members if batch.documents is None else batch.documents
-        products = alone[..., :, None] * alone[..., None, :]
-        return cls(Clustered.of(values, clusters), Moments.of(products), Blocks.of(values, documents))
+        size, signed, squares = (
+            Clustered.of(one, batch.clusters) for one in (np.abs(values), values, np.square(values))
+        )
+        return cls(size, signed, squares, Jackknife.of(np.abs(values), documents=documents))
 
     @property
     def normalized(self) -> tuple[Floats, Floats]:
-        """The importance divided by its l2 norm within the layer, and the standard error.
+        """The mean size of every head, divided by its l2 norm over the heads of the layer; with the error.
 
-        With u = I / |I|, the error follows from du = (1 - u u^T) dI / |I| to first order.
+        The error is that of the jackknife over blocks of documents.
         """
-        mean = self.heads.average
-        norm = np.linalg.norm(mean, axis=-1, keepdims=True)
-        unit = np.divide(mean, norm, out=np.full_like(mean, np.nan), where=norm > 0)
-        project = np.eye(mean.shape[-1]) - unit[..., :, None] * unit[..., None, :]
-        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0) / norm**2
-        return unit, np.sqrt(spread)
+        return self.blocks.apply(lambda means: _divide(means, np.linalg.norm(means, axis=-1, keepdims=True)))
+
+    @property
+    def block_sums(self) -> Blocks:
+        """The sums of sizes over blocks of documents, for the record."""
+        return Blocks(self.blocks.counts.reshape(len(self.blocks.counts), -1).max(1), self.blocks.totals)
 
     @property
     def share(self) -> tuple[Floats, Floats]:
-        """The importance, here mean |R|, divided by its sum over the heads of the layer; the standard error.
+        """The mean size of every head, divided by its sum over the heads of the layer; with the error.
 
-        With s = I / sum I, the error follows from ds = (1 - s 1^T) dI / sum I to first order.
+        The error is that of the jackknife over blocks of documents.
         """
-        mean = self.heads.average
-        total = mean.sum(-1, keepdims=True)
-        share = np.divide(mean, total, out=np.full_like(mean, np.nan), where=total > 0)
-        project = np.eye(mean.shape[-1]) - share[..., :, None]
-        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0)
-        return share, np.sqrt(spread) / total
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """Covariances of the means of a layer's heads (layer, head, head); jackknife over documents."""
-        heads, alone, mean = self.heads, self.heads.alone, self.heads.average
-        number, clusters = heads.count[..., None], heads.clusters[..., None]
-        crossed, squared = (side[..., :, None] * mean[..., None, :] for side in (alone.mean, mean))
-        within = self.products.mean - crossed - crossed.swapaxes(-1, -2) + squared
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = alone.count[..., None] * within / np.square(number - 1)
-            pull = heads.residuals / (heads.count - heads.groups.count)
-            found = found + np.einsum("gli,glj->lij", pull, pull)
-            return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)
+        return self.blocks.apply(lambda means: _divide(means, means.sum(-1, keepdims=True)))
 
 
-@dataclass(frozen=True)
-class Gradients(Importance):
-    """Moments over examples of |g|, as of any importance, and of the derivative g itself. Two of them add up.
+def _divide(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
-    ``signed`` is of g (layer, head), ``squares`` of g^2.
+
+def sum_attributions(
+    bench: Bench,
+    attribute: Callable[[Batch], Tensor],
+    name: str,
+    *,
+    thread_context: ThreadContext,
+    question: dict[str, str],
+    sums: type[Any] = Attributions,
+) -> Any:
+    """Sum up over all examples what ``attribute`` gives for every head, (example, layer, head).
+
+    ``name`` is of the pass, ``question`` what the numbers depend on beside the examples, and ``sums`` what is
+    kept of them.
+
+    Raises:
+        AttnprobeError: When a number is NaN or infinite.
     """
+    halving, checkpoint = Halving(), bench.subject.checkpoint
 
-    signed: Clustered
-    squares: Clustered
+    def attribute_batch(batch: Batch) -> Any:
+        values = torch.cat(halving.run(batch, attribute))
+        if not bool(torch.isfinite(values).all()):
+            raise AttnprobeError(
+                f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
+                "weights."
+            )
+        return sums.of(values.cpu().double().numpy(), batch)
 
-    @classmethod
-    def of(cls, values: Floats, batch: Batch) -> "Gradients":
-        """Take the moments of the derivatives of a batch (example, layer, head)."""
-        size, clusters = Importance.of(np.abs(values), batch), batch.clusters
-        signed, squares = (Clustered.of(one, clusters) for one in (values, np.square(values)))
-        return cls(size.heads, size.products, size.blocks, signed, squares)
+    return bench.total(
+        name, attribute_batch, sums.from_arrays, thread_context=thread_context, question=question
+    )
+
+
+def open_all_heads(bench: Bench, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Give the mask of open heads (layer, head), all where none was given, for a model with gradients.
+
+    Raises:
+        AttnprobeError: When the weights are quantised so that nothing can be differentiated.
+    """
+    checkpoint = bench.subject.checkpoint
+    if checkpoint.quantisation is not None:
+        checkpoint.quantisation.check_gradients(checkpoint.model_type)
+    return np.ones(bench.subject.shape, bool) if open_heads is None else open_heads
+
+
+def name_pass(name: str, open_heads: NDArray[np.bool_]) -> str:
+    """Name a pass, with how many heads are on where some are off."""
+    return name if open_heads.all() else f"{name} with {open_heads.sum()} heads on"
 
 
 def sum_derivatives(
     bench: Bench,
     target: Callable[[Answer], Tensor],
-    accumulate: Callable[[Floats, Batch], Any],
-    restore: Restore,
-    *,
     name: str,
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
-    kept: str = "",
+    sums: type[Any] = Attributions,
 ) -> Any:
-    """Differentiate a number of each example by its gates, and sum over all examples.
+    """Differentiate a number of each example by its gates, and sum up over all examples.
 
     Every example has gates of its own, so that one backward pass of the sum over a batch gives each example's
     derivatives. Where an example is about several texts, each text counts as one: see ``RelatedTexts``.
@@ -128,64 +143,51 @@ def sum_derivatives(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         target: Reads the number to differentiate off an answer, (batch,).
-        accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
-        restore: Makes a sum of its arrays.
         name: Of the pass.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
-        kept: What the sum is of, where a state could hold another of the same pass.
+        sums: What is kept of the derivatives.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
-    if checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
-    halving, left = Halving(), int(at.sum())
-    named = f"{{}} with {left} heads on" if left < at.numel() else "{}"
-    objective = _bind_texts(bench, open_heads, named.format("embedding"))
-    way, sites, present = architecture.way, architecture.sites, architecture.present
+    mask = open_all_heads(bench, open_heads)
+    objective = _bind_texts(bench, mask)
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
+    at = torch.from_numpy(mask).to(checkpoint.device, kind)
+    way, sites, present = architecture.way, architecture.sites, architecture.present
     with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
 
-        def derivative_of(part: Batch) -> Tensor:
-            xi = at.to(checkpoint.device, kind).repeat(len(part), 1, 1).requires_grad_()
+        def differentiate(part: Batch) -> Tensor:
+            xi = at.repeat(len(part), 1, 1).requires_grad_()
             with torch.enable_grad():
                 gates.set(xi)
                 return torch.autograd.grad(target(objective.answer(part)).sum(), xi)[0]
-
-        def sum_of(batch: Batch) -> Any:
-            derivative = torch.cat(halving.run(batch, derivative_of))
-            if not bool(torch.isfinite(derivative).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
-                    "at its weights."
-                )
-            return accumulate(derivative.cpu().double().numpy(), batch)
 
         @contextmanager
         def thread_context() -> Iterator[None]:
             with rules(), gates.thread_context():
                 yield
 
-        return bench.total(
-            named.format(name),
-            sum_of,
-            restore,
+        return sum_attributions(
+            bench,
+            differentiate,
+            name_pass(name, mask),
             thread_context=thread_context,
-            question={"heads that are on": compute_digest(at.numpy())} | ({"sum": kept} if kept else {}),
+            question={"heads that are on": compute_digest(mask)},
+            sums=sums,
         )
 
 
-def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -> Objective:
+def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_]) -> Objective:
     """Give the objective, with a number for each text where examples are about several."""
     objective = bench.objective
     if not isinstance(objective, RelatedTexts):
         return objective
-    cuts = [] if open_heads is None else [open_heads]
-    *_, answers = collect_answers(bench, cuts, ["state"], name)
+    cuts = [] if open_heads.all() else [open_heads]
+    *_, answers = collect_answers(bench, cuts, ["state"], name_pass("embedding", open_heads))
     return objective.find_slopes(answers["state"], bench.corpus.batches)
 
 
-def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Gradients:
+def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
         g_h(x) = d L(x) / d xi_h
@@ -213,21 +215,4 @@ def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = Non
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
         Theis et al. (2018), Faster gaze prediction with dense networks and Fisher pruning: E g g^T by gates.
     """
-    return sum_derivatives(
-        bench,
-        lambda answer: answer.loss,
-        Gradients.of,
-        Gradients.from_arrays,
-        name="gradients",
-        open_heads=open_heads,
-        kept="|g|, g, g^2",
-    )
-
-
-def describe_texts(bench: Bench) -> list[str]:
-    """Say what is averaged where an example is about several texts."""
-    if not isinstance(bench.objective, RelatedTexts):
-        return []
-    return [
-        "Importance is the mean over texts, which n counts, of what the head does in each to the mean loss."
-    ]
+    return sum_derivatives(bench, lambda answer: answer.loss, "gradients", open_heads)

@@ -1,6 +1,6 @@
 """The importance of every head as a table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,14 @@ import numpy as np
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.findings.pair import Side
+from attnprobe.findings.sides import Side
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Gradients, Importance, describe_texts, gradient_importance
-from attnprobe.intervention.integration import NODES, tabulate_integrals
+from attnprobe.intervention.gradient import Attributions, gradient_importance
+from attnprobe.intervention.integration import NODES, integrate_gradients
 from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.relevance import tabulate_relevance
+from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
@@ -26,16 +27,20 @@ from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
-UNITS = {"gradient": "|dL/dmask|", "confidence": "share"}
+#: The column of sizes, by which heads of two tables are compared.
+SIZES = {"gradient": "importance", "confidence": "importance", "ig": "ig_abs", "lrp": "relevance_abs"}
 _RANDOM_SIGN = (
     "The loss of representation has a random direction: its size has a meaning, the sign of gradient_signed "
     "has none."
+)
+_PER_TEXT = (
+    "Importance is the mean over texts, which n counts, of what the head does in each to the mean loss."
 )
 
 
@@ -69,26 +74,36 @@ def run_importance(
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     subject = subject.check_methods([method])
-    more = {"nodes": nodes} if method == "ig" else {}
     question = subject.question("importance", **{"--method": method})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers) as bench,
     ):
-        return TABLES[method](bench, source.name, facts=facts, **more)
+        return tabulate_task(bench, source.name, method, nodes=nodes, facts=facts)
 
 
-def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
-    """Measure and tabulate gradient importance, one row a head."""
-    found = gradient_importance(bench)
-    notes = [*describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
-    return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
+def attribute(bench: Bench, method: Method, nodes: int = NODES) -> Attributions:
+    """Attribute what a task needs to the heads by a method, over the examples of a bench."""
+    if method == "ig":
+        return integrate_gradients(bench, nodes)
+    return head_relevance(bench) if method == "lrp" else gradient_importance(bench)
 
 
-#: Tables of the methods that need a task.
-TABLES: dict[str, Callable[..., HeadTable]] = {
-    "gradient": tabulate_gradient, "lrp": tabulate_relevance, "ig": tabulate_integrals
-}  # fmt: skip
+def tabulate_task(
+    bench: Bench, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
+) -> HeadTable:
+    """Attribute what a task needs to the heads, and tabulate it, one row a head."""
+    objective, labels = bench.objective, bench.labels(dataset, facts)
+    notes = []
+    if method == "gradient" and isinstance(objective, RelatedTexts):
+        notes.append(_PER_TEXT)
+    if method == "gradient" and isinstance(objective, Representation):
+        notes.append(_RANDOM_SIGN)
+    if method == "lrp":
+        notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
+    if method == "ig":
+        labels = labels.with_record({"integrated": {"nodes": nodes}})
+    return _tabulate(attribute(bench, method, nodes), objective.name, method, labels, notes)
 
 
 def attention_importance(
@@ -98,15 +113,15 @@ def attention_importance(
     name: str,
     run: Run,
     workers: Workers,
-) -> Importance:
+) -> Attributions:
     """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
     statistic = all_statistics()[name]
-    with open_meter(checkpoint, architecture, [statistic]) as measure:
+    with open_evaluator(checkpoint, architecture, [statistic]) as measure:
         return run.total(
             name,
             batches,
-            lambda batch: Importance.of(np.asarray(measure.values(batch)[name], np.float64), batch),
-            Importance.from_arrays,
+            lambda batch: Attributions.of(np.asarray(measure.values(batch)[name], np.float64), batch),
+            Attributions.from_arrays,
             workers=workers,
             thread_context=measure.thread_context,
         )
@@ -155,27 +170,34 @@ def _tabulate_confidence(
 
 
 def _tabulate(
-    found: Importance, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
+    sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
-    layers, heads = found.heads.count.shape
-    labels = labels.with_record(block_record("importance", labels.places, found.blocks, found.heads.average))
+    size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
+    layers, heads = sums.size.count.shape
+    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.block_sums, size[0]))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
     build.heads(heads)
-    build.count("n", found.heads.count.ravel())
-    average, error = found.heads.average, found.heads.standard_error
-    build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
-    title = "importance within the layer"
-    build.measure(
-        "importance_normalized", "ratio to l2 norm of layer", *found.normalized, headline=True, title=title
-    )
-    if isinstance(found, Gradients):
-        for name, unit, part, title in (
-            ("gradient_signed", "dL/dmask", found.signed, "derivative of the loss"),
-            ("fisher", "(dL/dmask)^2", found.squares, "Fisher information"),
-        ):
-            build.measure(name, unit, part.average, part.standard_error, title=title)
+    build.count("n", sums.size.count)
+    if method == "ig":
+        build.measure("ig", "loss", *signed, headline=True, title="what a head adds to the loss")
+        build.measure("ig_abs", "loss", *size, headline=True, title="size of that")
+        return build.table("integrated gradients of heads", notes, "heads")
+    if method == "lrp":
+        build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
+        build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
+        title = "share of the layer's relevance"
+        build.measure("relevance_share", "share of layer", *sums.share, headline=True, title=title)
+        return build.table("relevance of heads", notes, "heads")
+    unit = "share" if method == "confidence" else "|dL/dmask|"
+    build.measure("importance", unit, *size, headline=True, title="importance")
+    unit, title = "ratio to l2 norm of layer", "importance within the layer"
+    build.measure("importance_normalized", unit, *sums.normalized, headline=True, title=title)
+    if method == "gradient":
+        build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
+        squares = sums.squares.average, sums.squares.standard_error
+        build.measure("fisher", "(dL/dmask)^2", *squares, title="Fisher information")
     return build.table("importance of heads", notes, "heads")
 
 
@@ -223,7 +245,7 @@ def measure_sides(
                         bench, build_metric(name, bench, task.seed), source.name, facts={}
                     )
                 else:
-                    table = TABLES[measure](bench, source.name, facts={})
+                    table = tabulate_task(bench, source.name, measure, facts={})
             sides.append(Side.from_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}

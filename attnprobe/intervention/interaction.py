@@ -1,20 +1,32 @@
 """Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
-from attnprobe.sums.base import Moments
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import open_run
+from attnprobe.run.progress import Progress
+from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import adjust
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -28,22 +40,33 @@ class Interactions:
     Attributes:
         pairs: The heads of each pair, the strongest proposal first.
         proposed: (pair,) the proposed interaction: see ``propose_pairs``.
-        values: (example, pair) the interaction in each example of the other half.
-        means: (pair,)
-        errors: (pair,) standard errors over documents.
-        p: (pair,) of a mean of 0, Student's t over documents.
-        adjusted: (pair,) p adjusted for the number of pairs by Holm.
-        examples: How many confirmed them.
+        confirmed: (pair,) the interaction in the examples of the other half.
     """
 
     pairs: Sequence[tuple[Head, Head]]
     proposed: Floats
-    values: Floats
-    means: Floats
-    errors: Floats
-    p: Floats
-    adjusted: Floats
-    examples: int
+    confirmed: Clustered
+
+    @property
+    def p(self) -> Floats:
+        """P of a mean of 0, (pair,): Student's t over documents."""
+        return self.confirmed.estimate.p()
+
+    @property
+    def adjusted(self) -> Floats:
+        """P adjusted for the number of pairs by Holm."""
+        return adjust(self.p, "holm")
+
+
+@dataclass(frozen=True)
+class MeanDerivatives(Sum):
+    """The mean derivative by every gate, without its error: it is one of as many as there are heads."""
+
+    moments: Moments
+
+    @classmethod
+    def of(cls, values: Floats, batch: Batch) -> "MeanDerivatives":
+        return cls(Moments.of(values))
 
 
 def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
@@ -65,30 +88,20 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
         gates = np.ones(subject.shape, bool)
         if off is not None:
             gates[off] = False
-        found: Moments = sum_derivatives(
-            bench,
-            lambda answer: answer.loss,
-            lambda derivative, batch: Moments.of(derivative),
-            Moments.from_arrays,
-            name=name,
-            open_heads=None if off is None else gates,
-        )
-        return found.average[standing]
+        derivatives = sum_derivatives(bench, lambda answer: answer.loss, name, gates, sums=MeanDerivatives)
+        return derivatives.moments.average[standing]
 
     whole = average(None, "gradients")
-    changed = np.stack([average(head, f"gradients without {_name(head)}") for head in heads]) - whole
+    without = [average((layer, head), f"gradients without {layer}-{head}") for layer, head in heads]
+    changed = np.stack(without) - whole
     np.fill_diagonal(changed, 0.0)
-    return heads, propose_interactions(changed)
+    return heads, agree_both_ways(changed)
 
 
-def _name(head: Head) -> str:
-    return f"{head[0]}-{head[1]}"
-
-
-def propose_interactions(changed: Floats) -> Floats:
+def agree_both_ways(changed: Floats) -> Floats:
     """Give the smaller of both directions of the change of gradients (head off, head), with its sign turned.
 
-    >>> propose_interactions(np.array([[0, -3.0, 1.0], [-2.0, 0, 5.0], [-1.0, 4.0, 0]]))
+    >>> agree_both_ways(np.array([[0, -3.0, 1.0], [-2.0, 0, 5.0], [-1.0, 4.0, 0]]))
     array([[ 0.,  2.,  0.],
            [ 2.,  0., -4.],
            [ 0., -4.,  0.]])
@@ -98,6 +111,33 @@ def propose_interactions(changed: Floats) -> Floats:
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
 
 
+def run_interactions(
+    load: Loader,
+    source: OpenSource,
+    options: CorpusOptions,
+    task: TaskOptions,
+    *,
+    pairs: int,
+    facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
+) -> HeadTable:
+    """Find which heads interact, and tabulate the proposed pairs.
+
+    ``pairs`` of them are tested; ``facts`` are added to the provenance.
+    """
+    labelled, documents = peek(source.documents)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
+    question = subject.question("interact", **{"--pairs": pairs})
+    with (
+        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        bind_task(subject, documents, options, run=run, workers=workers) as bench,
+    ):
+        found = find_interactions(bench, pairs)
+        return tabulate_pairs(bench, found, source.name, facts)
+
+
 def find_interactions(bench: Bench, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
@@ -105,34 +145,31 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
     """
     score = _find_loss(bench)
-    if len(np.unique(bench.documents)) < 4 or not all(
-        len(np.unique(bench.half(second).documents)) > 1 for second in (False, True)
-    ):
+    halves = [bench.half(second) for second in (False, True)]
+    if any(len(np.unique(half.documents)) < 2 for half in halves):
         raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
-    first, second = bench.half(False), bench.half(True)
-    heads, proposed = propose_pairs(first)
+    heads, proposed = propose_pairs(halves[0])
     if len(heads) < 2:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
-    pairs = [(heads[one], heads[other]) for one, other in order]
-    return confirm_pairs(second, pairs, np.array([proposed[pair] for pair in order]), score)
+    pairs = [(heads[first], heads[second]) for first, second in order]
+    values = confirm_pairs(halves[1], pairs, score)
+    return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
 
 
 def _find_loss(bench: Bench) -> Score:
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
-    found = None if name is None else build_metric(name, bench, 0)
-    if found is None or not found.is_mean:
+    loss = None if name is None else build_metric(name, bench, 0)
+    if loss is None or not loss.is_mean:
         raise AttnprobeError(
             f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
         )
-    return found
+    return loss
 
 
-def confirm_pairs(
-    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Score
-) -> Interactions:
-    """Remove the heads of pairs, each alone and both, and test whether effects add up.
+def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+    """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
 
@@ -146,33 +183,38 @@ def confirm_pairs(
         Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra
         effect.
     """
-    shape = bench.subject.shape
-    alone = sorted({head for pair in pairs for head in pair})
+    removed = [*sorted({(head,) for pair in pairs for head in pair}), *pairs]
+    masks = []
+    for heads in removed:
+        mask = np.ones(bench.subject.shape, bool)
+        mask[tuple(np.transpose(heads))] = False
+        masks.append(mask)
+    trials = run_trials(bench, masks, loss.needs, "confirming")
+    whole = loss.pseudovalues(trials.untouched)
+    deltas = {
+        heads: loss.pseudovalues(outcome) - whole for heads, outcome in zip(removed, trials.cuts, strict=True)
+    }
+    values = [deltas[pair] - deltas[pair[:1]] - deltas[pair[1:]] for pair in pairs]
+    return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 
-    def close(*heads: Head) -> NDArray[np.bool_]:
-        cut = np.ones(shape, bool)
-        for head in heads:
-            cut[head] = False
-        return cut
 
-    cuts = [*(close(head) for head in alone), *(close(*pair) for pair in pairs)]
-    trials = run_trials(bench, cuts, score.needs, "confirming")
-    untouched = score.pseudovalues(trials.untouched)
-    apart = [score.pseudovalues(cut) - untouched for cut in trials.cuts]
-    singles = dict(zip(alone, apart, strict=False))
-    both = apart[len(alone) :]
-    values = np.stack(
-        [delta - singles[one] - singles[other] for delta, (one, other) in zip(both, pairs, strict=True)], 1
-    )
-    tested = [Clustered.of(column, trials.untouched.get(CLUSTER)) for column in values.T]
-    p = np.array([float(found.estimate.p()) for found in tested])
-    return Interactions(
-        pairs,
-        proposed,
-        values,
-        np.array([float(found.average) for found in tested]),
-        np.array([float(found.standard_error) for found in tested]),
-        p,
-        np.asarray(adjust(p.tolist(), "holm"), np.float64),
-        len(values),
-    )
+def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
+    """Tabulate the pairs, the strongest proposal first."""
+    labels, rows = bench.labels(dataset, facts), len(found.pairs)
+    build = TableBuilder(labels, rows)
+    build.key("objective", [bench.objective.name] * rows)
+    for side, name in enumerate("ab"):
+        places = [labels.places[pair[side][0]] for pair in found.pairs]
+        if any(place.kind is not None for place in places):
+            build.key(f"attention_{name}", [str(place.kind) for place in places])
+        build.key(f"layer_{name}", [place.layer for place in places])
+        build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in found.pairs])
+    build.count("n", found.confirmed.count)
+    unit = "nats" if "loss" in bench.subject.metrics else ""
+    build.add(Column("proposed", unit, title="interaction by gradients, on the other half"), found.proposed)
+    mean, error = found.confirmed.average, found.confirmed.standard_error
+    title = "loss without both, less those without each"
+    build.measure("interaction", unit, mean, error, headline=True, title=title)
+    build.add(Column("p", "probability", title="p"), found.p)
+    build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), found.adjusted)
+    return build.table("interactions of heads", kind="interactions")

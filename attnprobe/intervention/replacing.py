@@ -31,6 +31,8 @@ Ints = NDArray[np.int64]
 FIRST, LAST, ORDINARY = range(3)
 #: Among so many other examples at least, one is drawn.
 LEAST_POOL = 8
+#: For each layer, what takes the place of its heads' output: (batch or 1, query or 1, head, width).
+Outputs = Mapping[int, Tensor]
 
 
 class Replacing(ABC):
@@ -47,8 +49,8 @@ class Replacing(ABC):
     key: str
 
     @abstractmethod
-    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
-        """Give what takes the place in each layer: see ``Gates.replacements``. All gates are open."""
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Outputs:
+        """Give what takes the place in each layer. All gates are open."""
 
 
 def build_replacing(name: ReplacedBy, bench: Bench, *, draws: int, seed: int) -> Replacing | None:
@@ -72,7 +74,7 @@ def build_replacing(name: ReplacedBy, bench: Bench, *, draws: int, seed: int) ->
 
 
 def find_features(batch: Batch, kind: Kind | str) -> TokenFeatures | None:
-    """Find what is known about the tokens that attend in layers of a kind; None where nobody knows."""
+    """Find what is known about the tokens that attend in layers of a kind; None where nothing is."""
     if batch.targets is not None and kind in {Kind.DECODER, Kind.CROSS}:
         return batch.targets
     if batch.tokens is not None:
@@ -85,15 +87,14 @@ def sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Ten
 
     Where nothing is known of these tokens, all are others.
     """
-    found = torch.full((batch, queries), ORDINARY)
+    sorts = torch.full((batch, queries), ORDINARY)
     if features is None or (features.batch, features.length) != (batch, queries):
-        return found
+        return sorts
     place = torch.arange(queries)
-    separators = features.separator.cpu()
-    last = torch.where(separators, place, -1).amax(1)
-    found[place == last[:, None]] = LAST
-    found[features.first.cpu()] = FIRST
-    return found
+    last = torch.where(features.separator.cpu(), place, -1).amax(1)
+    sorts[place == last[:, None]] = LAST
+    sorts[features.first.cpu()] = FIRST
+    return sorts
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class OutputSums(Sum):
     Attributes:
         count: Tokens of each kind (layer, kind).
         total: (layer, kind, head, width) their sum; 0 beyond the heads and the width of a layer.
-        sizes: Heads of each layer that are computed, and their width (layer, 2).
+        sizes: Heads of each layer that are computed, and their width (layer, 2); the same in all sums.
     """
 
     count: Floats
@@ -111,7 +112,7 @@ class OutputSums(Sum):
     sizes: Ints
 
     @classmethod
-    def of(cls, outputs: Mapping[int, Tensor], batch: Batch, architecture: Architecture) -> Self:
+    def of(cls, outputs: Outputs, batch: Batch, architecture: Architecture) -> Self:
         """Sum up the outputs (batch, query, head, width) of all layers."""
         layers = architecture.layers
         sizes = np.array([outputs[layer].shape[2:] for layer in range(layers)])
@@ -129,11 +130,11 @@ class OutputSums(Sum):
     def __add__(self, other: Self) -> Self:
         return type(self)(self.count + other.count, self.total + other.total, self.sizes)
 
-    def average_layer(self, layer: int) -> Floats:
+    def average_layer(self, layer: int) -> Tensor:
         """Average the output of a layer for each kind of token (kind, head, width); 0 for one without any."""
         heads, width = self.sizes[layer]
         count = np.maximum(self.count[layer], 1)[:, None, None]
-        return self.total[layer, :, :heads, :width] / count
+        return torch.from_numpy(self.total[layer, :, :heads, :width] / count).float()
 
 
 def average_outputs(bench: Bench) -> OutputSums:
@@ -176,27 +177,20 @@ class MeanOutputs(Replacing):
 
     def __init__(self, architecture: Architecture, sums: OutputSums) -> None:
         self._kinds = architecture.kinds
-        self._means = [
-            torch.from_numpy(sums.average_layer(layer)).float() for layer in range(len(sums.count))
-        ]
+        self._means = [sums.average_layer(layer) for layer in range(architecture.layers)]
         #: Of which layers it is known which token is which.
         self._sorted = [bool(count[[FIRST, LAST]].any()) for count in sums.count]
         self.key = f"mean {compute_digest(sums.count, sums.total)}"
 
-    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
-        sorts: dict[str, Tensor] = {}
-        found: dict[int, Tensor] = {}
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Outputs:
+        outputs: dict[int, Tensor] = {}
         for layer, means in enumerate(self._means):
-            if not self._sorted[layer]:
-                found[layer] = means[None, None, ORDINARY]
-                continue
-            kind = self._kinds[layer]
-            if kind not in sorts:
-                features = find_features(batch, kind)
-                assert features is not None  # or nothing would have been sorted before
-                sorts[kind] = sort_tokens(features, features.batch, features.length)
-            found[layer] = means[sorts[kind]]
-        return found
+            features = find_features(batch, self._kinds[layer]) if self._sorted[layer] else None
+            if features is None:
+                outputs[layer] = means[None, None, ORDINARY]
+            else:
+                outputs[layer] = means[sort_tokens(features, features.batch, features.length)]
+        return outputs
 
 
 class OtherExamples(Replacing):
@@ -215,47 +209,35 @@ class OtherExamples(Replacing):
     name = "resample"
 
     def __init__(self, bench: Bench, draws: int, seed: int) -> None:
-        self.draws, self._bench, self._seed = draws, bench, seed
+        self.draws, self._bench = draws, bench
         self.key = f"resample {draws} {seed}"
-        self._donors = Donors(bench.corpus.batches, seed)
+        self._examples = ResampledExamples(bench.corpus.batches, seed)
 
-    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
-        batches, donors = self._bench.corpus.batches, self._donors
-        chosen = np.array([donors.draw(int(member), draw) for member in batch.members])
-        found: dict[int, Tensor] = {}
-        for others in donors.group(np.unique(chosen), len(batch)):
-            given = batches.read(others)
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Outputs:
+        examples = self._examples
+        chosen = np.array([examples.draw(int(member), draw) for member in batch.members])
+        placed: dict[int, Tensor] = {}
+        for members in examples.group(np.unique(chosen), len(batch)):
+            others = self._bench.corpus.batches.read(members)
             with gates.record_outputs() as outputs:
-                self._bench.objective.answer(given)
-            rows = np.flatnonzero(np.isin(chosen, others))
-            self._copy(found, outputs, batch, given, rows, np.searchsorted(others, chosen[rows]))
-        return found
+                self._bench.objective.answer(others)
+            rows = np.flatnonzero(np.isin(chosen, members))
+            sources = torch.from_numpy(np.searchsorted(members, chosen[rows]))
+            for layer, output in outputs.items():
+                aligned = self._align(output[sources.to(output.device)], layer, batch, others)
+                if layer not in placed:
+                    placed[layer] = aligned.new_zeros((len(batch), *aligned.shape[1:]))
+                placed[layer][torch.from_numpy(rows).to(output.device)] = aligned
+        return placed
 
-    def _copy(
-        self,
-        found: dict[int, Tensor],
-        outputs: Mapping[int, Tensor],
-        batch: Batch,
-        given: Batch,
-        rows: Ints,
-        sources: Ints,
-    ) -> None:
-        """Copy what some examples gave to the rows of those that they were drawn for.
-
-        ``found`` is filled for each layer: (example, query, head, width).
-        """
+    def _align(self, output: Tensor, layer: int, batch: Batch, others: Batch) -> Tensor:
+        """Give what other examples gave in a layer at the positions of those of a batch."""
         architecture = self._bench.subject.architecture
-        known = not architecture.layer_heads
-        into, source = torch.from_numpy(rows), torch.from_numpy(sources)
-        for layer, output in outputs.items():
-            each = output[source.to(output.device)]
-            kind = architecture.kinds[layer]
-            here, there = (find_features(one, kind) if known else None for one in (batch, given))
-            if here is not None and there is not None and output.shape[1] == there.length:
-                each = each[:, align_positions(here, there).to(output.device)]
-            if layer not in found:
-                found[layer] = each.new_zeros((len(batch), *each.shape[1:]))
-            found[layer][into.to(output.device)] = each
+        kind = architecture.kinds[layer]
+        here, there = find_features(batch, kind), find_features(others, kind)
+        if architecture.layer_heads or here is None or there is None or output.shape[1] != there.length:
+            return output
+        return output[:, align_positions(here, there).to(output.device)]
 
 
 def align_positions(here: TokenFeatures, there: TokenFeatures) -> Tensor:
@@ -279,14 +261,14 @@ def align_positions(here: TokenFeatures, there: TokenFeatures) -> Tensor:
     last = other - ends  # behind the last that is not at the end
     place = torch.arange(length)
     ordinary = max(1, last - begins)
-    found = torch.where(place < last, place, begins + (place - begins) % ordinary).clamp_max(other - 1)
+    positions = torch.where(place < last, place, begins + (place - begins) % ordinary).clamp_max(other - 1)
     if ends:
-        found[-1] = other - 1
-    return found
+        positions[-1] = other - 1
+    return positions
 
 
-class Donors:
-    """Draws another example for each, of about the same length."""
+class ResampledExamples:
+    """Draws another example for each, of about the same length and of another document."""
 
     def __init__(self, batches: BatchReader, seed: int) -> None:
         members, self._seed = batches.members, seed
@@ -306,25 +288,25 @@ class Donors:
 
     def list_pool(self, member: int) -> Ints:
         """List the examples that are drawn from, nearest in length first."""
-        own = self._lengths[member]
-        apart = np.abs(self._keys - own).sum(1)
-        shorter = (self._keys < own).any(1)
-        pool: list[Ints] = []
-        for number in np.lexsort((shorter, apart)):
-            if sum(map(len, pool)) >= LEAST_POOL:
+        length = self._lengths[member]
+        distance = np.abs(self._keys - length).sum(1)
+        shorter = (self._keys < length).any(1)
+        pool = np.zeros(0, np.int64)
+        for number in np.lexsort((shorter, distance)):
+            if len(pool) >= LEAST_POOL:
                 break
             group = self._groups[number]
             others = group[self._documents[group] != self._documents[member]]
-            if apart[number]:  # of those that differ in length, no more than it takes
-                others = others[: LEAST_POOL - sum(map(len, pool))]
-            pool.append(others)
-        return np.concatenate(pool)
+            if distance[number]:  # of those that differ in length, no more than it takes
+                others = others[: LEAST_POOL - len(pool)]
+            pool = np.concatenate([pool, others])
+        return pool
 
     def group(self, members: Ints, most: int) -> Iterator[Ints]:
         """Group examples of equal lengths, at most so many at a time; ascending in each group."""
         _, place = np.unique(self._lengths[members], axis=0, return_inverse=True)
         place = place.ravel()
         for number in range(int(place.max(initial=-1)) + 1):
-            some = members[place == number]
-            for start in range(0, len(some), most):
-                yield some[start : start + most]
+            alike = members[place == number]
+            for start in range(0, len(alike), most):
+                yield alike[start : start + most]

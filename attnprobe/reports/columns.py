@@ -164,6 +164,9 @@ class DrawingRequest:
     measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
     #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
+    #: Pixels for what is drawn, without what stands beside, above and below it.
+    room: float = 500.0
+    high: float = 700.0
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.

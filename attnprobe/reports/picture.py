@@ -1,11 +1,12 @@
 """A picture: a chart that shows itself in a notebook, and goes into files as svg, png, pdf or a page."""
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from attnprobe.errors import AttnprobeError, first_line
@@ -105,12 +106,27 @@ def _rename_ids(content: str) -> str:
     )
 
 
+def measure_picture(chart: Any, theme: Theme) -> tuple[float, float]:
+    """Measure how wide and how high a chart is with its labels, legends and titles, in pixels."""
+    wide, high = _SIZE.findall(_draw_svg(make_spec(chart, theme))[:500])[:2]
+    return float(wide[1]), float(high[1])
+
+
+def make_spec(chart: Any, theme: Theme) -> dict[str, Any]:
+    return {**chart.to_dict(validate=False), "config": theme.config()}
+
+
 def _draw_svg(spec: Spec) -> str:
+    return _convert(json.dumps(spec, allow_nan=False))
+
+
+@lru_cache(maxsize=1)  # a picture that was measured is written without being drawn again
+def _convert(spec: str) -> str:
     import vl_convert
 
     try:
         # No address is allowed: whatever a spec holds, nothing is fetched.
-        return vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])
+        return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error
 
@@ -136,7 +152,7 @@ class Picture(Saveable):
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**self.chart.to_dict(validate=False), "config": self.theme.config()}
+        return make_spec(self.chart, self.theme)
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""

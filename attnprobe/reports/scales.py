@@ -23,6 +23,8 @@ BEYOND = 1.96
 _DIVERGENCES = ("jsd", "odd_jsd")
 #: Measures of which 0 says that there is no effect.
 _EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
+#: Effects whose adjusted p values are in the column ``p_adjusted`` of their table.
+_TESTED = ("delta", "gain", "effect", "interaction")
 #: Measures that are never below a number above 0, at which their scale begins.
 _LEAST = {"qk_top_half": 0.5}
 
@@ -179,7 +181,7 @@ def find_p_column(table: HeadTable, name: str) -> str | None:
 def find_p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
     """Name the adjusted p values of an effect, among known columns of which one is defined."""
     base = name.removesuffix("_delta")
-    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:3] else [])]
+    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _TESTED else [])]
     return next((guess for guess in guesses if guess in known and is_defined(guess)), None)
 
 

@@ -77,6 +77,15 @@ def mix_colours(colours: Sequence[str], share: float) -> str:
     return "#" + "".join(f"{min(max(round(part), 0), 255):02x}" for part in parts)
 
 
+def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
+    """Take so many colours, evenly from a list, between its own where there are more.
+
+    >>> interpolate_colours(["#000000", "#ffffff"], 3)
+    ['#000000', '#808080', '#ffffff']
+    """
+    return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]
+
+
 def _to_linear(part: float) -> float:
     return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
 

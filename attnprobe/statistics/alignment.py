@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.folds import Ratio, RatioByBlock
-from attnprobe.table.builder import TableBuilder
+from attnprobe.table.builder import TableBuilder, measure_columns
 from attnprobe.table.table import Column
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
     from attnprobe.kernels.words import Ints, Rows
 
+
+Floats = NDArray[np.float64]
 
 #: What is counted of a pair of texts. ``BOTH`` is |A| + |S|, which the error rate divides by; of ``SURE`` and
 #: ``PROPOSED`` it is the sum. ``IN_SURE`` and ``IN_POSSIBLE`` are |A & S| and |A & P|, ``PLACE_...`` the same
@@ -37,13 +39,14 @@ _NUMBERS = 8
 WAYS = 2
 
 
-def _sum_of(*numbers: int) -> list[float]:
-    return [float(number in numbers) for number in range(_NUMBERS)]
-
-
-#: As weights of these numbers, to be divided by |A| + |S|: 1 - AER of a head, and of the words at the same
-#: relative place.
-FOUND, AT_PLACE = _sum_of(IN_SURE, IN_POSSIBLE), _sum_of(PLACE_IN_SURE, PLACE_IN_POSSIBLE)
+#: The rates of an alignment: which numbers are right, and of how many. The error rate is 1 less such a share.
+RATES = (
+    ("aer", (IN_SURE, IN_POSSIBLE), BOTH),
+    ("precision", (IN_POSSIBLE,), PROPOSED),
+    ("recall", (IN_SURE,), SURE),
+)
+#: What the words at the same relative place have right of ``BOTH``.
+AT_PLACE = (PLACE_IN_SURE, PLACE_IN_POSSIBLE)
 
 
 def find_places(askers: int, answers: int) -> Ints:
@@ -227,38 +230,32 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-#: The rates of an alignment, with what is right and what is asked: the error rate is 1 less such a share.
-RATES = (
-    ("aer", FOUND, BOTH),
-    ("precision", _sum_of(IN_POSSIBLE), PROPOSED),
-    ("recall", _sum_of(IN_SURE), SURE),
-)
+def compute_rates(counts: Ratio) -> dict[str, tuple[Floats, Floats]]:
+    """Compute ``RATES`` with their errors, cell by cell, and the error rate at the same relative place."""
+    rates = {}
+    for name, right, of in (*RATES, ("baseline", AT_PLACE, BOTH)):
+        share, error = counts.of_totals([float(number in right) for number in range(_NUMBERS)], of)
+        rates[name] = (share if name in {"precision", "recall"} else 1 - share), error
+    return rates
 
 
-def find_rates(found: Sequence[Ratio]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the rates (row, rate, value and error), and the error rate at the same relative place (row,)."""
-    rates = [[one.of_totals(weights, by) for _, weights, by in RATES] for one in found]
-    values = np.array(rates, np.float64).reshape(-1, len(RATES), 2)
-    values[:, 0, 0] = 1 - values[:, 0, 0]
-    place = np.array([1 - one.of_totals(AT_PLACE)[0] for one in found], np.float64)
-    return values, place
-
-
-def add_rates(
-    statistic: Statistic, rates: NDArray[np.float64], place: NDArray[np.float64], build: TableBuilder
+def rate_columns(
+    statistic: Statistic, rates: Mapping[str, tuple[Floats, Floats]], build: TableBuilder
 ) -> None:
-    """Append error rate, precision and recall of each row, and the error rate at the same relative place."""
-    (aer, *others), titles = rates.transpose(1, 2, 0), ("precision", "recall")
-    build.measure("aer", statistic.unit, *aer, headline=True, title=statistic.title)
-    for name, values in zip(titles, others, strict=True):
-        build.measure(name, UNIT, *values, title=name)
-    baseline = Column("baseline", statistic.unit, title=f"error rate of the {SAME_PLACE}")
-    build.add(baseline, place)
+    """Append what ``compute_rates`` gives."""
+    for column in list_rate_columns():
+        name = column.name.removesuffix("_se")
+        build.add(column, rates[name][name != column.name].ravel())
 
 
-def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuilder) -> None:
-    """Append the columns of ``add_rates`` over all documents."""
-    add_rates(statistic, *find_rates(found), build)
+def list_rate_columns() -> list[Column]:
+    """Describe the columns of ``RATES``, and of the error rate at the same relative place."""
+    return [
+        *measure_columns("aer", AER.unit, AER.title, headline=True),
+        *measure_columns("precision", UNIT, "precision"),
+        *measure_columns("recall", UNIT, "recall"),
+        Column("baseline", AER.unit, title=f"error rate of the {SAME_PLACE}"),
+    ]
 
 
 AER = Statistic(

@@ -1,181 +1,221 @@
-"""The best head for some links, chosen on some documents and scored on others; and the best simple rule."""
+"""The best head for links or alignments, chosen on some documents and scored on others, beside a rule."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.rules import Asking
-from attnprobe.sums.crossfit import Contrast, CrossFit, Fixed, Transferred
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.statistics.rules import LinkTask
+from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Fixed, Transferred
+from attnprobe.sums.tally import FAR, Key, Tally
+from attnprobe.table.builder import Labels
+from attnprobe.table.table import Column
+
+#: The place of a layer among all, a head, and the position at which it is asked, if there are several.
+Candidate = tuple[int, int, str]
+#: Said where nothing could be chosen.
+ONE_FOLD = (
+    "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
+    "scored on another; give more documents, or look at all heads."
+)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A label and direction, their place in the tally, that of ``far`` links, and who is asked where."""
+class BestHead:
+    """Heads that are cross-fitted for some links, and the names of the candidates, in the same order."""
 
-    place: int
+    fit: CrossFit
+    candidates: Sequence[Candidate]
+
+    @property
+    def selected(self) -> float:
+        """The largest share that any head finds over all documents."""
+        return int(self.fit.hits.sum(1).max()) / self.fit.links
+
+    @property
+    def chosen(self) -> float:
+        """The share of folds that chose the head that is named."""
+        return self.fit.times / int(self.fit.scored.sum())
+
+    def name(self, labels: Labels) -> dict[str, Any]:
+        """Name the head that most folds chose, as cells of a row."""
+        layer, head, position = self.candidates[self.fit.named]
+        return {"layer": labels.places[layer].layer, "head": head, "position": position or None}
+
+
+def name_columns(*, position: bool) -> list[Column]:
+    """Describe the columns that name the best head; its ``position`` where there are several."""
+    columns = [Column("layer", role="count"), Column("head", role="count")]
+    return [*columns, Column("position", role="text")] if position else columns
+
+
+def score_share(name: str, side: CrossFit | Transferred | Fixed) -> dict[str, float]:
+    """Give the share of links that are found, and its error; nothing where there is no link."""
+    if not side.asked.any():
+        return {}
+    return {name: side.share, f"{name}_se": Contrast([side], [1]).error}
+
+
+def score_gain(head: CrossFit | Fixed, rule: Fixed, tests: int) -> dict[str, float]:
+    """Give how far a head is ahead of a rule, with error and p; see ``Contrast.chance`` for ``tests``."""
+    ahead = Contrast([head, rule], [1, -1])
+    return {"gain": ahead.value, "gain_se": ahead.error, "p": ahead.chance(tests)}
+
+
+def read_folds(labels: Labels) -> int:
+    return int(labels.provenance.get("asked", {}).get("folds", FOLDS))
+
+
+def note_one_fold(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say that nothing could be chosen, where there are rows and none has a head."""
+    return [ONE_FOLD] if rows and all(row.get("head") is None for row in rows) else []
+
+
+def mark_removed(places: Sequence[tuple[int, int]], layers: int, heads: int) -> np.ndarray:
+    """Mark heads that are not to be chosen, (layer, head)."""
+    gone = np.zeros((layers, heads), bool)
+    for place in places:
+        gone[place] = True
+    return gone
+
+
+# Links
+
+
+@dataclass(frozen=True)
+class LinkCondition:
+    """Links of a label that are asked in one direction of one kind of attention.
+
+    ``positions`` are those of a decoder beside an encoder; the empty one elsewhere.
+    """
+
     label: str
     direction: str
     kind: Kind | None
     layers: Sequence[int]
-    position: str = ""
-    far: int | None = None
+    positions: Sequence[str] = ("",)
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.label, self.direction, *([self.position] if self.position else []))
-
-    def in_tally(self, tally: Tally) -> "Cell | None":
-        """Give the same cell in another tally; None where that has no such link."""
-        places = {key: place for place, key in enumerate(tally.keys)}
-        if self.key not in places:
-            return None
-        return replace(self, place=places[self.key], far=places.get((*self.key, FAR)))
+    def key(self, position: str, *, far: bool = False) -> Key:
+        """Give what its links are counted by, or those of them that lie at a distance."""
+        parts = (self.label, self.direction, position, FAR if far else "")
+        return tuple(part for part in parts if part)
 
 
 @dataclass(frozen=True)
-class Best:
-    """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
+class LinkAnswers:
+    """Links of a condition in each block of documents, and right answers.
 
-    n: int = 0
-    layer: int | None = None  # None where nothing could be chosen
-    head: int | None = None
-    position: str = ""
-    accuracy: float = np.nan
-    error: float = np.nan
-    rule: int | None = None  # None where none ever answers rightly
-    baseline: float = np.nan
-    gain_error: float = np.nan
-    p: float = np.nan
-    selected: float = np.nan  # the largest accuracy of any head over all documents
-    # Of the links whose ends are not neighbours:
-    n_far: int = 0
-    accuracy_far: float = np.nan
-    error_far: float = np.nan
-    baseline_far: float = np.nan
-    chosen: float = np.nan  # the share of folds that chose the head
-    control: float = np.nan  # what the best heads of a control find
-    control_error: float = np.nan
-    selectivity: float = np.nan  # by how much the accuracy is above that
-    selectivity_error: float = np.nan
-
-
-def read_numbers(found: Sequence[Best], name: str) -> np.ndarray:
-    return np.array([getattr(best, name) for best in found], np.float64)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Cross-fitted heads with names (cell, layer, head), and the best rule; behind the last is chance."""
-
-    tally: Tally
-    heads: CrossFit
-    names: Sequence[tuple[int, int, int]]
-    cells: Sequence[Cell]
-    rule: int
-
-
-def choose(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, folds: int
-) -> Choice | None:
-    """Choose the best heads and the best rule for some links; None where there are no two folds with links.
-
-    ``cells`` are those of the same links, at each position of a decoder; ``gone`` are removed (layer, head).
+    Attributes:
+        links: (block,)
+        hits: (candidate, block) those of each head at each position.
+        rules: (rule, block) those of each rule, and last those of chance.
+        candidates: Names of heads.
     """
-    (asked, hits), names = find_answers(tally, cells, gone)
-    heads = CrossFit(asked, hits, folds)
-    if not heads.possible:
+
+    links: np.ndarray
+    hits: np.ndarray
+    rules: np.ndarray
+    candidates: Sequence[Candidate]
+
+
+def read_answers(
+    counts: Tally, condition: LinkCondition, gone: np.ndarray, *, far: bool = False
+) -> LinkAnswers | None:
+    """Read the answers to the links of a condition; None where there are no such links.
+
+    Args:
+        counts: Of all documents, or of a group of them.
+        condition: Which links.
+        gone: (layer, head) heads that are removed.
+        far: Whether only links at a distance count.
+    """
+    places = {key: place for place, key in enumerate(counts.keys)}
+    keys = [condition.key(position, far=far) for position in condition.positions]
+    if any(key not in places for key in keys):
         return None
-    cell = cells[names[heads.named][0]]
-    rule = asking.best_rule(answer_by_rules(tally, cell.place, cell.layers[0]).sum(-1))
-    return Choice(tally, heads, names, cells, rule)
+    at, layers = np.array([places[key] for key in keys]), np.array(condition.layers)
+    kind, blocks = counts.kinds[layers[0]], counts.blocks
+    links = blocks.asked[at[0], kind].astype(np.int64)
+    if not links.any():
+        return None
+    hits = blocks.hits[at[:, None], layers].astype(np.int64)
+    there = np.broadcast_to(~gone[layers], hits.shape[:3])
+    return LinkAnswers(
+        links,
+        hits[there],
+        np.concatenate([blocks.guessed[at[0], kind], blocks.chance[at[0], kind][None]]),
+        [
+            (condition.layers[layer], head, condition.positions[position])
+            for position, layer, head in np.argwhere(there).tolist()
+        ],
+    )
 
 
-def score(choice: Choice, tally: Tally, gone: np.ndarray, tests: int) -> Best:
-    """Score the chosen heads and the rule on all documents that were counted, or on a group of them.
+@dataclass(frozen=True)
+class BestLinkHead:
+    """The head that finds most links of a condition, and the best rule over all of them.
 
-    ``tests`` says how many p values are adjusted together.
+    ``best`` and ``rule`` are None where there are no two folds with links.
     """
-    there = [cell.in_tally(tally) for cell in choice.cells]
-    cells = [cell for cell in there if cell is not None]
-    if len(cells) < len(there):
-        return Best()
-    (asked, hits), _ = find_answers(tally, cells, gone)
-    n = int(asked.sum())
-    if not n:
-        return Best()
-    heads, whole = choice.heads, tally is choice.tally
-    which, layer, head = choice.names[heads.named]
-    side = heads if whole else Fixed(asked, heads.answers_of(hits))
-    rule = Fixed(asked, answer_by_rules(tally, cells[which].place, cells[which].layers[0])[choice.rule])
-    ahead = Contrast([side, rule], [1, -1])
-    found = Best(
-        n,
-        layer,
-        head,
-        cells[which].position,
-        side.share,
-        Contrast([side], [1]).error,
-        choice.rule if rule.hits.any() else None,
-        rule.share,
-        ahead.error,
-        ahead.chance(tests),
-    )
-    if whole:
-        found = replace(
-            found, selected=int(heads.hits.sum(1).max()) / n, chosen=heads.times / int(heads.scored.sum())
-        )
-    far_cells = [replace(cell, place=cell.far) for cell in cells if cell.far is not None]
-    if len(far_cells) < len(cells):
-        return found
-    (asked, hits), _ = find_answers(tally, far_cells, gone)
-    if not (n_far := int(asked.sum())):
-        return found
-    far = Transferred(heads, asked, hits) if whole else Fixed(asked, heads.answers_of(hits))
-    guessed = answer_by_rules(tally, far_cells[which].place, layer)[choice.rule]
-    return replace(
-        found,
-        n_far=n_far,
-        accuracy_far=far.share,
-        error_far=Contrast([far], [1]).error,
-        baseline_far=float(guessed.sum()) / n_far,
-    )
 
+    condition: LinkCondition
+    gone: np.ndarray
+    best: BestHead | None = None
+    rule: int | None = None
 
-def compare_with_control(best: Best, choice: Choice, control: Tally, gone: np.ndarray, folds: int) -> Best:
-    """Add what the best heads of a control find, cross-fitted alike, and how far the best head is ahead."""
-    there = [cell.in_tally(control) for cell in choice.cells]
-    cells = [cell for cell in there if cell is not None]
-    if not cells:
-        return best
-    side = CrossFit(*find_answers(control, cells, gone)[0], folds)
-    if not side.possible:
-        return best
-    alone, ahead = Contrast([side], [1]), Contrast([choice.heads, side], [1, -1])
-    return replace(
-        best,
-        control=alone.value,
-        control_error=alone.error,
-        selectivity=ahead.value,
-        selectivity_error=ahead.error,
-    )
+    @classmethod
+    def choose(
+        cls, counts: Tally, condition: LinkCondition, gone: np.ndarray, task: LinkTask, folds: int
+    ) -> "BestLinkHead":
+        answers = read_answers(counts, condition, gone)
+        if answers is None:
+            return cls(condition, gone)
+        fit = CrossFit(answers.links, answers.hits, folds)
+        if not fit.possible:
+            return cls(condition, gone)
+        rule = task.best_rule(answers.rules.sum(-1))
+        return cls(condition, gone, BestHead(fit, answers.candidates), rule)
 
+    def score(self, counts: Tally, labels: Labels, tests: int, *, whole: bool = True) -> dict[str, Any]:
+        """Score what was chosen on the documents that it was chosen on, the ``whole``, or on a group of them.
 
-def answer_by_rules(tally: Tally, place: int, layer: int) -> np.ndarray:
-    """Give right answers of each rule, and last those of chance, (rule, block), as a layer is asked."""
-    kind, blocks = tally.kinds[layer], tally.blocks
-    return np.concatenate([blocks.guessed[place, kind], blocks.chance[place, kind][None]])
+        ``tests`` says how many p values are adjusted together.
+        """
+        row: dict[str, Any] = {"n": 0, "n_far": 0}
+        answers = read_answers(counts, self.condition, self.gone)
+        if answers is None:
+            return row
+        row["n"] = int(answers.links.sum())
+        if self.best is None or self.rule is None:
+            return row
+        fit = self.best.fit
+        head = fit if whole else Fixed(answers.links, fit.answers_of(answers.hits))
+        rule = Fixed(answers.links, answers.rules[self.rule])
+        row |= self.best.name(labels) | score_share("accuracy", head) | score_gain(head, rule, tests)
+        row |= {"baseline": rule.share, "rule": self.rule if rule.hits.any() else None}
+        if whole:
+            row |= {"accuracy_selected": self.best.selected, "chosen": self.best.chosen}
+        far = read_answers(counts, self.condition, self.gone, far=True)
+        if far is not None:
+            head = Transferred(fit, far.links, far.hits)
+            head = head if whole else Fixed(far.links, fit.answers_of(far.hits))
+            row |= {"n_far": int(far.links.sum()), **score_share("accuracy_far", head)}
+            row["baseline_far"] = Fixed(far.links, far.rules[self.rule]).share
+        return row
 
-
-def find_answers(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], list[tuple[int, int, int]]]:
-    """Find links (block,), right answers (head, block), and cell, layer and head of each that is there."""
-    layers, places = np.array(cells[0].layers), np.array([cell.place for cell in cells])
-    hits = tally.blocks.hits[places[:, None], layers].astype(np.int64)
-    asked = tally.blocks.asked[places[0], tally.kinds[layers[0]]].astype(np.int64)
-    there = ~np.broadcast_to(gone[layers], hits.shape[:3])
-    names = [(int(which), int(layers[at]), int(head)) for which, at, head in np.argwhere(there)]
-    return (asked, hits[there]), names
+    def score_control(self, counts: Tally, folds: int) -> dict[str, float]:
+        """Score the best heads for the links of a control, cross-fitted alike, beside the best head."""
+        answers = read_answers(counts, self.condition, self.gone)
+        if answers is None or self.best is None:
+            return {}
+        control = CrossFit(answers.links, answers.hits, folds)
+        if not control.possible:
+            return {}
+        ahead = Contrast([self.best.fit, control], [1, -1])
+        return {
+            **score_share("control", control),
+            "selectivity": ahead.value,
+            "selectivity_se": ahead.error,
+        }

@@ -15,9 +15,9 @@ from attnprobe.statistics.rules import (
     INPUT,
     NONE,
     OUTPUT,
-    Answerer,
-    Asking,
     Ends,
+    LinkTask,
+    RuleQuestion,
     Words,
     choose_by_rules,
     list_labels,
@@ -87,16 +87,16 @@ class Questions:
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
 
 
-def part_by_stratum(asked: Questions, strata: Strata) -> Questions:
+def part_by_stratum(questions: Questions, strata: Strata) -> Questions:
     """Let questions count by group of documents, whose name begins each key."""
-    question, key, sequence = asked.entries.T
+    question, key, sequence = questions.entries.T
     number = len(strata.names)
-    there, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
-    keys = tuple((strata.names[one % number], *asked.keys[one // number]) for one in there.tolist())
-    return replace(asked, keys=keys, entries=np.stack([question, place, sequence], 1))
+    pairs, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
+    keys = tuple((strata.names[pair % number], *questions.keys[pair // number]) for pair in pairs.tolist())
+    return replace(questions, keys=keys, entries=np.stack([question, place, sequence], 1))
 
 
-def questions_of(layout: Layout, asking: Asking, *, moved: bool = False) -> Questions:
+def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Questions:
     """Share of gold links whose other end is the word that a head attends to most.
 
     Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. The answer
@@ -115,21 +115,79 @@ def questions_of(layout: Layout, asking: Asking, *, moved: bool = False) -> Ques
     Source: Clark et al. (2019), section 4; Kobayashi et al. (2020), section 5, and Chen et al. (2020) for the
     two positions of a decoder.
     """
-    found = _Collected(asking, layout)
-    for sequence, said in enumerate(layout.annotations):
-        if said is not None and said.links:
-            found.ask(sequence, move_links(said) if moved else said)
-    return found.questions()
+    collector = _Collector(task, layout)
+    for sequence, annotation in enumerate(layout.annotations):
+        if annotation is not None and annotation.links:
+            collector.ask(sequence, move_links(annotation) if moved else annotation)
+    return collector.questions()
 
 
-class _Collected:
-    def __init__(self, asking: Asking, layout: Layout) -> None:
-        self._asking, self._causal = asking, layout.causal
+@dataclass(frozen=True)
+class _Sides:
+    """The words of a sequence that ask, and those that answer: the same ones but in cross-attention."""
+
+    annotation: TokenAnnotation
+    asking: Words
+    answering: Words
+
+    @classmethod
+    def of(cls, annotation: TokenAnnotation) -> _Sides:
+        words = Words(annotation.words, annotation.second, annotation.forms, annotation.parts_of_speech)
+        if annotation.keys is None:
+            return cls(annotation, words, words)
+        keys = Words(annotation.keys, 0, annotation.key_forms, annotation.key_parts_of_speech)
+        return cls(annotation, words, keys)
+
+    @property
+    def crossed(self) -> bool:
+        return self.annotation.keys is not None
+
+    def place(self, asker: TokenSpan) -> Ends:
+        """Find the words of who asks; among the keys where these are the same words by their numbers."""
+        words, keys = self.annotation.words, self.annotation.keys
+        if keys is None or not self.annotation.same:
+            return self.asking.within(asker)
+        inside = [
+            number
+            for number, (word, _) in enumerate(zip(words, keys, strict=False))
+            if asker.start <= word.start and word.stop <= asker.stop
+        ]
+        ends = [self.answering.within(keys[number]) for number in inside]
+        return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+
+    def are_far(self, asker: TokenSpan, place: Ends, answers: Sequence[tuple[TokenSpan, Ends]]) -> bool:
+        """Tell whether a word lies between the asker and each of the answers, given with their words.
+
+        Where no word is known, it is a token.
+        """
+        annotation, shift = self.annotation, 0
+        if self.crossed:
+            if not annotation.same:
+                return False
+            shift = 1  # a decoder reads the same text one place later
+        elif annotation.second and (asker.start >= annotation.second) != (
+            answers[0][0].start >= annotation.second
+        ):
+            return False
+        for span, words in answers:
+            ours, theirs = place, words
+            if NONE in (ours, theirs):
+                ours, theirs = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
+            if max(theirs[0] - ours[1], ours[0] - theirs[1]) < 1:
+                return False
+        return True
+
+
+class _Collector:
+    """Collects the questions of a batch, sequence by sequence."""
+
+    def __init__(self, task: LinkTask, layout: Layout) -> None:
+        self._task, self._causal = task, layout.causal
         self._positions = _POSITIONS if layout.shifted else _ONLY
         self._ahead = not (layout.causal or layout.shifted)
         self._spans: list[Ends] = []
         self._rows: list[tuple[int, ...]] = []
-        self._asked: list[int] = []
+        self._row: list[int] = []
         self._right: list[Ends] = []
         self._answers: list[Ends] = []
         self._keys: dict[Key, int] = {}
@@ -138,80 +196,81 @@ class _Collected:
         self._chance: list[float] = []
         self._same = self._unseen = self._certain = 0
 
-    def ask(self, sequence: int, said: TokenAnnotation) -> None:
-        asking = Words(said.words, said.second, said.forms, said.parts_of_speech)
-        crossed = said.keys is not None
-        answering = asking
-        if said.keys is not None:
-            answering = Words(said.keys, forms=said.key_forms, parts_of_speech=said.key_parts_of_speech)
-        first = len(self._spans)
-        self._spans += answering.ends
-        #: Of who was asked already, the row and where its candidates are.
-        known: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], Ends] = {}
-        answerers: list[Answerer] = []
-        for link in said.links:
+    def ask(self, sequence: int, annotation: TokenAnnotation) -> None:
+        """Ask about the links of a sequence."""
+        sides, first = _Sides.of(annotation), len(self._spans)
+        self._spans += sides.answering.ends
+        #: Of candidates that links name, their words, and where these begin among the spans.
+        offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (sides.answering, first)}
+        rows: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], int] = {}
+        rule_questions: list[RuleQuestion] = []
+        for link in annotation.links:
+            if link.candidates not in offered:
+                offered[link.candidates] = Words(link.candidates), len(self._spans)
+                self._spans += offered[link.candidates][0].ends
+            words, begin = offered[link.candidates]
             labels = list_labels(link)
-            for direction, forward in self._asking.directions(link):
-                asker, *right = (
+            for direction, forward in self._task.directions(link):
+                asker, *answers = (
                     (link.source, link.target, *link.also) if forward else (link.target, link.source)
                 )
-                place = asking.within(asker) if not said.same else _other_side(asker, said, answering)
-                own = NONE if crossed and not said.same else place
+                place = sides.place(asker)
+                among_words = NONE if sides.crossed and not annotation.same else place
+                own = among_words
                 if link.candidates:
-                    side, at = Words(link.candidates), len(self._spans)
-                    inside = not crossed and (asker.start, asker.stop) in side.ends
-                    self_ = side.within(asker) if inside else NONE
+                    inside = not sides.crossed and (asker.start, asker.stop) in words.ends
+                    own = words.within(asker) if inside else NONE
+                sight = asker.stop - self._positions[0][1] if self._causal else _ALL
+                right = self._find_right(answers, words, own, sight)
+                candidates = words.choices(own, sight) if link.candidates else None
+                chance = _find_chance(candidates, [ends for _, ends in right])
+                self._certain += chance == 1 and bool(right)
+                if chance == 1 or not right:
+                    continue
+                if link.candidates:  # which are numbered among themselves
+                    by_words = [(span, sides.answering.within(span)) for span, _ in right]
                 else:
-                    side, at, self_ = answering, first, own
-                found = [
-                    (span, ends)
-                    for span in right
-                    if (ends := side.within(span)) != NONE and not _in(ends, self_)
-                ]
-                if not found:
-                    self._same += 1
-                    continue
-                in_sight = asker.stop - self._positions[0][1] if self._causal else None
-                if in_sight is not None:
-                    found = [(span, ends) for span, ends in found if side.ends[ends[1] - 1][1] <= in_sight]
-                    if not found:
-                        self._unseen += 1
-                        continue
-                # Candidates are numbered among themselves.
-                words = [answering.within(span) if link.candidates else ends for span, ends in found]
-                far = _are_far(asker, place, [span for span, _ in found], words, said)
-                choices = side.choices(self_, in_sight) if link.candidates else None
-                chance = _find_chance(choices, [ends for _, ends in found])
-                if chance == 1:
-                    self._certain += 1
-                    continue
+                    by_words = right
+                far = sides.are_far(asker, place, by_words)
+                rule_question = RuleQuestion(
+                    place,
+                    among_words,
+                    sides.answering.text_of(by_words[0][1][0]),
+                    sight,
+                    first,
+                    None if candidates is None else _by_word(candidates, words, sides.answering, begin),
+                    _read_guesses(link, words, candidates, begin),
+                )
                 for position, before in self._positions:
-                    who = (asker, link.candidates, position)
-                    row, at = known.setdefault(who, (len(self._rows), at))
+                    row = rows.setdefault((asker, link.candidates, position), len(self._rows))
                     if row == len(self._rows):
-                        if link.candidates and at == len(self._spans):
-                            self._spans += side.ends
-                        who_asks = (sequence, asker.start - before, asker.stop - before)
-                        candidates = (at, at + len(side.ends), at + self_[0], at + self_[1])
-                        self._rows.append((*who_asks, *candidates))
+                        ends = (begin, begin + len(words.ends), begin + own[0], begin + own[1])
+                        self._rows.append((sequence, asker.start - before, asker.stop - before, *ends))
+                    self._chance.append(chance)
                     name = (direction, position) if position else (direction,)
-                    self._chance += [chance]
-                    self._count(
-                        sequence, labels, name, row, [(a + at, b + at) for _, (a, b) in found], far=far
-                    )
-                    answerers.append(
-                        Answerer(
-                            place,
-                            own,
-                            answering.text_of(words[0][0]),
-                            sight=_ALL if in_sight is None else in_sight,
-                            first=first,
-                            candidates=None if choices is None else _by_word(choices, side, answering, at),
-                            guesses=_guesses(link, side, choices, at) if link.guesses else (),
-                        )
-                    )
-        home = answering if said.same else asking
-        self._choices.append(choose_by_rules(self._asking, home, answering, answerers, ahead=self._ahead))
+                    answer_spans = [(start + begin, stop + begin) for _, (start, stop) in right]
+                    self._count(sequence, labels, name, row, answer_spans, far=far)
+                    rule_questions.append(rule_question)
+        home = sides.answering if annotation.same else sides.asking
+        self._choices.append(
+            choose_by_rules(self._task, home, sides.answering, rule_questions, ahead=self._ahead)
+        )
+
+    def _find_right(
+        self, answers: Sequence[TokenSpan], words: Words, own: Ends, sight: int
+    ) -> list[tuple[TokenSpan, Ends]]:
+        """Find the answers among the words that may be chosen; count the question as left out if none is."""
+        right = [
+            (span, ends)
+            for span in answers
+            if (ends := words.within(span)) != NONE and not (own[0] <= ends[0] and ends[1] <= own[1])
+        ]
+        if not right:
+            self._same += 1
+            return []
+        seen = [(span, ends) for span, ends in right if words.ends[ends[1] - 1][1] <= sight]
+        self._unseen += not seen
+        return seen
 
     def _count(
         self,
@@ -223,14 +282,14 @@ class _Collected:
         *,
         far: bool,
     ) -> None:
-        question = len(self._asked)
-        self._asked.append(row)
+        question = len(self._row)
+        self._row.append(row)
         self._answers.append((len(self._right), len(self._right) + len(answers)))
         self._right += answers
         keys = self._keys
         for label in labels:
             self._entries.append((question, keys.setdefault((label, *name), len(keys)), sequence))
-            if far and self._asking.rules:  # a control is asked about no rules, and about no distances
+            if far and self._task.rules:  # a control is asked about no rules, and about no distances
                 self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
 
     def questions(self) -> Questions:
@@ -239,76 +298,45 @@ class _Collected:
         rows = _array(self._rows, 7)
         return Questions(
             Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], _array(self._spans, 2)),
-            np.array(self._asked, np.int64),
+            np.array(self._row, np.int64),
             _array(self._right, 2),
             _array(self._answers, 2),
-            self._asking.rules,
+            self._task.rules,
             tuple(self._keys),
             _array(self._entries, 3),
-            np.concatenate([np.zeros((0, len(self._asking.rules)), np.int64), *self._choices]),
+            np.concatenate([np.zeros((0, len(self._task.rules)), np.int64), *self._choices]),
             np.array(self._chance, np.float64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
 
 
-def _find_chance(choices: set[int] | None, answers: list[Ends]) -> float:
+def _find_chance(candidates: set[int] | None, answers: list[Ends]) -> float:
     """Give the share of candidates that are right: 0 where a link names none, 1 where any choice is right."""
-    if choices is None:
+    if candidates is None:
         return 0.0
-    wrong = choices.difference(*(range(*ends) for ends in answers))
-    return 1 - len(wrong) / len(choices) if wrong else 1.0
+    wrong = candidates.difference(*(range(*ends) for ends in answers))
+    return 1 - len(wrong) / len(candidates) if wrong else 1.0
 
 
-def _by_word(choices: set[int], side: Words, answering: Words, at: int) -> dict[int, int]:
+def _by_word(candidates: set[int], words: Words, answering: Words, at: int) -> dict[int, int]:
     """Number candidates by their first words; the first of several counts."""
-    found = {}
-    for candidate in sorted(choices):
-        first, stop = answering.within(TokenSpan(*side.ends[candidate]))
+    numbers = {}
+    for candidate in sorted(candidates):
+        first, stop = answering.within(TokenSpan(*words.ends[candidate]))
         if first < stop:
-            found.setdefault(first, at + candidate)
-    return found
+            numbers.setdefault(first, at + candidate)
+    return numbers
 
 
-def _guesses(link: TokenLink, side: Words, choices: set[int] | None, at: int) -> list[tuple[str, int]]:
-    ends = ((rule, side.within(guess)) for rule, guess in link.guesses)
+def _read_guesses(
+    link: TokenLink, words: Words, candidates: set[int] | None, at: int
+) -> list[tuple[str, int]]:
+    ends = ((rule, words.within(guess)) for rule, guess in link.guesses)
     return [
         (rule, first + at)
         for rule, (first, stop) in ends
-        if first < stop and (choices is None or first in choices)
+        if first < stop and (candidates is None or first in candidates)
     ]
-
-
-def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> Ends:
-    """Find the asker's words among the keys, where these are the same words by their numbers."""
-    assert said.keys is not None
-    numbers = range(min(len(said.words), len(said.keys)))
-    inside = [n for n in numbers if asker.start <= said.words[n].start and said.words[n].stop <= asker.stop]
-    ends = [answering.within(said.keys[number]) for number in inside]
-    return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
-
-
-def _are_far(
-    asker: TokenSpan, place: Ends, answers: list[TokenSpan], words: list[Ends], said: TokenAnnotation
-) -> bool:
-    """Tell whether a word (where none is known, a token) lies between the asker and each of the answers."""
-    shift = 0
-    if said.keys is not None:
-        if not said.same:
-            return False
-        shift = 1  # a decoder reads the same text one place later
-    elif said.second and (asker.start >= said.second) != (answers[0].start >= said.second):
-        return False
-    for span, ends in zip(answers, words, strict=True):
-        one, other = place, ends
-        if NONE in (one, other):
-            one, other = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
-        if max(other[0] - one[1], one[0] - other[1]) < 1:
-            return False
-    return True
-
-
-def _in(ends: Ends, others: Ends) -> bool:
-    return others[0] <= ends[0] and ends[1] <= others[1]
 
 
 def _array(values: list, columns: int) -> Ints:  # type: ignore[type-arg]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.best_heads import answer_by_rules
+from attnprobe.statistics.best_heads import LinkAnswers, LinkCondition, read_answers
 from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.roles import FAMILY
-from attnprobe.statistics.rules import ALL, Asking
+from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
@@ -224,7 +224,7 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     return names
 
 
-def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
     The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
@@ -236,53 +236,55 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     References:
         Voita et al. (2019), section 5.2.
     """
-    layers, heads = tally.products.shape[1:]
-    listed = list(_list_asked(tally, asking))
-    tail = (1 - CONFIDENCE) / 2 / max(1, len(listed) * heads)
-    found: list[tuple[float, int, Role]] = []
-    for place, layer, label, measure in listed:
-        asked = tally.blocks.asked[place, tally.kinds[layer]].astype(np.float64)
-        blocks = int((asked > 0).sum())
-        if blocks < 2:
+    layers, heads = counts.products.shape[1:]
+    relations = list(_list_relations(counts, task))
+    tests = max(1, len(relations) * heads)
+    tried = [*range(len(task.rules[: task.least])), len(task.rules)]
+    gains: list[tuple[float, int, Role]] = []
+    for condition, answers in relations:
+        links, hits = answers.links.astype(np.float64), answers.hits.astype(np.float64)
+        if (links > 0).sum() < 2:
             continue
-        rules = answer_by_rules(tally, place, layer)
-        tried = [*range(len(asking.rules[: asking.least])), len(asking.rules)]
-        rule = tried[asking.best_rule(rules[tried].sum(-1))]
-        hits = tally.blocks.hits[place, layer].astype(np.float64)
-        accuracy, spread = _find_share(hits, asked, blocks)
-        ahead, error = _find_share(hits - rules[rule], asked, blocks)
-        low = ahead - half_width(error, blocks, max(1, len(listed)) * heads)
+        best = tried[task.best_rule(answers.rules[tried].sum(-1))]
+        ahead = hits - answers.rules[best]
+        accuracy, accuracy_error = _find_share(hits, links)
+        gained, gained_error = _find_share(ahead, links)
+        low = gained - half_width(gained_error, (links > 0).sum(), tests)
+        asked_as = [condition.direction.replace("_", " "), *condition.positions]
+        measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])
         for head in np.flatnonzero(low >= gain).tolist():
-            if sign_flip(hits[head] - rules[rule]) > tail:
+            if sign_flip(ahead[head]) > (1 - CONFIDENCE) / 2 / tests:
                 continue
-            numbers = accuracy[head], spread[head], accuracy[head] - ahead[head] + gain
-            role = Role(f"{name}: {label}", measure, *map(float, numbers))
-            found.append((float(ahead[head]), layer * heads + head, role))
+            threshold = accuracy[head] - gained[head] + gain
+            numbers = float(accuracy[head]), float(accuracy_error[head]), float(threshold)
+            role = Role(f"{name}: {condition.label}", measure, *numbers)
+            gains.append((float(gained[head]), condition.layers[0] * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
-    for _, head, role in sorted(found, key=lambda one: -one[0]):
+    for _, head, role in sorted(gains, key=lambda one: -one[0]):
         roles[head].setdefault(role.name, role)
-    return [list(held.values()) for held in roles]
+    return [list(of_head.values()) for of_head in roles]
 
 
-def _find_share(right: Floats, asked: Floats, blocks: int) -> tuple[Floats, Floats]:
+def _find_share(right: Floats, links: Floats) -> tuple[Floats, Floats]:
     """Give the share of links, and its error over blocks (head, block), as a ratio's (``Tally.accuracy``)."""
-    share = right.sum(-1) / asked.sum()
-    squares = np.square(right - share[:, None] * asked).sum(-1)
-    return share, np.sqrt(squares * blocks / (blocks - 1)) / asked.sum()
+    share, blocks = right.sum(-1) / links.sum(), (links > 0).sum()
+    squares = np.square(right - share[:, None] * links).sum(-1)
+    return share, np.sqrt(squares * blocks / (blocks - 1)) / links.sum()
 
 
-def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, str, str]]:
-    """List what there are enough links of: key, layer, the label, and how it is called as a measure."""
-    only_all, numbers = all(label == ALL for label, *_ in tally.near), tally.asked
-    for place, (label, direction, *position) in enumerate(tally.near):
+def _list_relations(counts: Tally, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
+    """List the relations of which there are enough links, layer by layer, and who finds them."""
+    layers, heads = counts.products.shape[1:]
+    only_all, none_gone = all(label == ALL for label, *_ in counts.near), np.zeros((layers, heads), bool)
+    for label, direction, *position in counts.near:
         if label == ALL and not only_all:
             continue
-        asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
-        measure = ", ".join(["accuracy", *asked_as])
-        for layer, number in enumerate(numbers[place].tolist()):
-            if number >= FEWEST:
-                yield place, layer, label, measure
+        for layer in range(layers):
+            condition = LinkCondition(label, direction, None, [layer], position or [""])
+            answers = read_answers(counts, condition, none_gone)
+            if answers is not None and answers.links.sum() >= FEWEST:
+                yield condition, answers
 
 
 def role_table(
@@ -295,15 +297,13 @@ def role_table(
     thresholds = THRESHOLDS | dict(asked.get("thresholds", {}))
     evidence = _collect_evidence(measurement, measured, labels, len(labels.places) * heads)
     by_links: list[list[Role]] = [[] for _ in range(evidence.heads)]
-    for statistic, asking, threshold, name in (
-        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic", "syntactic"),
-        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference", "coreference"),
-        (links.LINKED, links.ASKING_LINKS, "links", str(asked.get("links", "links"))),
+    for statistic, task, threshold, name in (
+        (links.SYNTAX, links.SYNTAX_TASK, "syntactic", "syntactic"),
+        (links.COREFERENCE, links.COREFERENCE_TASK, "coreference", "coreference"),
+        (links.LINKED, links.LINKS_TASK, "links", str(asked.get("links", "links"))),
     ):
         if statistic.name in measurement.sums:
-            known = find_known_relations(
-                measurement.sums[statistic.name], asking, name, thresholds[threshold]
-            )
+            known = find_known_relations(measurement.sums[statistic.name], task, name, thresholds[threshold])
             by_links = [[*one, *more] for one, more in zip(by_links, known, strict=True)]
     rows = [
         {**_describe_roles(roles), "pattern": pattern}

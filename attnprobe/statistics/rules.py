@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from attnprobe.kernels.words import Ints
 
 
+Bools = NDArray[np.bool_]
+
 #: The label that stands for all links together.
 ALL = "all"
 #: Where a decoder beside an encoder is asked: where it predicts a word, or a place later, where it reads it.
@@ -57,8 +59,8 @@ OF_PARTS_OF_SPEECH = (
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Which questions are asked of a link.
+class LinkTask:
+    """Which questions are asked of a link, and the rules that heads are compared with.
 
     Attributes:
         forward: What it is called when the source looks for the target.
@@ -191,7 +193,7 @@ _AT_ONCE = 1 << 20
 _FAR = 1 << 30
 
 
-class Answerer(NamedTuple):
+class RuleQuestion(NamedTuple):
     """What a rule is told of a question.
 
     Attributes:
@@ -214,7 +216,7 @@ class Answerer(NamedTuple):
 
 
 def choose_by_rules(
-    asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
+    task: LinkTask, home: Words, answering: Words, questions: Sequence[RuleQuestion], *, ahead: bool
 ) -> Ints:
     """Let every rule choose for the questions about a sequence, asked by words of home, answered by others.
 
@@ -223,32 +225,34 @@ def choose_by_rules(
     Returns:
         (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
     """
-    found = np.full((len(asked), len(asking.rules)), -1, np.int64)
-    if not asking.rules:
-        return found
+    choices = np.full((len(questions), len(task.rules)), -1, np.int64)
+    if not task.rules:
+        return choices
     if words := len(answering.ends):
         step = max(1, _AT_ONCE // words)
         alike = _Alike(home, answering, ahead=ahead)
-        for start in range(0, len(asked), step):
-            table = _Table(asked[start : start + step], home, answering, alike)
-            names = asking.named[: -len(OF_PARTS_OF_SPEECH)] if asking.by_parts else asking.named
-            chosen = [table.at_offsets(asking.offsets), *map(table.by_name, names)]
-            if asking.by_parts:
-                chosen.append(table.by_part_of_speech(answering.parts))
-            found[start : start + step] = table.numbers(np.concatenate(chosen, 1))
-        found[[one.place == NONE for one in asked]] = -1
-    for row, one in enumerate(asked):
-        if not one.guesses:
+        names = task.named[: -len(OF_PARTS_OF_SPEECH)] if task.by_parts else task.named
+        for start in range(0, len(questions), step):
+            baselines = _Baselines(questions[start : start + step], home, answering, alike)
+            chosen = [baselines.at_offsets(task.offsets), *map(baselines.by_name, names)]
+            if task.by_parts:
+                chosen.append(baselines.by_part_of_speech(answering.parts))
+            choices[start : start + step] = baselines.number(np.concatenate(chosen, 1))
+        choices[[question.place == NONE for question in questions]] = -1
+    for row, question in enumerate(questions):
+        if not question.guesses:
             continue
-        known = dict(reversed(one.guesses))
-        for rule, name in enumerate(asking.named, len(asking.offsets)):
+        guesses = dict(reversed(question.guesses))
+        for rule, name in enumerate(task.named, len(task.offsets)):
             # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
-            if name in known or found[row, rule] < 0:
-                found[row, rule] = known.get(name, one.guesses[0][1])
-    return found
+            if name in guesses or choices[row, rule] < 0:
+                choices[row, rule] = guesses.get(name, question.guesses[0][1])
+    return choices
 
 
 class _Alike:
+    """How far the words beside two words are spelled alike, (asker, answer)."""
+
     def __init__(self, home: Words, answering: Words, *, ahead: bool) -> None:
         self._ahead = ahead
         if len(home.forms) and len(answering.forms):
@@ -258,60 +262,68 @@ class _Alike:
 
     @cached_property
     def left(self) -> Ints:
-        """(asker, answer) how many of the words before the two are alike."""
-        return _runs(self.words)
+        """How many of the words before the two are alike."""
+        return _count_runs(self.words)
 
     @cached_property
     def right(self) -> Ints:
         """How many of those behind; none where they can't be known."""
-        return _runs(self.words[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
+        return _count_runs(self.words[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
 
 
-def _runs(alike: NDArray[np.bool_]) -> Ints:
-    found = np.zeros(alike.shape, np.int64)
-    for row in range(1, len(found)):
-        found[row, 1:] = (found[row - 1, :-1] + 1) * alike[row - 1, :-1]
-    return found
+def _count_runs(alike: Bools) -> Ints:
+    runs = np.zeros(alike.shape, np.int64)
+    for row in range(1, len(runs)):
+        runs[row, 1:] = (runs[row - 1, :-1] + 1) * alike[row - 1, :-1]
+    return runs
 
 
-class _Table:
-    def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, alike: _Alike) -> None:
-        self._alike, self._begin = alike, np.array([one.first for one in asked], np.int64)[:, None]
-        self._words = words = np.arange(len(answering.ends))
-        stops = np.array([stop for _, stop in answering.ends])
-        numbers = [(*one.place, *one.own, *one.text, *home.text_of(one.place[0]), one.sight) for one in asked]
-        place, own, text, self._home, sight = np.split(
-            np.array(numbers, np.int64).reshape(-1, 9), [2, 4, 6, 8], axis=1
+class _Baselines:
+    """Rules that answer some questions about a sequence, by numbers of words that answer."""
+
+    def __init__(
+        self, questions: Sequence[RuleQuestion], home: Words, answering: Words, alike: _Alike
+    ) -> None:
+        self._alike, self._words = alike, np.arange(len(answering.ends))
+        self._begin = np.array([question.first for question in questions], np.int64)[:, None]
+        place, own, self._text, self._home = (
+            np.array(ends, np.int64).reshape(-1, 2)
+            for ends in zip(
+                *((one.place, one.own, one.text, home.text_of(one.place[0])) for one in questions),
+                strict=True,
+            )
         )
-        self._text = text
-        self._apart = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != text[:, 0])
-        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight)
+        self._elsewhere = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != self._text[:, 0])
+        stops = np.array([stop for _, stop in answering.ends])
+        words, sight = self._words, np.array([question.sight for question in questions])[:, None]
+        self._open = (words >= self._text[:, :1]) & (words < self._text[:, 1:]) & (stops <= sight)
         self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
         #: The questions whose links name candidates.
-        self._choosy = [(row, one.candidates) for row, one in enumerate(asked) if one.candidates is not None]
-        for row, candidates in self._choosy:
+        self._offered = {
+            row: one.candidates for row, one in enumerate(questions) if one.candidates is not None
+        }
+        for row, candidates in self._offered.items():
             self._open[row] = False
             self._open[row, list(candidates)] = True
-        self._near, self._rows = _nearest(self._open), np.arange(len(asked))[:, None]
+        self._nearest = _find_nearest(self._open)
         self._first = np.minimum(place[:, 0], len(home.ends) - 1)
         # Where the words of the asker are among those that answer: of two texts, at the same number.
-        self._place = place - self._home[:, :1] + text[:, :1]
+        self._place = place - self._home[:, :1] + self._text[:, :1]
 
     def at_offsets(self, offsets: Sequence[int]) -> Ints:
         """Choose what stands so many words from the ends of the asker, (question, offset)."""
         steps = np.array(offsets, np.int64)
-        aimed = np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps
-        found = self._nearest_to(aimed)
+        chosen = self._nearest_to(np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps)
         # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
-        itself = ~self._apart
-        itself[[row for row, _ in self._choosy]] = False
-        found[itself[:, None] & (steps == 0)] = -1
-        return found
+        itself = ~self._elsewhere
+        itself[list(self._offered)] = False
+        chosen[itself[:, None] & (steps == 0)] = -1
+        return chosen
 
     def by_name(self, rule: str) -> Ints:
         """Choose by a rule that has a name, (question, 1)."""
         if rule == SAME_TEXT:
-            return self._alike_with_most(np.zeros((len(self._begin), len(self._words)), np.int64))
+            return self._alike_with_most(np.zeros_like(self._open, np.int64))
         if rule == SAME_CONTEXT:
             return self._alike_with_most(self._left() + self._right())
         if rule == SAME_LEFT_CONTEXT:  # as an induction head would
@@ -322,7 +334,7 @@ class _Table:
             (begin, end), (first, last) = self._home.T, self._text.T
             share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
             aimed = first + np.floor(share * (last - first)).astype(np.int64)
-            return np.where(self._apart[:, None], self._nearest_to(aimed[:, None]), -1)
+            return np.where(self._elsewhere[:, None], self._nearest_to(aimed[:, None]), -1)
         return self._nearest_to(self._place[:, :1])
 
     def by_part_of_speech(self, parts: Ints) -> Ints:
@@ -332,7 +344,7 @@ class _Table:
         In another text than the asker's, and where no part of speech is known, nothing is chosen.
         """
         number = len(PARTS_OF_SPEECH)
-        if not len(parts) or self._apart.all():
+        if not len(parts) or self._elsewhere.all():
             return np.full((len(self._begin), 3 * number), -1, np.int64)
         # Of words that are written to one place, the last one stays; the last place is for all other words.
         before, after = (np.full((len(self._begin), number + 1), -1, np.int64) for _ in range(2))
@@ -344,17 +356,17 @@ class _Table:
         steps = self._place[:, :1] - before, after - self._place[:, :1]
         nearest = np.where((before >= 0) & ((after < 0) | (steps[0] <= steps[1])), before, after)
         nearest = np.where(nearest < 0, self._nearest_to(self._place[:, :1]), nearest)
-        found = [nearest, *(np.where(side < 0, nearest, side) for side in (before, after))]
-        return np.where(self._apart[:, None], -1, np.concatenate(found, 1))
+        chosen = [nearest, *(np.where(side < 0, nearest, side) for side in (before, after))]
+        return np.where(self._elsewhere[:, None], -1, np.concatenate(chosen, 1))
 
-    def numbers(self, words: Ints) -> Ints:
+    def number(self, words: Ints) -> Ints:
         """Turn numbers of words (question, ...) into those of spans."""
-        found = self._begin + words
-        for row, candidates in self._choosy:
+        numbers = self._begin + words
+        for row, candidates in self._offered.items():
             number = np.zeros(len(self._words), np.int64)
             number[list(candidates)] = list(candidates.values())
-            found[row] = number[words[row]]
-        return np.where(words < 0, -1, found)
+            numbers[row] = number[words[row]]
+        return np.where(words < 0, -1, numbers)
 
     def _left(self) -> Ints:
         most = np.minimum((self._first - self._home[:, 0])[:, None], self._words - self._text[:, :1])
@@ -367,19 +379,19 @@ class _Table:
     def _alike_with_most(self, score: Ints) -> Ints:
         """Choose the word with the highest score that is spelled as the asker is; the nearest of a tie."""
         same = self._open & self._alike.words[self._first]
-        apart = self._words - self._place[:, :1]
-        rank = score * (2 * len(self._words) + 2) - 2 * np.abs(apart) - (apart > 0)
+        distance = self._words - self._place[:, :1]
+        rank = score * (2 * len(self._words) + 2) - 2 * np.abs(distance) - (distance > 0)
         best = np.where(same, rank, -_FAR).argmax(1)[:, None]
         return np.where(same.any(1, keepdims=True), best, self._nearest_to(self._place[:, :1]))
 
     def _nearest_to(self, aimed: Ints) -> Ints:
-        return self._near[self._rows, aimed.clip(0, len(self._words) - 1)]
+        return np.take_along_axis(self._nearest, aimed.clip(0, len(self._words) - 1), 1)
 
 
-def _nearest(open_: NDArray[np.bool_]) -> Ints:
+def _find_nearest(open_: Bools) -> Ints:
     """Find the open word nearest to each word, (question, word): the earlier of two, -1 where none is."""
     words = np.arange(open_.shape[1])
     before = np.maximum.accumulate(np.where(open_, words, -_FAR), 1)
     behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]
-    found = np.where(words - before <= behind - words, before, behind)
-    return np.where(open_.any(axis=1, keepdims=True), found, -1)
+    nearest = np.where(words - before <= behind - words, before, behind)
+    return np.where(open_.any(axis=1, keepdims=True), nearest, -1)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import nan
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.layout import Layout
-    from attnprobe.attention.observed import HeadParameters
 
 
 @dataclass(frozen=True)
@@ -295,21 +293,73 @@ class Statistic:
     def definition(self) -> str:
         """What its docstrings say: formula, limits, source."""
         parts = [part for part in (self.function, self.reduce) if part is not None]
-        said = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
-        own = [text for text in said if text and text != inspect.getdoc(mean_over_queries)]
-        if self.control:
-            own.insert(0, MEANING[self.control])
-        return "\n\n".join(dict.fromkeys(own))
+        texts = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
+        meaning = [MEANING[self.control]] if self.control else []
+        return "\n\n".join(dict.fromkeys([*meaning, *filter(None, texts)]))
 
     def unit_of(self, *, patches: bool) -> str:
         """Give the unit in a table, where tokens may be patches of an image."""
         return self.unit_in_patches if patches and self.unit_in_patches else self.unit
 
-    def of_sequences(self, found: Tensor, layout: Layout) -> Tensor:
-        """Take what the function gave for whole sequences to what is summed up."""
-        if self.reduce is not None:
-            return self.reduce(found, layout)
-        return mean_over_queries(found, layout) if self.scope == "query" else found
+    def evaluate(self, given: Any) -> Tensor:
+        """Ask about an ``AttentionBlock``, or about ``HeadParameters``, and refuse what the scope forbids."""
+        if self.scope == "parameters":
+            return _call(self, self.function, (given,), "head", given.queries.shape[:1])
+        batch, heads, queries, _ = given.probabilities.shape
+        sizes = batch, heads if self.rows == "head" and self.reduce is None else None, queries
+        if self.scope == "query":
+            values = _call(self, self.function, (given,), "batch, head, query", sizes)
+        else:
+            values = _call(self, self.function, (given,), "batch, head, ...", sizes[:2])
+        if not values.is_floating_point():  # a share of yes and no
+            values = values.to(given.probabilities.dtype)
+        return values
+
+    def reduce_sequences(self, values: Tensor, layout: Layout, heads: int | None = None) -> Tensor:
+        """Take what the function gave for whole sequences to what is summed up, a row for each head."""
+        reduce = self.reduce or (mean_over_queries if self.scope == "query" else _keep)
+        by_head = self.rows == "head"
+        axes = "batch, head" if by_head and self.columns is mean_and_error else "batch, head, ..."
+        return _call(self, reduce, (values, layout), axes, (len(values), heads if by_head else None))
+
+
+def _keep(values: Tensor, _: Layout) -> Tensor:
+    return values
+
+
+def _call(
+    statistic: Statistic, function: Function, given: tuple[Any, ...], axes: str, sizes: Sequence[int | None]
+) -> Tensor:
+    """Call a function of a statistic, whoever wrote it, and refuse what is no tensor of such axes.
+
+    ``sizes`` are those of the axes, None for any.
+    """
+    from torch import Tensor
+
+    try:
+        values = function(*given)
+    except AttnprobeError:
+        raise
+    except Exception as error:  # whatever a function of a stranger's does
+        if out_of_memory(error):  # half of the batch may fit
+            raise
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} failed ({type(error).__name__}: {first_line(error)}); "
+            "try it on a block of its own."
+        ) from error
+    if not isinstance(values, Tensor):
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} must return a tensor, not {type(values).__name__}."
+        )
+    shape, more = tuple(values.shape), axes.endswith("...")
+    fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
+    if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
+        expected = ", ".join("any" if size is None else str(size) for size in sizes)
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} gave a tensor of shape {shape}; it must be ({axes}), here "
+            f"({expected})."
+        )
+    return values
 
 
 def statistic(
@@ -358,79 +408,3 @@ def statistic(
         name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
         title=title, headline=headline, own_count=own_count, version=version,
     )  # fmt: skip
-
-
-def evaluate(statistic: Statistic, block: AttentionBlock) -> Tensor:
-    """Ask a statistic about a block, whoever wrote it, and refuse what its scope does not promise."""
-    with _explaining(statistic):
-        values = statistic.function(block)
-    _check_tensor(statistic, values)
-    batch, heads, queries, _ = block.probabilities.shape
-    fits = values.ndim > 1 and values.shape[0] == batch
-    if statistic.scope == "query":
-        fits = fits and values.ndim == 3 and values.shape[2] == queries
-    if statistic.rows == "head" and statistic.reduce is None:
-        fits = fits and values.shape[1] == heads
-    if not fits:
-        last = ", query" if statistic.scope == "query" else ""
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for a block of "
-            f"{batch} sequences, {heads} heads and {queries} queries; it must be (batch, head{last})."
-        )
-    if not values.is_floating_point():  # a share of yes and no
-        values = values.to(block.probabilities.dtype)
-    return values
-
-
-def evaluate_parameters(statistic: Statistic, parameters: HeadParameters) -> Tensor:
-    """Ask a statistic about the weights of a layer's heads, which is one number for each."""
-    with _explaining(statistic):
-        values = statistic.function(parameters)
-    _check_tensor(statistic, values)
-    if values.shape != parameters.queries.shape[:1]:
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for the weights "
-            f"of {len(parameters.queries)} heads; it must be (head,)."
-        )
-    return values
-
-
-def reduce_sequences(statistic: Statistic, found: Tensor, layout: Layout, heads: int) -> Tensor:
-    """Take what a statistic gave for whole sequences to what is summed up, a row for each head."""
-    with _explaining(statistic):
-        values = statistic.of_sequences(found, layout)
-    _check_tensor(statistic, values)
-    fits = values.ndim > 1 and values.shape[0] == found.shape[0]
-    if statistic.rows == "head":
-        fits = fits and values.shape[1] == heads
-        fits = fits and (values.ndim == 2 or statistic.columns is not mean_and_error)
-    if not fits:
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} came to a tensor of shape {tuple(values.shape)} for "
-            f"{found.shape[0]} sequences and {heads} heads; it must be (batch, head)."
-        )
-    return values
-
-
-@contextmanager
-def _explaining(statistic: Statistic) -> Iterator[None]:
-    try:
-        yield
-    except AttnprobeError:
-        raise
-    except Exception as error:  # whatever a function of a stranger's does
-        if out_of_memory(error):  # half of the batch may fit
-            raise
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} failed ({type(error).__name__}: {first_line(error)}); "
-            "try it on a block of its own."
-        ) from error
-
-
-def _check_tensor(statistic: Statistic, values: object) -> None:
-    from torch import Tensor
-
-    if not isinstance(values, Tensor):
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} must return a tensor, not {type(values).__name__}."
-        )

@@ -1,7 +1,7 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 
 import numpy as np
@@ -40,17 +40,18 @@ class Tabulation:
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table; of groups of documents, one after the other, if the measurement has some."""
-        if not measurement.strata:
-            return self._table(title, measurement, statistics, labels)
-        if self.build_groups is not None:
-            return self.build_groups(title, measurement, statistics, labels)
-        return tabulate_groups(lambda one: self._table(title, one, statistics, labels), measurement)
+        """Make the table; of groups of documents, one after the other, if the measurement has some.
 
-    def _table(
-        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
-    ) -> HeadTable:
-        """Make the table, with what is weighted by norm, tabulated by its plain names, behind what is not."""
+        What is weighted by norm is tabulated by its plain names, behind what is not.
+        """
+        if measurement.strata:
+            if self.build_groups is not None:
+                return self.build_groups(title, measurement, statistics, labels)
+
+            def tabulate(group: Measurement) -> HeadTable:
+                return self.table(title, replace(group, strata={}), statistics, labels)
+
+            return tabulate_groups(tabulate, measurement)
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         by_norm = [statistic for statistic in statistics if statistic.of is not None]
         lengths = [one for one in statistics if one.weights == "norm" and one.of is None]

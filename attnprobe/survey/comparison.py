@@ -22,10 +22,17 @@ from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.divergences import NUMBERED, Divergences, name_pairs
-from attnprobe.survey.head_outputs import OutputMoments, check_outputs, name_outputs
-from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
-from attnprobe.survey.pair_meter import MARKS, open_pair
+from attnprobe.survey.checks import check_modality, drop_impossible, verify_needs, write_notes
+from attnprobe.survey.pair_measures import (
+    MARKS,
+    NUMBERED,
+    Divergences,
+    OutputMoments,
+    check_outputs,
+    name_outputs,
+    name_pairs,
+    open_pair,
+)
 from attnprobe.survey.pairing import (
     check_media,
     describe_heads,
@@ -37,7 +44,6 @@ from attnprobe.survey.pairing import (
     share_tokens,
 )
 from attnprobe.survey.survey import CorpusRequest, keep_targeted
-from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 
 
@@ -105,14 +111,14 @@ def compare_checkpoints(
             batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
         else:
             batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
-        with open_pair((first, second), (one, other), statistics, divergences, beside, moments) as meter:
+        with open_pair((first, second), (one, other), statistics, divergences, beside, moments) as evaluator:
             measurement = run.total(
                 "comparing",
                 batches,
-                meter.measurement,
-                partial(Measurement.from_arrays, kinds=meter.sums),
+                evaluator.measurement,
+                partial(Measurement.from_arrays, kinds=evaluator.sums),
                 workers=mine.workers,
-                thread_context=meter.thread_context,
+                thread_context=evaluator.thread_context,
                 question={"tokens of the second model": its.corpus.batches.digest},
             )
         record = record_provenance(first, one, mine.corpus, options, mine.workers)

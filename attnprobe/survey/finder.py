@@ -18,9 +18,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.clustered import fold_names
 from attnprobe.sums.documents import find_block
 from attnprobe.sums.tally import Tally, order_keys
-
-#: For each layer, the heads that were not removed; empty where none is.
-Standing = Sequence[Sequence[int]]
+from attnprobe.survey.heads import Computed
 
 
 class Choices:
@@ -94,16 +92,14 @@ def _sum_runs(values: NDArray[Any], starts: Ints) -> NDArray[Any]:
 def count_layers(
     layers: Sequence[tuple[QuestionIndex, Ints]],
     heads: int,
-    present: Sequence[Sequence[int]],
-    standing: Standing,
+    computed: Computed,
 ) -> Tally:
     """Put the counts of all layers of a batch together.
 
     Args:
         layers: For each, what was asked there and what each row chose (row, head).
         heads: Heads of a layer, removed ones included.
-        present: For each layer, the heads that were computed.
-        standing: Those of them that were not removed; empty where none is.
+        computed: For each layer, the heads that it computes.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
     keys = order_keys(key for index in indices for key in index.asked.keys)
@@ -133,10 +129,10 @@ def count_layers(
         key, alone = places[kind][index.key], ~cut[kind]
         np.add.at(tally.clusters[:, layer], key[alone], 1)
         np.add.at(tally.asked_squared[:, layer], key[alone], index.size[alone] ** 2)
-        there = (standing or present)[layer]
+        columns = [column for column, head in enumerate(computed[layer]) if head is not None]
+        there = [head for head in computed[layer] if head is not None]
         if not there:
             continue
-        columns = [present[layer].index(head) for head in there]
         right = index.hits(found[:, columns])
         _add(tally.blocks.hits, layer, key, there, index.block, right)
         once = np.zeros(int(alone.sum()), np.int64)
@@ -166,12 +162,9 @@ def _add(
 class Finder:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
-    def __init__(
-        self, statistic: Statistic, heads: int, present: Sequence[Sequence[int]], standing: Standing
-    ) -> None:
+    def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:
         """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
-        self._statistic = statistic
-        self._heads, self._present, self._standing = heads, present, standing
+        self._statistic, self._heads, self._computed = statistic, heads, computed
 
     def begin(self, batch: Batch) -> None:
         self._batch = batch
@@ -194,4 +187,4 @@ class Finder:
 
     def finish(self) -> Tally:
         found = [(index, choices.found) for index, choices in self.layers]
-        return count_layers(found, self._heads, self._present, self._standing)
+        return count_layers(found, self._heads, self._computed)

@@ -17,10 +17,9 @@ from attnprobe.statistics.alignment import (
     GoldAlignments,
     align_by_head,
     choose_links,
+    compute_rates,
     find_gold_alignments,
-    find_rates,
 )
-from attnprobe.statistics.alignment_table import pick_cell
 from attnprobe.sums.folds import Ratio
 from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
 
@@ -64,10 +63,8 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
-    totals = Ratio.of(counts[None])
-    cells = list(np.ndindex(*counts.shape[:2]))
-    values, _ = find_rates([pick_cell(totals, cell) for cell in cells])
-    rates = values[..., 0].reshape(*counts.shape[:2], len(RATES))
+    values = compute_rates(Ratio.of(counts[None]))
+    rates = np.stack([values[name][0] for name, *_ in RATES], -1)
     return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
 
 

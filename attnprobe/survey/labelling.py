@@ -14,7 +14,6 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.tokens import Covered, Side, find_characters, match_characters
 
 
@@ -32,7 +31,7 @@ class Labeller:
         Raises:
             AttnprobeError: When the model attends over other places than it has read tokens.
         """
-        layout = make_layout(kind, self._batch, queries, keys)
+        layout = self._batch.lay_out(kind, queries, keys)
         for features, number in ((layout.queries, queries), (layout.keys, keys)):
             if features.length != number:
                 raise AttnprobeError(

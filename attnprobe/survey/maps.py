@@ -26,7 +26,6 @@ from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.gold_alignment import align_maps
 from attnprobe.survey.labelling import Labeller
-from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.tokens import (
     Maps,
     SequenceAttention,
@@ -114,7 +113,7 @@ def read_maps(
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
     pooled = tuple(_pool(one, progress.say) for one in maps)
     if aligned:
-        pooled = tuple(align_maps(one, make_layout(one.kind, batch, *one.rows.shape[2:])) for one in pooled)
+        pooled = tuple(align_maps(one, batch.lay_out(one.kind, *one.rows.shape[2:])) for one in pooled)
         if all(one.alignment is None for one in pooled):
             raise AttnprobeError(
                 f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "

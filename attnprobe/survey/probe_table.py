@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.links import FEWEST, UNIT
-from attnprobe.statistics.rules import ALL, Asking
+from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.sums.folds import Ratio
 from attnprobe.sums.inference import adjust, sign_flip
 from attnprobe.survey.probe import Bools, Floats, Ints, ProbeData
@@ -84,16 +84,16 @@ class Scored:
             choices.append(Choice(named if total[named] else None, np.concatenate(hit), share))
         return choices
 
-    def choose_rules(self, labels: Sequence[str], asking: Asking) -> list[Choice]:
+    def choose_rules(self, labels: Sequence[str], task: LinkTask) -> list[Choice]:
         """Choose for each label the rule that finds most links of all; chance where that finds more."""
         found = [
-            np.concatenate([batch.read_rules(len(asking.rules)), batch.chance[:, None]], 1)
+            np.concatenate([batch.read_rules(len(task.rules)), batch.chance[:, None]], 1)
             for batch in self.data.corpus.batches
         ]
         choices = []
         for label in labels:
             hits = np.concatenate([rows for _, rows in self._locate(self.entries[label], found)])
-            best = asking.best_rule(hits.sum(0))
+            best = task.best_rule(hits.sum(0))
             choices.append(Choice(best if hits[:, best].any() else None, hits[:, best]))
         return choices
 
@@ -128,7 +128,7 @@ def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str
 
 
 def tabulate_labels(
-    scored: Scored, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
+    scored: Scored, task: LinkTask, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
 ) -> HeadTable:
     """Tabulate each label: what the probe finds of it, the best head, and the best rule.
 
@@ -139,14 +139,14 @@ def tabulate_labels(
     fewest, named = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
     shown, rare = choose_labels(scored, fewest, named=named)
     rows = [scored.entries[label] for label in shown]
-    best, rule = scored.choose_heads(shown), scored.choose_rules(shown, asking)
+    best, rule = scored.choose_heads(shown), scored.choose_rules(shown, task)
     sums = [
         scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit)
         for questions, head, other in zip(rows, best, rule, strict=True)
     ]
     ratios = [Ratio.of(one) for one in sums]
     build = TableBuilder(labels, len(shown))
-    build.key(asking.label, shown)
+    build.key(task.label, shown)
     build.count("n", np.array([len(questions) for questions in rows], np.int64), "links")
 
     def measure(name: str, weights: Mapping[str, int], title: str, *, headline: bool = False) -> None:
@@ -157,7 +157,7 @@ def tabulate_labels(
     measure("accuracy", {"probe": 1}, "links that all heads together find", headline=True)
     count = len(heads)
     places = [None if one.named is None else heads[one.named % count] for one in best]
-    ways = [None if one.named is None else name_way(asking, one.named >= count) for one in best]
+    ways = [None if one.named is None else name_way(task, one.named >= count) for one in best]
     build.add(Column("direction", role="text"), ways)
     build.add(
         Column("layer", role="count"),
@@ -176,7 +176,7 @@ def tabulate_labels(
     build.add(Column("p", title="p"), p)
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     measure("baseline", {"rule": 1}, "links that the best rule finds")
-    names = [None if one.named is None else asking.name_of(one.named) for one in rule]
+    names = [None if one.named is None else task.name_of(one.named) for one in rule]
     build.add(Column("baseline_rule", role="text"), names)
     said = [*_note_few_documents(scored)]
     if rare:
@@ -185,7 +185,7 @@ def tabulate_labels(
 
 
 def tabulate_heads(
-    data: ProbeData, probe: Floats, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]],
+    data: ProbeData, probe: Floats, task: LinkTask, labels: Labels, heads: Sequence[tuple[int, int]],
     notes: Sequence[str],
 ) -> HeadTable:  # fmt: skip
     """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
@@ -202,7 +202,7 @@ def tabulate_heads(
     build = TableBuilder(labels, 2 * count)
     build.layers([heads[one % count][0] for one in order])
     build.key("head", [heads[one % count][1] for one in order])
-    build.key("direction", [name_way(asking, one >= count) for one in order])
+    build.key("direction", [name_way(task, one >= count) for one in order])
     build.count("n", np.full(2 * count, len(data)), "links")
     sizes = np.abs(probe) * (data.spread > 0)
     weights, share = probe * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
@@ -211,11 +211,11 @@ def tabulate_heads(
     return build.table("probe: what each head weighs", notes, "heads")
 
 
-def name_way(asking: Asking, backward: bool) -> str:
+def name_way(task: LinkTask, backward: bool) -> str:
     """Name who attends to whom; of mentions, whose links are asked one way only, the other way round too."""
     if not backward:
-        return asking.forward
-    return asking.backward or "_to_".join(reversed(asking.forward.split("_to_")))
+        return task.forward
+    return task.backward or "_to_".join(reversed(task.forward.split("_to_")))
 
 
 def _note_few_documents(scored: Scored) -> Iterator[str]:

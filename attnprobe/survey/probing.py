@@ -21,7 +21,7 @@ from attnprobe.run.passes import Run, ThreadContext, open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.statistics.rules import Asking
+from attnprobe.statistics.rules import LinkTask
 from attnprobe.survey.measure import check_finite
 from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
@@ -37,7 +37,7 @@ _SHARE = 0.5
 class ProbePlan:
     """What is asked of a probe; ``penalty`` is lambda."""
 
-    asking: Asking
+    task: LinkTask
     by: Literal["label", "head"] = "label"
     folds: int = 5
     penalty: float = 100.0
@@ -45,7 +45,7 @@ class ProbePlan:
     @property
     def question(self) -> dict[str, str]:
         """What the state of a run depends on: fitting begins when all is read."""
-        return {"command": f"probe {self.asking.label}"}
+        return {"command": f"probe {self.task.label}"}
 
 
 def probe_checkpoint(
@@ -92,10 +92,10 @@ def probe_checkpoint(
         heads = list_heads(architecture.standing)
         notes += _note_left_out(data)
         if plan.by == "head":
-            return tabulate_heads(data, data.fit(data.every), plan.asking, labels, heads, notes)
+            return tabulate_heads(data, data.fit(data.every), plan.task, labels, heads, notes)
         folds = min(plan.folds, data.documents)
         hit, fold = data.cross_fit(folds)
-        return tabulate_labels(Scored(data, hit, fold), plan.asking, labels, heads, notes)
+        return tabulate_labels(Scored(data, hit, fold), plan.task, labels, heads, notes)
 
 
 def _read(
@@ -122,7 +122,7 @@ def _open_reader(
     checkpoint: Checkpoint, architecture: Architecture, plan: ProbePlan
 ) -> Iterator[tuple[Any, ThreadContext]]:
     """Make a model ready to be read, batch by batch, in as many threads as there are."""
-    recorder = WordRecorder(plan.asking, architecture.kinds[0], architecture.standing)
+    recorder = WordRecorder(plan.task, architecture.kinds[0], architecture.standing)
     halving, free, taken = Halving(), _find_free_memory(), 0
 
     def read_part(part: Batch) -> Any:

@@ -3,8 +3,8 @@
 Looks are at 128, 256, 512, ... documents, and at all there are, so a resumed run ends at the same look.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, count, islice, pairwise
 from typing import Any
 
@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
-from attnprobe.run.examples import Documents
+from attnprobe.run.examples import Documents, LabelledExamples
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import Corpus
-from attnprobe.run.record import NOT_COUNTED, add_corpora
+from attnprobe.run.passes import Run
+from attnprobe.run.preparation import Corpus, describe_corpus
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import NOT_COUNTED, record_provenance
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.blocked import Jackknife
 from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
+from attnprobe.survey.measure import measure_passes
+from attnprobe.survey.table_run import CorpusRequest, TableRun
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
@@ -32,17 +37,63 @@ FIRST = 128
 
 
 @dataclass(frozen=True)
-class Round:
-    """The sums over some documents, their record, and the documents in batches. Rounds add up."""
+class InterimLook:
+    """How precise a table was: half the width of the widest 95 % interval of each column."""
 
-    sums: Any
-    record: Mapping[str, Any]
-    corpus: Corpus
+    documents: int
+    half_widths: Mapping[str, float]
 
-    def __add__(self, other: "Round") -> "Round":
-        record = {**self.record, "corpus": add_corpora(self.record["corpus"], other.record["corpus"])}
-        corpus = replace(other.corpus, reading=self.corpus.reading + other.corpus.reading)
-        return Round(self.sums + other.sums, record, corpus)
+
+@dataclass
+class SequentialRun:
+    """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
+
+    Attributes:
+        order: The random order in which documents are read.
+        targets: The half width that is asked of each column; without a name, of all that have an error.
+        statistics: What is measured.
+        looks: All looks so far.
+    """
+
+    order: Order
+    targets: Mapping[str, float]
+    statistics: Sequence[Statistic]
+    looks: list[InterimLook] = field(default_factory=list)
+
+    def look(self, table: HeadTable, corpus: Mapping[str, Any]) -> bool:
+        """Look at a table of what is on record of a ``corpus``, and tell whether it is precise enough."""
+        self.columns = find_targets(table, self.targets)
+        documents, most = corpus["clusters"], limit_observations(self.statistics, corpus)
+        widths = {name: measure_width(table, name, documents, most) for name in self.columns}
+        self.looks.append(InterimLook(documents, widths))
+        return self.reached
+
+    @property
+    def reached(self) -> bool:
+        widths = self.looks[-1].half_widths
+        return all(widths[name] <= target for name, target in self.columns.items())
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {
+            "targets": self.targets,
+            "seed": self.order.seed,
+            "documents": self.looks[-1].documents,
+            "of": self.order.total,
+            "reached": self.reached,
+            "looks": [asdict(look) for look in self.looks],
+        }
+
+    @property
+    def note(self) -> str:
+        last, total = self.looks[-1], self.order.total
+        widest = max(self.columns, key=lambda name: last.half_widths[name] / self.columns[name])
+        width, target = (format_number(one[widest], digits=2) for one in (last.half_widths, self.columns))
+        return (
+            f"{last.documents:,}{f' of {total:,}' if total is not None else ''} documents were read in a "
+            f"random order, which is {'' if self.reached else 'not '}enough: the widest 95 % interval of "
+            f"{widest} is ± {width} (asked: ± {target})."
+        )
 
 
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
@@ -57,7 +108,7 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
     return {name: targets.get(name, targets.get("", 0.0)) for name in errors if {name, ""} & {*targets}}
 
 
-def limit_observations(statistics: Iterable[Statistic], corpus: Mapping[str, Any]) -> int | None:
+def limit_observations(statistics: Sequence[Statistic], corpus: Mapping[str, Any]) -> int | None:
     """Give how many observations errors tell apart, at most: blocks or groups of documents, if any."""
     if any(issubclass(one.sums, Jackknife) for one in statistics):
         return BLOCKS
@@ -82,51 +133,7 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
     return float(widths[~np.isnan(read(name))].max(initial=0.0)) if len(table) else np.inf
 
 
-def read_until_enough(
-    documents: Documents,
-    options: CorpusOptions,
-    order: Order,
-    measure: Callable[[Documents, int], Round],
-    tabulate: Callable[[Round], HeadTable],
-    most: Callable[[Round], int | None],
-) -> tuple[Round, dict[str, Any], str]:
-    """Measure documents in a random order until the widest interval of each column is within its target.
-
-    ``measure`` is also told the number of the look; ``most`` tells how many observations errors tell apart.
-
-    Returns:
-        All rounds together, what goes on record, and a sentence on how precise the numbers are.
-    """
-    looks: list[dict[str, Any]] = []
-    total, enough = None, False
-    targets, widths, read = dict[str, float](), dict[str, float](), 0
-    for number, part in enumerate(_split_rounds(documents, options, order)):
-        try:
-            new = measure(part, number)
-        except NothingToMeasureError:
-            continue
-        total = new if total is None else total + new
-        table, read = tabulate(total), total.record["corpus"]["clusters"]
-        targets = find_targets(table, options.targets)
-        widths = {name: measure_width(table, name, read, most(total)) for name in targets}
-        looks.append({"documents": read, "half_widths": widths})
-        if enough := all(widths[name] <= target for name, target in targets.items()):
-            break
-    if total is None:
-        raise NothingToMeasureError("There is not a single document to measure.")
-    total.record["corpus"].update(NOT_COUNTED)
-    widest = max(targets, key=lambda name: widths[name] / targets[name])
-    of = f" of {order.total:,}" if order.total is not None else ""
-    width, target = (format_number(one[widest], digits=2) for one in (widths, targets))
-    note = (
-        f"{read:,}{of} documents were read in a random order, which is {'' if enough else 'not '}enough: the "
-        f"widest 95 % interval of {widest} is ± {width} (asked: ± {target})."
-    )
-    record = {"targets": options.targets, "seed": order.seed, "documents": read, "of": order.total}
-    return total, {**record, "reached": enough, "looks": looks}, note
-
-
-def _split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
+def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
     """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
     if isinstance(documents, MediaFolder):
         folder = arrange_media(documents.first(options.limit), order)
@@ -142,3 +149,53 @@ def _split_rounds(documents: Documents, options: CorpusOptions, order: Order) ->
             return
         rest = islice(parts, (FIRST if number == 0 else FIRST << (number - 1)) - 1)
         yield chain(first, chain.from_iterable(rest))
+
+
+def measure_until_precise(
+    run: Run,
+    corpus: CorpusRequest,
+    table: TableRun,
+    targets: LabelledExamples | None,
+    workers: int | None,
+) -> None:
+    """Measure documents in a random order, until the table is as precise as was asked."""
+    checkpoint, architecture, asked = table.checkpoint, table.architecture, table.asked[corpus.name]
+    assert corpus.order is not None
+    assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
+    # What is read of it is chosen here, round by round.
+    options = replace(corpus.options, limit=None, sample=None, until=None)
+    looks = SequentialRun(corpus.order, corpus.options.targets, asked)
+    read: Corpus | None = None
+    for number, documents in enumerate(split_rounds(corpus.documents, corpus.options, corpus.order), 1):
+        part = replace(corpus, documents=documents, options=options)
+        try:
+            with part.prepare(
+                checkpoint, architecture, asked, workers, run.progress, describe=False
+            ) as ready:
+                seed, stage = table.request.seed, f"look {number}"
+                found = measure_passes(run, checkpoint, architecture, ready, asked, seed, stage)
+                record = record_provenance(
+                    checkpoint, architecture, ready.corpus, corpus.options, ready.workers
+                )
+        except NothingToMeasureError:
+            continue
+        table.take(corpus.name, found, record)
+        before, read = read, ready.corpus
+        if before is not None:
+            read = replace(read, reading=before.reading + read.reading)
+        if looks.look(table.interim_table, table.record["corpus"]):
+            break
+    if read is None:
+        raise NothingToMeasureError("There is not a single document to measure.")
+    for sentence in describe_corpus(checkpoint, read):
+        run.progress.say(sentence)
+    report_targets(targets, run.progress)
+    table.record["corpus"] |= NOT_COUNTED
+    table.record["until"] = looks.record
+    table.notes.append(looks.note)
+    table.note(corpus.name, None)
+
+
+def report_targets(targets: LabelledExamples | None, progress: Progress) -> None:
+    for sentence in () if targets is None else targets.remarks():
+        progress.say(sentence)

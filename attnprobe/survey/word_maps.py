@@ -16,10 +16,9 @@ from attnprobe.kernels.probing import LAST_CODE, Ints, WordQuestions, choose_wor
 from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
-from attnprobe.statistics.rules import Asking, Ends
+from attnprobe.statistics.rules import Ends, LinkTask
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.tally import FAR
-from attnprobe.survey.recorder import make_layout
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,10 @@ class WordRecorder(local):
 
     # Of a subclass of ``local``, the class is made anew for every thread.
 
-    def __init__(self, asking: Asking, kind: Kind, standing: NDArray[np.bool_]) -> None:
+    def __init__(self, task: LinkTask, kind: Kind, standing: NDArray[np.bool_]) -> None:
         """Record layers of one kind, with the heads that are ``standing`` (layer, head)."""
         # Who is asked is the source: a dependent has one head, and a head may have several dependents.
-        self._asking, self._kind = replace(asking, backward=""), kind
+        self._task, self._kind = replace(task, backward=""), kind
         self._standing = [np.flatnonzero(row).tolist() for row in standing]
         present = [row or [0] for row in self._standing]  # a layer without heads computes its first
         self._columns = [
@@ -159,9 +158,9 @@ class WordRecorder(local):
 
     def _prepare(self, piece: Piece) -> None:
         """Find the questions of the batch, and the words that they are about."""
-        layout = make_layout(self._kind, self._batch, piece.queries, piece.probabilities.shape[3])
+        layout = self._batch.lay_out(self._kind, piece.queries, piece.probabilities.shape[3])
         # A probe reads attention both ways, so that in a decoder, too, all words may be the answer.
-        asked = self._questions = questions_of(replace(layout, causal=False), self._asking)
+        asked = self._questions = questions_of(replace(layout, causal=False), self._task)
         rows, question = asked.rows, asked.row
         spans, number, places = find_words(rows, len(self._batch))
         sizes = np.array([len(some) for some in spans], np.int64)

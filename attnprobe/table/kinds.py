@@ -151,6 +151,24 @@ KINDS: Mapping[TableKind, Kind] = {
 }  # fmt: skip
 
 
+_STEP_OF_PRUNING = ("heads_removed", "score", "delta", "p_adjusted", "bound", "rank_among_random")
+#: The columns that a reader needs, beside those that name a row; of other kinds they are the headlines.
+ESSENTIAL: Mapping[TableKind, Collection[str]] = {
+    "checks": ("status", "detail"),
+    "correlations": (
+        *("pearson", "pearson_low", "pearson_high", "spearman", "kendall"),
+        *("reliability_in", "reliability_out"),
+    ),
+    "settling": ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous"),
+    "pruning of checkpoints": _STEP_OF_PRUNING,
+    "pruning": _STEP_OF_PRUNING,
+    "probes": (*PROBED, "gain"),
+    "best heads": (*FOUND, "position", "baseline_rule"),
+    "alignments": (*_RATES, "layer", "head", "gain", "p_adjusted"),
+    "interactions": ("proposed", "interaction", "p_adjusted"),
+}
+
+
 def guess_kind(table: "Table") -> TableKind:
     """Tell the kind of a table from its columns: the first that has them.
 

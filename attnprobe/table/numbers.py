@@ -162,12 +162,12 @@ def write_column(
         undefined: What stands for a cell without content.
         plus_minus: What stands between a number and its error; without it, errors are only for rounding.
     """
-    chosen = choose_format(values, errors)
+    chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 
     def write(value: Cell) -> str:
         if value is None:
             return undefined
-        if isinstance(value, str | bool) or (isinstance(value, int) and not errors):
+        if isinstance(value, str | bool) or (isinstance(value, int) and whole):
             return format_cell(value)
         if precision is not None:
             return format_cell(value, precision)

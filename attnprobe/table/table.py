@@ -1,15 +1,24 @@
 """What a table holds: rows with names, units and provenance."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.table.cells import Cell, Role, clean
-from attnprobe.table.kinds import TableKind, guess_kind, is_of_kind
+from attnprobe.table.kinds import ESSENTIAL, TableKind, guess_kind, is_of_kind
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
+
+
+#: Of so many measures a reader is shown, where nobody says which tell most.
+_MOST_MEASURES = 8
+
+
+def _is_defined(cell: Cell) -> bool:
+    return cell is not None and not (isinstance(cell, float) and math.isnan(cell))
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,11 @@ class Column:
     role: Role = "measure"
     headline: bool = False
     title: str = ""
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether it holds p values."""
+        return self.unit == "probability" or self.name == "p" or self.name.endswith(("_p", "p_adjusted"))
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,21 @@ class Table:
     def column(self, name: str) -> Column:
         """Find the description of a column."""
         return next(column for column in self.columns if column.name == name)
+
+    def essential(self) -> list[Column]:
+        """List the columns that a reader needs: keys, and the measures that tell most with their errors.
+
+        They are those of the table's kind, or else all; of more than eight its headlines, or else its first.
+        """
+        measures = [column for column in self.columns if column.role in {"measure", "text"}]
+        named = [column.name for column in measures if any(map(_is_defined, self.data[column.name]))]
+        if self.kind in ESSENTIAL:
+            named = [*ESSENTIAL[self.kind]]
+        elif len(named) > _MOST_MEASURES:
+            headlines = [column.name for column in measures if column.headline]
+            named = headlines or named[:_MOST_MEASURES]
+        wanted = {"n", *named, *(f"{name}_se" for name in named)}
+        return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
     @property
     def models(self) -> list[str]:

@@ -5,10 +5,10 @@ SWITCHED = {
     "importance": {
         "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
-        "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
+        "importance_normalized": "attnprobe.intervention.gradient:Attributions.normalized",
         "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
-        "relevance_share": "attnprobe.intervention.gradient:Importance.share",
+        "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
@@ -24,19 +24,19 @@ SWITCHED = {
     },
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
-        "recovered": "attnprobe.intervention.patching.pairs:PatchedPairs.recovered",
+        "recovered": "attnprobe.intervention.patching.table:compute_share",
         "p": "attnprobe.sums.inference:Estimate.p",
-        "p_adjusted": "attnprobe.intervention.patching.pairs:adjust_tests",
+        "p_adjusted": "attnprobe.intervention.patching.table:adjust_tests",
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
-        "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
+        "reliability_in, reliability_out": "attnprobe.findings.noise:Sample.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
-        "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
+        "The orders of --by": "attnprobe.intervention.pruning.orders:measure_importance",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
@@ -70,7 +70,7 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.divergences:Divergences.compare",
+        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",

@@ -16,7 +16,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
+from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, Subject

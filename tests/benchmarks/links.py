@@ -16,7 +16,7 @@ from attnprobe.statistics.links import SYNTAX, make_control
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import DIRECTED, TREES
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 RELATIONS = [f"relation {number}" for number in range(35)]
 #: Lengths in tokens of the sentences of a treebank (English EWT, cut by WordPiece): nine quantiles.
@@ -105,7 +105,7 @@ def _asked(
 ) -> object:
     def asked() -> None:
         for statistics in passes:
-            with open_meter(checkpoint, architecture, statistics) as measure:
+            with open_evaluator(checkpoint, architecture, statistics) as measure:
                 total = None
                 for batch in batches:
                     # As read back from the store, so that what it takes to unpack is part of the price.

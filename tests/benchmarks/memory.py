@@ -17,7 +17,7 @@ from shapes import LONG, TINY, random_batch, word_tokenizer
 import attnprobe
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 from attnprobe.statistics import census_statistics
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 MIB = 2**20
 LENGTH = 8192
@@ -73,7 +73,7 @@ def _long(task: str) -> int:
     if task == "bare":
         checkpoint.forward(batch.inputs)
     else:
-        with open_meter(checkpoint, LONG.architecture(), census_statistics()) as measure:
+        with open_evaluator(checkpoint, LONG.architecture(), census_statistics()) as measure:
             measure.measurement(batch)
     return loaded
 

@@ -23,9 +23,8 @@ from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.survey import measure
-from attnprobe.survey.divergences import Divergences
-from attnprobe.survey.measure import open_meter
-from attnprobe.survey.pair_meter import open_pair
+from attnprobe.survey.measure import open_evaluator
+from attnprobe.survey.pair_measures import Divergences, open_pair
 from attnprobe.survey.pairing import describe_heads
 
 
@@ -226,7 +225,7 @@ def build_census(
     statistics = census_statistics() if statistics is None else statistics
 
     def census() -> object:
-        with open_meter(checkpoint, architecture, statistics) as asked:
+        with open_evaluator(checkpoint, architecture, statistics) as asked:
             return asked.measurement(batch)
 
     return census

@@ -15,7 +15,7 @@ from attnprobe.model.configuration import refuse_unseeing
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.reports.pictures.choosing import list_kinds
+from attnprobe.reports.charts.draw import list_kinds
 
 pytest.importorskip("PIL")
 

@@ -26,7 +26,7 @@ from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.blocked import Jackknife
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 Text = str | tuple[str, str]
 EXACT = 1e-12
@@ -95,7 +95,7 @@ def measured(model: Checkpoint, architecture: Architecture) -> Callable[..., Mea
         workers: int = 1,
     ) -> Measurement:
         restore = partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
-        with open_meter(model, architecture, statistics) as ready:
+        with open_evaluator(model, architecture, statistics) as ready:
             return (run or open_single_run()).total(
                 "measuring", batches, ready.measurement, restore,
                 workers=Workers(workers, torch.get_num_threads()), thread_context=ready.thread_context,

@@ -1,4 +1,4 @@
-"""Gradient importance: finite differences, batches, and the moments over examples."""
+"""Gradient importance against finite differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,8 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
-from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
@@ -92,9 +91,9 @@ class TestDerivative:
             signed = differences(bench, np.ones(shape), step, third)[:, third]
             expected = np.abs(signed)
             found = gradient_importance(bench)
-        assert found.heads.count.min() == found.heads.count.max() == len(some)
+        assert found.size.count.min() == found.size.count.max() == len(some)
         atol = 1e-4 if name in COARSE else 1e-8
-        average, variance = found.heads.average[third], found.heads.alone.variance[third]
+        average, variance = found.size.average[third], found.size.alone.variance[third]
         np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=atol)
         np.testing.assert_allclose(variance, expected.var(0, ddof=1), rtol=0, atol=atol)
         np.testing.assert_allclose(found.signed.average[third], signed.mean(0), rtol=0, atol=atol)
@@ -107,8 +106,8 @@ class TestDerivative:
         closed[0, 1] = closed[2, :2] = False
         with benched(headed("bert", "classification", double=True), documents("classification")[:5]) as bench:
             expected = np.abs(differences(bench, closed)).mean(0)
-            found = gradient_importance(bench, open_heads=closed).heads.average
-            elsewhere = gradient_importance(bench).heads.average
+            found = gradient_importance(bench, open_heads=closed).size.average
+            elsewhere = gradient_importance(bench).size.average
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
         assert np.abs(found - elsewhere).max() > 1e-3
 
@@ -133,62 +132,3 @@ class TestDerivative:
             )
             with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
                 gradient_importance(bench)
-
-
-def summed(values: NDArray[Any], members: NDArray[np.int64] | None = None) -> Importance:
-    """Sum up examples that are documents of their own."""
-    return Importance.of(values, Batch({}, None, np.arange(len(values)) if members is None else members))
-
-
-class TestImportance:
-    VALUES = np.random.default_rng(0).gamma(2.0, size=(41, *SHAPE)) * np.arange(1, 5)
-
-    @pytest.mark.parametrize("cut", [1, 2, 20, 40])
-    def test_merge(self, cut: int):
-        members = np.random.default_rng(1).permutation(41)
-        whole = summed(self.VALUES, members)
-        merged = summed(self.VALUES[:cut], members[:cut]) + summed(self.VALUES[cut:], members[cut:])
-        for one, other in zip(
-            (whole.heads.alone, whole.products),
-            (merged.heads.alone, merged.products),
-            strict=True,
-        ):  # fmt: skip
-            np.testing.assert_array_equal(one.count, other.count)
-            np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
-            np.testing.assert_allclose(one.squares, other.squares, rtol=1e-11)
-        np.testing.assert_array_equal(whole.blocks.count, merged.blocks.count)
-        np.testing.assert_allclose(whole.blocks.total, merged.blocks.total, rtol=1e-12)
-        for one, other in zip(whole.normalized, merged.normalized, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-11)
-
-    def test_normalized(self):
-        unit, error = summed(self.VALUES).normalized
-        mean = self.VALUES.mean(0)
-        np.testing.assert_allclose(unit, mean / np.sqrt((mean**2).sum(1))[:, None])
-        np.testing.assert_allclose((unit**2).sum(1), 1)
-        # by the derivative of m / |m|, written out
-        for layer, head in np.ndindex(SHAPE):
-            m = mean[layer]
-            norm = np.sqrt((m**2).sum())
-            slope = -m[head] * m / norm**3
-            slope[head] += 1 / norm
-            values = self.VALUES[:, layer] @ slope
-            assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
-
-    def test_normalized_error_against_many_samples(self):
-        """Fresh samples spread as the error of one says."""
-        draw = np.random.default_rng(5)
-        samples = draw.gamma(2.0, size=(2000, 100, 1, HEADS)) * np.arange(1, 5)
-        mean = samples.mean(1)
-        spread = (mean / np.linalg.norm(mean, axis=-1, keepdims=True)).std(0)
-        errors = [summed(sample).normalized[1] for sample in samples[:200]]
-        np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
-
-    def test_nothing_matters(self):
-        values = self.VALUES.copy()
-        values[:, 1] = 0
-        unit, error = summed(values).normalized
-        assert np.isnan(unit[1]).all()
-        assert np.isnan(error[1]).all()
-        assert np.isfinite(unit[[0, 2]]).all()
-        assert np.isfinite(error[[0, 2]]).all()

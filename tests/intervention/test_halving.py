@@ -83,11 +83,8 @@ def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: A
         assert 1 <= len(told.said) < len(tried)
         with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
             gradient_importance(bench)
-    for one, other in ((whole.heads, parts.heads), (whole.products, parts.products)):
-        np.testing.assert_array_equal(one.count, other.count)
-        np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)
-    for one, other in zip(whole.blocks.halves, parts.blocks.halves, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
+    for key, array in whole.arrays().items():
+        np.testing.assert_allclose(parts.arrays()[key], array, rtol=1e-6, atol=1e-12, err_msg=key)
 
 
 @pytest.mark.parametrize("behind", [0, 4])

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.integrate import fixed_quad
 from torch.nn.functional import cross_entropy
 
+from attnprobe.intervention.importance import tabulate_task
 from attnprobe.intervention.integration import (
     find_nodes,
     integrate_gradients,
-    tabulate_integrals,
 )
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import Checkpoint
@@ -75,10 +75,10 @@ def test_by_hand(headed: Any, documents: Any, benched: Any, losses: Any, nodes: 
     at = np.ones(SHAPE)
     for layer, head in [(0, 1), (1, 3), (2, 0)]:
         expected = integrate_by_hand(losses, [layer], head, at, nodes)
-        assert found.signed.heads.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
-        assert found.size.heads.average[layer, head] == pytest.approx(np.abs(expected).mean(), abs=1e-8)
+        assert found.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+        assert found.size.average[layer, head] == pytest.approx(np.abs(expected).mean(), abs=1e-8)
         error = expected.std(ddof=1) / np.sqrt(len(expected))
-        assert found.signed.heads.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
+        assert found.signed.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
 
 
 def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
@@ -87,7 +87,7 @@ def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
         found = integrate_gradients(bench, 12)
     for layer in range(LAYERS):
         apart = differ(losses, [layer], np.ones(SHAPE))
-        assert found.signed.heads.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
+        assert found.signed.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
 
 
 def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: Any):
@@ -96,10 +96,10 @@ def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: A
     at[2] = False
     with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
         found = integrate_gradients(bench, 4, at)
-    assert (found.signed.heads.average[~at] == 0).all()
+    assert (found.signed.average[~at] == 0).all()
     for layer, head in [(0, 3), (1, 1)]:
         expected = integrate_by_hand(losses, [layer], head, at.astype(float), 4)
-        assert found.signed.heads.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+        assert found.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: A
 def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: str, kind: str):
     some = [one for one in documents(kind)[:6] if one.text != "stone" and (name != "t5" or one.pair is None)]
     with benched(headed(name, kind, double=True), some, kind) as bench:
-        found = integrate_gradients(bench, 10).signed.heads.average.sum(-1)
+        found = integrate_gradients(bench, 10).signed.average.sum(-1)
         closed = [np.arange(len(found))[:, None] != layer for layer in range(len(found))]
         cuts = [np.broadcast_to(one, bench.subject.shape).copy() for one in closed]
         trials = run_trials(bench, cuts, ("loss",), "closed layers")
@@ -122,7 +122,7 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
 def test_table(headed: Any, documents: Any, benched: Any):
     checkpoint: Checkpoint = headed("bert", "classification", double=True)
     with benched(checkpoint, documents("classification")) as bench:
-        table = tabulate_integrals(bench, "texts", facts={})
+        table = tabulate_task(bench, "texts", "ig", facts={})
         found = integrate_gradients(bench)
     assert [name for name in table.data if name.startswith("ig")] == [
         "ig",
@@ -130,5 +130,5 @@ def test_table(headed: Any, documents: Any, benched: Any):
         "ig_abs",
         "ig_abs_se",
     ]
-    np.testing.assert_allclose(table["ig"], found.signed.heads.average.ravel())
+    np.testing.assert_allclose(table["ig"], found.signed.average.ravel())
     assert table.provenance["integrated"]["nodes"] == 4

@@ -1,4 +1,4 @@
-"""Interactions: by hand, of planted backup heads, and under a null."""
+"""Interactions: by hand, of planted backup heads, and refusals."""
 
 import copy
 from typing import Any
@@ -6,21 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
+from scipy.stats import ttest_1samp
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention import interaction
 from attnprobe.intervention.interaction import (
+    agree_both_ways,
     confirm_pairs,
     find_interactions,
-    propose_interactions,
     propose_pairs,
+    tabulate_pairs,
 )
-from attnprobe.intervention.interaction_table import tabulate_pairs
-from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.task import build_metric
-from attnprobe.intervention.trials import Trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.sums.inference import SIGNIFICANT
 
@@ -84,14 +81,14 @@ def test_proposals_by_hand(headed: Any, documents: Any, benched: Any, inputs_of:
 def test_bilinear_losses_are_proposed_exactly():
     """L = a g_i g_j: both directions are a, and I = a."""
     changed = np.array([[0, -3.0], [-3.0, 0]])
-    assert propose_interactions(changed).tolist() == [[0, 3.0], [3.0, 0]]
+    assert agree_both_ways(changed).tolist() == [[0, 3.0], [3.0, 0]]
 
 
 def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, inputs_of: Any, cut_by_hand: Any):
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
     pairs = [((0, 1), (2, 3)), ((1, 0), (1, 2))]
     with benched(checkpoint, texts, "classification") as bench:
-        found = confirm_pairs(bench, pairs, np.zeros(2), build_metric("loss", bench, 0))
+        confirmed = confirm_pairs(bench, pairs, build_metric("loss", bench, 0))
 
     def without(*heads: Any) -> Any:
         mask = np.ones((LAYERS, HEADS))
@@ -101,9 +98,11 @@ def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, inputs_of:
 
     for column, (one, other) in enumerate(pairs):
         expected = without(one, other) - without(one) - without(other) + without()
-        np.testing.assert_allclose(found.values[:, column], expected, atol=1e-7)
-        assert found.means[column] == pytest.approx(expected.mean(), abs=1e-7)
-        assert found.errors[column] == pytest.approx(expected.std(ddof=1) / len(texts) ** 0.5, rel=1e-5)
+        assert confirmed.average[column] == pytest.approx(expected.mean(), abs=1e-7)
+        error = expected.std(ddof=1) / len(texts) ** 0.5
+        assert confirmed.standard_error[column] == pytest.approx(error, rel=1e-5)
+        p = ttest_1samp(expected, 0).pvalue
+        assert confirmed.estimate.p()[column] == pytest.approx(p, rel=1e-4)
 
 
 def planted(headed: Any, *, backup: bool) -> Checkpoint:
@@ -142,43 +141,17 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
             found = find_interactions(bench, 12)
             table = tabulate_pairs(bench, found, "texts", {})
         at = found.pairs.index(pair) if pair in found.pairs else None
-        positive = (found.adjusted < SIGNIFICANT) & (found.means > 0)
+        positive = (found.adjusted < SIGNIFICANT) & (found.confirmed.average > 0)
         if not backup:
-            assert at is None or found.means[at] < 0.2 * loudest
+            assert at is None or found.confirmed.average[at] < 0.2 * loudest
             continue
         assert at == 0
         assert positive[0]
-        loudest = found.means[0]
-        assert found.means[0] == found.means.max()
-        assert found.means[0] > 3 * np.delete(np.abs(found.means), 0).max()
+        loudest = found.confirmed.average[0]
+        assert found.confirmed.average[0] == found.confirmed.average.max()
+        assert found.confirmed.average[0] > 3 * np.delete(np.abs(found.confirmed.average), 0).max()
         assert table.kind == "interactions"
         assert [table[name][0] for name in ("layer_a", "head_a", "layer_b", "head_b")] == [1, 0, 1, 2]
-
-
-def test_p_is_uniform_where_effects_add_up(headed: Any, documents: Any, benched: Any, monkeypatch: Any):
-    checkpoint, texts = headed("bert", "classification"), documents("classification")
-    pairs = [((0, one), (2, other)) for one in range(4) for other in range(4)]
-    found = []
-    with benched(checkpoint, texts, "classification") as bench:
-        for seed in range(30):
-            draw = np.random.default_rng(seed)
-
-            def simulate(_: Any, cuts: Any, *more: Any, draw=draw) -> Trials:
-                number, own = len(texts), draw.normal(size=(LAYERS, HEADS, len(texts)))
-                whole = draw.normal(size=number)
-                outcomes = [
-                    whole + own[~cut].sum(0) + draw.normal(size=number) * ((~cut).sum() > 1) for cut in cuts
-                ]
-                every = [{"loss": one, "cluster": np.full(number, -1)} for one in (whole, *outcomes)]
-                return Trials(every[0], every[1:])
-
-            monkeypatch.setattr(interaction, "run_trials", simulate)
-            found.append(
-                confirm_pairs(bench, pairs, np.zeros(16), mean_score("loss", "nats", higher_is_better=False))
-            )
-    p = np.concatenate([one.p for one in found])
-    assert kstest(p, "uniform").pvalue > 0.01
-    assert np.mean([(one.adjusted < SIGNIFICANT).any() for one in found]) < 0.2
 
 
 def test_refusals(headed: Any, documents: Any, benched: Any):

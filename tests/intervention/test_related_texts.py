@@ -15,7 +15,7 @@ from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Tr
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
+from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
@@ -205,30 +205,12 @@ def test_derivatives(headed: Any, benched: Any, eager: Any, kind: str, closed: l
     whole, sizes = differentiate(kind, eager, at)
     with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
         found = gradient_importance(bench, at if closed else None)
-        signed = sum_derivatives(
-            bench, lambda answer: answer.loss, lambda values, _: Summed(values.sum(0)), Summed, name="signed",
-            open_heads=at if closed else None,
-        ).total  # fmt: skip
     texts = bench.corpus.sequences
     assert np.abs(whole).max() > 1e-4
     some = tuple(np.transpose(SOME))
-    np.testing.assert_allclose(signed[some] / texts, whole, atol=1e-7)
-    np.testing.assert_allclose(found.heads.average[some], sizes, atol=1e-7)
+    np.testing.assert_allclose(found.size.average[some], sizes, atol=1e-7)
     np.testing.assert_allclose(found.signed.average[some], whole, atol=1e-7)
-    assert found.heads.count.max() == texts
-
-
-class Summed:
-    """A sum of arrays."""
-
-    def __init__(self, total: Any) -> None:
-        self.total = total
-
-    def __add__(self, other: "Summed") -> "Summed":
-        return Summed(self.total + other.total)
-
-    def arrays(self) -> dict[str, Any]:
-        return {"total": self.total}
+    assert found.size.count.max() == texts
 
 
 def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: Any):
@@ -255,7 +237,7 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     with benched(checkpoint, data) as bench:
         assert bench.objective.name == "retrieval"  # chosen by the data
         table = tabulate_ablation(bench, build_metric("ndcg", bench, 0), "planted", facts={})
-        importance = gradient_importance(bench).heads.average
+        importance = gradient_importance(bench).size.average
     assert table["baseline"].min() == table["baseline"].max() == 1
     scores = np.reshape(table["score"], SHAPE)
     assert np.unravel_index(scores.argmin(), SHAPE) == np.unravel_index(importance.argmax(), SHAPE) == (1, 2)
@@ -296,7 +278,7 @@ def test_halves_are_of_examples(headed: Any, benched: Any):
                     np.testing.assert_allclose(found[name], whole[name][second == side], atol=1e-6)
                 texts = len(half.corpus.batches.members)
                 assert texts == (len(PASSAGES) + (second == side).sum() if kind == "retrieval" else texts)
-                assert gradient_importance(half).heads.count.max() == texts
+                assert gradient_importance(half).size.count.max() == texts
 
 
 def test_some_cuts_at_a_time(headed: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):

@@ -13,8 +13,8 @@ import attnprobe
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.pruning.ranking import measure_worth
-from attnprobe.intervention.relevance import Relevance, head_relevance
+from attnprobe.intervention.pruning.orders import measure_importance
+from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
@@ -107,9 +107,9 @@ class TestValues:
             alone = head_relevance(bench)
         settings: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-9 * np.abs(expected).max()}
         for found in (together, alone):
-            heads = found.signed.heads
+            heads = found.signed
             np.testing.assert_allclose(heads.average, expected.mean(0), **settings)
-            np.testing.assert_allclose(found.size.heads.average, np.abs(expected).mean(0), **settings)
+            np.testing.assert_allclose(found.size.average, np.abs(expected).mean(0), **settings)
             np.testing.assert_allclose(heads.alone.variance, expected.var(0, ddof=1), **settings)
         assert (expected != 0).all()
 
@@ -120,65 +120,25 @@ class TestValues:
         checkpoint = headed("bert", "classification", double=True)
         some = documents("classification")[:5]
         with benched(checkpoint, some) as bench:
-            found = head_relevance(bench, closed).signed.heads.average
-            whole = head_relevance(bench).signed.heads.average
+            found = head_relevance(bench, closed).signed.average
+            whole = head_relevance(bench).signed.average
         model = cut_by_hand(checkpoint.model, closed)
         with benched(Checkpoint("bert", model, checkpoint.tokenizer, head=checkpoint.head), some) as bench:
-            expected = head_relevance(bench).signed.heads.average
+            expected = head_relevance(bench).signed.average
         np.testing.assert_allclose(found[closed], expected[closed], rtol=1e-9)
         assert not expected[~closed].any()
         assert np.abs(found - whole)[closed].max() > 1e-3
-
-
-VALUES = np.random.default_rng(0).normal(0.3, 1.0, size=(41, *SHAPE)) * np.arange(1, 5)
-
-
-def summed(values: NDArray[Any], members: NDArray[np.int64] | None = None) -> Relevance:
-    return Relevance.of(values, Batch({}, None, np.arange(len(values)) if members is None else members))
-
-
-class TestSums:
-    @pytest.mark.parametrize("cut", [1, 20, 40])
-    def test_merge(self, cut: int):
-        members = np.random.default_rng(1).permutation(41)
-        whole = summed(VALUES, members)
-        merged = summed(VALUES[:cut], members[:cut]) + summed(VALUES[cut:], members[cut:])
-        again = Relevance.from_arrays(merged.arrays())
-        for name, array in whole.arrays().items():
-            np.testing.assert_allclose(again.arrays()[name], array, rtol=1e-10, err_msg=name)
-        np.testing.assert_allclose(again.signed.heads.average, VALUES.mean(0))
-        np.testing.assert_allclose(again.size.heads.average, np.abs(VALUES).mean(0))
-
-    def test_share(self):
-        share, error = summed(VALUES).size.share
-        mean = np.abs(VALUES).mean(0)
-        np.testing.assert_allclose(share, mean / mean.sum(-1, keepdims=True))
-        for layer, head in np.ndindex(SHAPE):  # by the derivative of m / sum m, written out
-            m = mean[layer]
-            slope = np.full(HEADS, -m[head] / m.sum() ** 2)
-            slope[head] += 1 / m.sum()
-            values = np.abs(VALUES)[:, layer] @ slope
-            assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
-
-    def test_nothing_at_all(self):
-        values = VALUES.copy()
-        values[:, 1] = 0
-        share, error = summed(values).size.share
-        assert np.isnan(share[1]).all()
-        assert np.isnan(error[1]).all()
-        assert np.isfinite(share[[0, 2]]).all()
-        assert np.isfinite(error[[0, 2]]).all()
 
 
 def test_prune_removes_the_least_relevance_first(headed: Headed, documents: Any, benched: Any):
     """Heads of all layers are compared as they are; those that are off are worth nothing."""
     with benched(headed("bert", "classification"), documents("classification")) as bench:
         metric = build_metric("loss", bench, 42)
-        size = head_relevance(bench).size.heads.average
-        np.testing.assert_array_equal(measure_worth(Criterion.parse("lrp"), bench, metric), size)
+        size = head_relevance(bench).size.average
+        np.testing.assert_array_equal(measure_importance(Criterion.parse("lrp"), bench, metric), size)
         at = np.ones(SHAPE, bool)
         at[1, 2] = False
-        found = measure_worth(Criterion.parse("lrp"), bench, metric, at)
+        found = measure_importance(Criterion.parse("lrp"), bench, metric, at)
         assert found[1, 2] == 0
         assert (found[at] > 0).all()
         assert not np.allclose(found[at], size[at])

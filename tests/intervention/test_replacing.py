@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.replacing import LEAST_POOL, Donors, build_replacing
+from attnprobe.intervention.replacing import LEAST_POOL, ResampledExamples, build_replacing
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 
@@ -165,7 +165,7 @@ def positions_by_hand(own: list[str], other: list[str]) -> list[int]:
 def test_resample(headed: Any, documents: Any, benched: Any, name: str, kind: str):
     with benched(headed(name, kind), documents(kind)[:7], kind) as bench:
         replacing = build_replacing("resample", bench, draws=4, seed=1)
-        donors, hand = Donors(bench.corpus.batches, 1), ByHand(bench)
+        donors, hand = ResampledExamples(bench.corpus.batches, 1), ByHand(bench)
         found = found_losses(bench, replacing)
         for draw in (0, 3):
 
@@ -197,7 +197,7 @@ class FakeBatches:
 class TestDonors:
     def test_enough_of_the_same_length(self):
         batches = FakeBatches([5] * 12 + [6] * 30, [*range(42)])
-        donors = Donors(batches, 0)
+        donors = ResampledExamples(batches, 0)
         assert donors.list_pool(3).tolist() == [0, 1, 2, *range(4, 12)]
         drawn = np.array([donors.draw(3, draw) for draw in range(2000)])
         share = np.bincount(drawn, minlength=12)[[0, 1, 2, *range(4, 12)]] / 2000
@@ -205,18 +205,18 @@ class TestDonors:
 
     def test_neighbours_join_longer_ones_first(self):
         lengths = [5, 5, 4, 6, 7, 3, 9, 5, 6, 6, 20]
-        pool = Donors(FakeBatches(lengths, [*range(11)]), 0).list_pool(0)
+        pool = ResampledExamples(FakeBatches(lengths, [*range(11)]), 0).list_pool(0)
         assert len(pool) == LEAST_POOL
         assert [lengths[member] for member in pool] == [5, 5, 6, 6, 6, 4, 7, 3]
 
     def test_never_of_the_same_document(self):
         documents = [0] * 10 + [1] * 10
-        donors = Donors(FakeBatches([5] * 20, documents), 0)
+        donors = ResampledExamples(FakeBatches([5] * 20, documents), 0)
         assert all(donors.draw(member, draw) >= 10 for member in range(10) for draw in range(20))
 
     def test_one_document(self):
         with pytest.raises(AttnprobeError, match="--with resample needs examples of at least two documents"):
-            Donors(FakeBatches([5] * 20, [7] * 20), 0)
+            ResampledExamples(FakeBatches([5] * 20, [7] * 20), 0)
 
 
 def test_generated_text_is_refused(headed: Any, documents: Any, benched: Any):

@@ -7,9 +7,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
 
 from attnprobe import AttnprobeError
+from attnprobe.reports.charts.draw import draw_picture
 from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.pairs import CUT, cluster_parts, compute_stress, scale_to_plane
-from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.theme import THEMES
 
 LAYERS, HEADS = 4, 5

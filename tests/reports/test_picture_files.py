@@ -8,7 +8,7 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.charts.draw import draw_picture
 
 pytestmark = pytest.mark.slow  # pictures are rendered in every format
 

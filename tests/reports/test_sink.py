@@ -53,7 +53,7 @@ def test_a_pipe_gets_csv_and_a_person_a_table(stdout, table):
     assert pipe.text.startswith("model,dataset,layer,head,n,entropy,entropy_se\n")
     person = stdout(terminal=True)
     write_table(table)
-    assert "rows: layers" in person.text
+    assert "lowest" in person.text
 
 
 @pytest.mark.parametrize(

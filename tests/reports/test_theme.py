@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.theme import SEQUENTIAL, THEMES
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, interpolate_colours
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {

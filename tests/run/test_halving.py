@@ -22,7 +22,7 @@ from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 CPU = RuntimeError(
@@ -167,26 +167,26 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
     with tokenise(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
         batches, statistics = list(corpus.batches), [*census_statistics(), ALL_PAIRS]
         assert [len(batch.ids) for batch in batches] == [6, 6]
-        with open_meter(found, architecture, statistics) as measure:
+        with open_evaluator(found, architecture, statistics) as measure:
             expected = [measure.values(batch) for batch in batches]
         said: list[str] = []
         with (
             report_halving(said.append),
             room_for(found.body, 3, error) as tried,
-            open_meter(found, architecture, statistics) as measure,
+            open_evaluator(found, architecture, statistics) as measure,
         ):
             parts = [measure.values(batch) for batch in batches]
         assert tried == [6, 3, 3, 3, 3]
         assert said == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(found.body, 1, error), open_meter(found, architecture, statistics) as measure:
+        with room_for(found.body, 1, error), open_evaluator(found, architecture, statistics) as measure:
             whole = open_single_run().total(
                 "measuring", corpus.batches, measure.measurement, Measurement.from_arrays
             )
         with (
             room_for(found.body, 0, error),
-            open_meter(found, architecture, statistics) as measure,
+            open_evaluator(found, architecture, statistics) as measure,
             pytest.raises(AttnprobeError, match="single sequence"),
         ):
             measure.measurement(batches[0])

@@ -33,7 +33,7 @@ from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.clustered import Clustered
-from attnprobe.survey.measure import Meter, open_meter
+from attnprobe.survey.measure import Evaluator, open_evaluator
 from attnprobe.tasks import Gold
 
 Loaded = Callable[[str], Checkpoint]
@@ -80,7 +80,7 @@ class Ready:
     """A model and a corpus, some documents of which have several windows."""
 
     batches: BatchReader
-    measure: Meter
+    measure: Evaluator
     statistics: list[Statistic]
 
     @property
@@ -97,7 +97,7 @@ def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
     with (
         tokenise(checkpoint, documents, OPTIONS) as corpus,
-        open_meter(checkpoint, inspect(checkpoint), statistics) as measure,
+        open_evaluator(checkpoint, inspect(checkpoint), statistics) as measure,
     ):
         assert len(corpus.batches) > 8
         assert {*np.bincount(corpus.batches.documents)} > {1, 2}

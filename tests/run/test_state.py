@@ -39,7 +39,7 @@ from attnprobe.run.state import EVERY, Stage, State, Terminated, check_state
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 MAGIC = b"attnprobe state 3\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
@@ -188,7 +188,7 @@ def a_census(checkpoint, every=1) -> Iterator[Long]:
         batches = corpus.batches.take_share(0, every)
 
         def run(state):
-            with state.save_on_exit(), open_meter(checkpoint, architecture, statistics) as measure:
+            with state.save_on_exit(), open_evaluator(checkpoint, architecture, statistics) as measure:
                 found = a_run(state).total("passing", batches, measure.measurement, restored(statistics))
             return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
 
@@ -278,7 +278,10 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
 
         def run(state, progress=None):
             given = ("passing", corpus.batches)
-            with state.save_on_exit(), open_meter(checkpoint("bert"), architecture, statistics) as measure:
+            with (
+                state.save_on_exit(),
+                open_evaluator(checkpoint("bert"), architecture, statistics) as measure,
+            ):
                 return a_run(state, progress).total(*given, measure.measurement, restored(statistics))
 
         signal.signal(signal.SIGTERM, ignore)

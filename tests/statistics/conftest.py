@@ -15,7 +15,6 @@ from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.observed import Observed
 from attnprobe.statistics import Statistic
-from attnprobe.statistics.statistic import evaluate
 
 Marks = tuple[int, ...]
 #: Numbers that a head gives to a token.
@@ -85,7 +84,7 @@ def number() -> Callable[[Statistic, AttentionBlock], Tensor]:
     """Take a statistic all the way to the sequences, as the engine does: (batch, head, ...)."""
 
     def ask(statistic: Statistic, whole: AttentionBlock) -> Tensor:
-        return statistic.of_sequences(evaluate(statistic, as_shown(statistic, whole)), whole.layout)
+        return statistic.reduce_sequences(statistic.evaluate(as_shown(statistic, whole)), whole.layout)
 
     return ask
 
@@ -101,8 +100,8 @@ def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
         ]
         if statistic.scope in {"map", "model"}:  # has to see whole maps
             together = torch.cat([piece.probabilities for piece in pieces], 2)
-            return evaluate(statistic, AttentionBlock(together, whole.layout))
-        found = [evaluate(statistic, piece) for piece in pieces]
+            return statistic.evaluate(AttentionBlock(together, whole.layout))
+        found = [statistic.evaluate(piece) for piece in pieces]
         return torch.cat(found, 2) if statistic.scope == "query" else torch.stack(found).sum(0)
 
     return ask

@@ -144,8 +144,12 @@ def bad(function, **options):
         (lambda block: block.nonsense, {}, "failed .AttributeError"),
         (lambda block: block.scores, {}, "no scores unless"),
         (lambda block: block.probabilities @ torch.ones(3, 3), {}, "failed .RuntimeError"),
-        (lambda block: block.probabilities.sum(-1), {"reduce": lambda v, layout: v.mean((1, 2))}, "came to"),
-        (lambda block: block.probabilities.sum(-1), {"reduce": lambda v, layout: v[0]}, "came to"),
+        (
+            lambda block: block.probabilities.sum(-1),
+            {"reduce": lambda v, layout: v.mean((1, 2))},
+            "gave a tensor",
+        ),
+        (lambda block: block.probabilities.sum(-1), {"reduce": lambda v, layout: v[0]}, "gave"),
     ],
 )
 def test_what_is_wrong_is_said(function, options, says):

@@ -36,7 +36,7 @@ def draw(layout, seed=0):
 
 
 def find(statistic, block):
-    return statistic.of_sequences(in_parts(statistic, block), block.layout)[0].numpy()
+    return statistic.reduce_sequences(in_parts(statistic, block), block.layout)[0].numpy()
 
 
 def list_keys(text, kind, query, queries):

@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.attention.kinds import number_layers
-from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.role_table import (
@@ -154,7 +154,7 @@ def test_patterns_by_hand():
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
     found = Tally.empty(
-        [("det", ASKING_SYNTAX.forward)], [0, 0], 2, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
+        [("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules), np.zeros(0, np.int64)
     )
     for document in range(documents):
         block = document % BLOCKS
@@ -166,9 +166,7 @@ def tally(random, chance, rule, documents=400, links=2):
 
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
-    found = find_known_relations(
-        tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1
-    )
+    found = find_known_relations(tally(np.random.default_rng(0), chance, 0.5), SYNTAX_TASK, "syntactic", 0.1)
     assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
     (role,) = found[1]
     assert role.measure == "accuracy, dependent to head"
@@ -182,7 +180,7 @@ def test_false_alarms():
     random, runs = np.random.default_rng(2), 150
     chance = np.full((2, 2), 0.6)
     alarms = sum(
-        any(find_known_relations(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
+        any(find_known_relations(tally(random, chance, 0.5, documents=120), SYNTAX_TASK, "syntactic", 0.1))
         for _ in range(runs)
     )
     assert alarms / runs < 0.08
@@ -190,21 +188,19 @@ def test_false_alarms():
 
 def test_links_without_labels_are_tried_together():
     found = replace(tally(np.random.default_rng(0), np.full((2, 2), 0.9), 0.5), keys=((ALL, "a"),))
-    assert {
-        role.name for held in find_known_relations(found, ASKING_SYNTAX, "mine", 0.1) for role in held
-    } == {"mine: all"}
+    assert {role.name for held in find_known_relations(found, SYNTAX_TASK, "mine", 0.1) for role in held} == {
+        "mine: all"
+    }
 
 
 def test_a_head_has_to_beat_the_best_rule_over_all_links():
     """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
-    found = Tally.empty(
-        [("det", ASKING_SYNTAX.forward)], [0], 1, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
-    )
+    found = Tally.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules), np.zeros(0, np.int64))
     found.blocks.asked[:] = found.blocks.hits[:] = 10
     found.blocks.guessed[0, 0, OFFSETS.index("1")] = 5
 
     def name_roles():
-        (held,) = find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1)
+        (held,) = find_known_relations(found, SYNTAX_TASK, "syntactic", 0.1)
         return [(role.name, role.threshold) for role in held]
 
     assert name_roles() == [("syntactic: det", pytest.approx(0.6))]

@@ -84,7 +84,7 @@ def test_by_definition(text, causal):
     for statistic, expected in (
         (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference), (EFFECTIVE, broad), (SEGMENT, within),
     ):  # fmt: skip
-        found = statistic.of_sequences(in_parts(statistic, block), layout)
+        found = statistic.reduce_sequences(in_parts(statistic, block), layout)
         mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
         np.testing.assert_allclose(found[0], mean, atol=1e-6, err_msg=statistic.name)
 
@@ -97,7 +97,7 @@ def test_uniform_attention_has_none_whatever_the_length(words, causal):
     rows = rows.tril() if causal else rows
     block = AttentionBlock(rows / rows.sum(-1, keepdim=True), layout)
     for statistic, expected in ((SPECIAL_EXCESS, 0), (SPECIAL_PREFERENCE, 0.5), (EFFECTIVE, 1), (SEGMENT, 0)):
-        found = statistic.of_sequences(statistic(block), layout)
+        found = statistic.reduce_sequences(statistic(block), layout)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
 
 
@@ -110,7 +110,7 @@ def test_preference_does_not_depend_on_the_length():
         scores = torch.tensor([9.0 if sign != WORD else 1.0 for sign in text])
         rows = (scores / scores.sum()).expand(1, 1, len(text), -1)
         block = AttentionBlock(rows, layout)
-        found = SPECIAL_PREFERENCE.of_sequences(SPECIAL_PREFERENCE(block), layout)
+        found = SPECIAL_PREFERENCE.reduce_sequences(SPECIAL_PREFERENCE(block), layout)
         assert found.item() == pytest.approx(0.9)
         masses.append(float(special_mass(block).mean()))
     assert masses[0] > 0.85
@@ -131,7 +131,7 @@ def test_the_rarest_token_beyond_chance(causal):
         keys = query + 1 if causal else 7
         peaks[0, :-1, query] = torch.randint(keys, (draws,), generator=random)
         peaks[0, -1, query] = int(rank[0, :keys].argmax())
-    found = RAREST.of_sequences(peaks, layout)[0]
+    found = RAREST.reduce_sequences(peaks, layout)[0]
     assert found[-1] == 1
     assert abs(float(found[:-1].mean())) < 0.02
     ranks = rank[0].numpy()

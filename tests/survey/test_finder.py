@@ -10,7 +10,7 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.statistics.questions import questions_of
 from attnprobe.sums.documents import find_block
 from attnprobe.survey.finder import QuestionIndex, count_layers
@@ -43,13 +43,13 @@ def test_what_heads_and_rules_answer(grouped):
     one = build_uniform_block(12).layout.keys
     names = [field.name for field in fields(one) if field.name != "mixed"]
     tokens = replace(one, **{name: getattr(one, name).repeat(number, 1) for name in names})
-    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), ASKING_SYNTAX)
+    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), SYNTAX_TASK)
     clusters = np.where(np.arange(number) % 3 == 0, 1000 + np.arange(number), -1) if grouped else None
     index = QuestionIndex(found, Batch({}, tokens, np.arange(number), clusters=clusters))
     present = [[0, 1, 2], [0, 2]]
     rows = found.rows
     chosen = [rows.candidates[:, :1] + random.integers(0, 5, (len(rows), len(heads))) for heads in present]
-    tally = count_layers([(index, one) for one in chosen], 3, present, [])
+    tally = count_layers([(index, one) for one in chosen], 3, present)
     block = find_block(np.arange(number))
     blocks = tally.blocks
     links, hits, guessed = (np.zeros_like(one) for one in (blocks.asked, blocks.hits, blocks.guessed))

@@ -19,7 +19,7 @@ from attnprobe.run.examples import check_targets
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 Loaded = Callable[[str], Checkpoint]
 
@@ -95,7 +95,7 @@ def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[
     found: dict[Kind, list[Seen]] = {kind: [] for kind in PARTS}
     with (
         tokenise(checkpoint, documents, options, labelled=labelled) as corpus,
-        open_meter(checkpoint, inspect(checkpoint), [statistic]) as measure,
+        open_evaluator(checkpoint, inspect(checkpoint), [statistic]) as measure,
     ):
         assert any(len(members) > 1 for members in corpus.batches.plan) or len(corpus.batches.plan) > 1
         order = []

@@ -12,7 +12,7 @@ from word_corpora import draw_corpus, draw_maps, make_batch
 
 from attnprobe.attention.kinds import Place
 from attnprobe.kernels.probing import decode
-from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey import probe
 from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
@@ -102,9 +102,9 @@ def score(data: ProbeData, folds: int = 5) -> Scored:
 
 
 def tabulate(scored: Scored, heads: int = 3) -> Any:
-    asking = replace(ASKING_SYNTAX, rules=("1",))
+    task = replace(SYNTAX_TASK, rules=("1",))
     return tabulate_labels(
-        scored, asking, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(heads)], []
+        scored, task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(heads)], []
     )
 
 
@@ -152,7 +152,7 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
     assert table["direction"][0] == ("head_to_dependent" if backward else "dependent_to_head")
     fitted = data.fit(data.every)
     heads = tabulate_heads(
-        data, fitted, ASKING_SYNTAX, Labels("m", "d", {}, PLACES), [(h, 0) for h in range(3)], []
+        data, fitted, SYNTAX_TASK, Labels("m", "d", {}, PLACES), [(h, 0) for h in range(3)], []
     )
     assert sum(heads["share"]) == pytest.approx(1)
     best = int(np.argmax(heads["share"]))
@@ -195,9 +195,9 @@ def test_labels_and_rules():
     batch = replace(batch, label=np.concatenate([["all"] * 300, names]))
     data = ProbeData(AskedCorpus((batch,)), 10.0)
     scored = score(data)
-    asking = replace(ASKING_SYNTAX, rules=("-1", "1", "2"))
+    task = replace(SYNTAX_TASK, rules=("-1", "1", "2"))
     heads = [(0, 0), (1, 0), (2, 0)]
-    table = tabulate_labels(scored, asking, Labels("m", "d", {}, PLACES), heads, [])
+    table = tabulate_labels(scored, task, Labels("m", "d", {}, PLACES), heads, [])
     assert list(table["relation"]) == ["all", "det", "amod"]
     assert list(table["n"]) == [300, 200, 100]
     found, ruled = batch.read_heads(), np.concatenate(rules)
@@ -216,7 +216,7 @@ def test_labels_and_rules():
             (np.square(left).sum() * 50 / 49) ** 0.5 / size.sum()
         )
     assert table["baseline_rule"][0] == "offset +1"
-    only = tabulate_labels(scored, asking, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, [])
+    only = tabulate_labels(scored, task, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, [])
     assert list(only["relation"]) == ["all", "det"]
     assert any("amod" in note for note in only.notes)
 
@@ -228,12 +228,12 @@ def test_the_rule_is_the_best_over_all_links_and_at_least_chance():
     right = [[[(i + 1) % 6] for i in range(6)] for _ in maps]
     rules = [np.repeat([[number % 5 < 2, number % 5 >= 3]], 6, 0) for number in range(50)]
     batch = make_batch(maps, right, np.arange(50), rules)
-    asking = replace(ASKING_SYNTAX, rules=("-1", "1"))
+    task = replace(SYNTAX_TASK, rules=("-1", "1"))
 
     def find_rule(chance: float) -> tuple[Any, str]:
         data = ProbeData(AskedCorpus((replace(batch, chance=np.full(300, chance)),)), 10.0)
         table = tabulate_labels(
-            score(data), asking, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
+            score(data), task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
         )
         return table["baseline"][0], table["baseline_rule"][0]
 

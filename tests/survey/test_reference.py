@@ -26,7 +26,7 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, pair_table
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
 from attnprobe.table.head_table import HeadTable
 
 USUAL = ("bert", "t5", "llama")
@@ -48,7 +48,7 @@ class Case:
 
     expected: dict[str, Sample]
     table: HeadTable
-    survey: Survey
+    survey: TableRun
     lengths: list[int]
     kinds: list[str]  # of every layer
 

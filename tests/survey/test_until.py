@@ -8,12 +8,11 @@ from scipy import stats
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.order import Order
-from attnprobe.corpus.tokenization import Reading
-from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.errors import AttnprobeError
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import Corpus
+from attnprobe.statistics.entropy import ENTROPY
 from attnprobe.sums.clustered import Clustered
-from attnprobe.survey.until import Round, find_targets, measure_width, read_until_enough
+from attnprobe.survey.until import SequentialRun, find_targets, measure_width, split_rounds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -63,46 +62,35 @@ def test_a_table_without_errors_is_refused():
         find_targets(bare, {"": 0.1})
 
 
-def read(values, target=0.1, *, sample=None, limit=None, empty=()):
-    """Read documents of known numbers in the order of a seed; give what is known, and what came in rounds."""
-    rounds = []
-
-    def measure(documents, number):
-        texts = [document.text for document in documents]
-        rounds.append(texts)
-        numbers = [values[int(text)] for text in texts if int(text) not in empty]
-        if not numbers:
-            raise NothingToMeasureError("None of them.")
-        corpus = {"sequences": len(numbers), "clusters": len(numbers), "spelled_token": "", "texts": [number]}
-        kept = Corpus([], Reading(documents=len(texts)), 8)
-        return Round(Clustered.of(np.array(numbers)[:, None]), {"corpus": corpus}, kept)
-
-    def table(found):
-        return tabulate(found.sums.average, found.sums.standard_error)
-
+def read(values, target=0.1, *, sample=None, limit=None):
+    """Read documents of known numbers in the order of a seed; give the looks, and what came in each round."""
     documents = (Document(str(place)) for place in range(len(values)))
     options = CorpusOptions(until={"entropy": target}, sample=sample, limit=limit)
-    found, record, note = read_until_enough(documents, options, Order(42), measure, table, lambda _: None)
-    return found, record, note, rounds
+    looks, rounds, total = SequentialRun(Order(42), options.targets, [ENTROPY]), [], None
+    for part in split_rounds(documents, options, looks.order):
+        rounds.append([int(document.text) for document in part])
+        new = Clustered.of(values[rounds[-1]][:, None])
+        total = new if total is None else total + new
+        corpus = dict.fromkeys(("sequences", "clusters"), int(total.count[0]))
+        if looks.look(tabulate(total.average, total.standard_error), corpus):
+            break
+    return looks, rounds
 
 
 VALUES = np.random.default_rng(0).normal(3.0, 1.0, 5000)
 
 
 def test_it_ends_at_the_first_look_that_is_precise_enough():
-    found, record, note, rounds = read(VALUES)
-    texts = [text for some in rounds for text in some]
-    numbers = VALUES[[int(text) for text in texts]]
+    looks, rounds = read(VALUES)
+    numbers = VALUES[[number for part in rounds for number in part]]
     widths = [stats.t.ppf(0.975, min(n, 500) - 1) * numbers[:n].std(ddof=1) / n**0.5 for n in (128, 256, 512)]
     assert widths[1] > 0.1 > widths[2]
     assert list(map(len, rounds)) == [128, 128, 256]
+    record = looks.record
     assert [look["half_widths"]["entropy"] for look in record["looks"]] == pytest.approx(widths)
     assert [look["documents"] for look in record["looks"]] == [128, 256, 512]
-    assert (record["reached"], record["of"], len(set(texts))) == (True, 5000, 512)
-    assert found.sums.average[0] == pytest.approx(numbers.mean())
-    assert found.record["corpus"]["sequences"] == found.corpus.reading.documents == 512
-    assert found.record["corpus"]["texts"] == [0, 1, 2]
-    assert note.startswith("512 of 5,000 documents were read in a random order, which is enough: ")
+    assert (record["reached"], record["of"], len(np.unique(numbers))) == (True, 5000, 512)
+    assert looks.note.startswith("512 of 5,000 documents were read in a random order, which is enough: ")
 
 
 @pytest.mark.parametrize(
@@ -110,16 +98,7 @@ def test_it_ends_at_the_first_look_that_is_precise_enough():
     [({}, 300, 300), ({"sample": 200}, 200, 300), ({"limit": 150}, 150, 150), ({"limit": 256}, 256, 256)],
 )
 def test_it_ends_where_the_text_ends(more, number, total):
-    _, record, note, rounds = read(VALUES[:300], 0.01, **more)
-    assert sum(map(len, rounds)) == record["documents"] == number
-    assert (record["reached"], record["of"]) == (False, total)
-    assert "which is not enough" in note
-    assert "limit" not in more or all(int(text) < more["limit"] for some in rounds for text in some)
-
-
-def test_rounds_without_a_token_are_passed_over_and_only_such_are_refused():
-    order = [int(text) for some in read(VALUES)[3] for text in some]
-    _, record, *_ = read(VALUES, empty=set(order[:128]))
-    assert [look["documents"] for look in record["looks"]] == [128, 384, 896]
-    with pytest.raises(NothingToMeasureError):
-        read(VALUES[:150], empty=set(range(150)))
+    looks, rounds = read(VALUES[:300], 0.01, **more)
+    assert sum(map(len, rounds)) == looks.record["documents"] == number
+    assert (looks.record["reached"], looks.record["of"]) == (False, total)
+    assert "limit" not in more or all(one < more["limit"] for part in rounds for one in part)

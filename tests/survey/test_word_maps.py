@@ -19,7 +19,7 @@ from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey.probing import ProbePlan, probe_checkpoint
 from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
 
@@ -30,7 +30,7 @@ def read_corpus(checkpoint: Checkpoint, texts: Any) -> AskedCorpus:
     """Read sentences with links."""
     checkpoint, architecture = examine(checkpoint)
     with tokenise(checkpoint, documents(texts), CorpusOptions()) as corpus:
-        recorder = WordRecorder(ASKING_SYNTAX, architecture.kinds[0], architecture.standing)
+        recorder = WordRecorder(SYNTAX_TASK, architecture.kinds[0], architecture.standing)
         parts = []
         with capture_attention(checkpoint.body, recorder, architecture.way, set()):
             for members in corpus.batches.plan:
@@ -123,7 +123,7 @@ def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
 def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
     given = documents(texts)
     return probe_checkpoint(
-        checkpoint, given, ProbePlan(ASKING_SYNTAX, **plan), CorpusOptions(), dataset="texts", facts={},
+        checkpoint, given, ProbePlan(SYNTAX_TASK, **plan), CorpusOptions(), dataset="texts", facts={},
         progress=SilentProgress(),
     )  # fmt: skip
 
@@ -156,4 +156,4 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
 def test_heads_that_are_not_there_are_left_out():
     standing = np.array([[True, False], [False, False], [True, True]])
     assert list_heads(standing) == [(0, 0), (2, 0), (2, 1)]
-    assert WordRecorder(ASKING_SYNTAX, Kind.ENCODER, standing)._columns == [[0], [], [0, 1]]
+    assert WordRecorder(SYNTAX_TASK, Kind.ENCODER, standing)._columns == [[0], [], [0, 1]]

@@ -82,7 +82,7 @@ def compare(
 
 def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
     from attnprobe.findings.comparison import tabulate_heads
-    from attnprobe.survey.tables import check_layers, keep_layers
+    from attnprobe.survey.checks import check_layers, keep_layers
 
     if layers is not None:
         check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)

@@ -19,30 +19,28 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.pair import Side
+    from attnprobe.findings.sides import Pair, Side
 
 _STDIN = "-"
 
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """Sides to correlate, which can be tabulated in several ways."""
+    """Sides to correlate, which can be tabulated in two ways."""
 
-    side: "Side"
-    other: "Side"
+    pair: "Pair"
     facts: Mapping[str, Any]
-    across: bool = False
 
     def tabulate_pairs(self) -> HeadTable:
         from attnprobe.findings.correlation import correlate_sides
 
-        return correlate_sides(self.side, self.other, self.facts, across=self.across)
+        return correlate_sides(self.pair, self.facts)
 
     def tabulate_heads(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""
         from attnprobe.findings.correlation import tabulate_disagreement
 
-        return tabulate_disagreement(self.side, self.other, self.facts, most, across=self.across)
+        return tabulate_disagreement(self.pair, self.facts, most)
 
 
 def compare_sides(
@@ -57,6 +55,8 @@ def compare_sides(
     **options: Any,
 ) -> ComparedSides:
     """Read or measure all sides; the arguments are those of ``correlate``."""
+    from attnprobe.findings.sides import Pair
+
     facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
     if any(one is None or (isinstance(one, str) and not one) for one in domains):
@@ -70,7 +70,8 @@ def compare_sides(
         first = _read_side(in_domain, "the first table", column)
         other = _read_side(out_domain, "the second table", column)
         described = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
-        return ComparedSides(first, other, {**facts, **described, **record_versions()}, across_models)
+        pair = Pair.of(first, other, across=across_models)
+        return ComparedSides(pair, {**facts, **described, **record_versions()})
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
     if across_models:
@@ -81,7 +82,7 @@ def compare_sides(
         raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
     with open_call(options, model) as call:
         sides, record = _measure_domains(model, domains, measure, tokenizer, options, call)
-    return ComparedSides(*sides, record | facts)
+    return ComparedSides(Pair.of(*sides), record | facts)
 
 
 def _measure_domains(
@@ -118,7 +119,7 @@ def _measure_domains(
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.pair import MODEL_IS_MISSING, Side
+    from attnprobe.findings.sides import MODEL_IS_MISSING, Side
 
     if isinstance(table, HeadTable):
         return Side.from_table(table, name, column)

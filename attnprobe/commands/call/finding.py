@@ -118,16 +118,16 @@ def probe_links(
             raise AttnprobeError(
                 "probe reads what words of one text attend to in it; leave out target, and links into it."
             )
-        asking = {
-            Gold.TREEBANK: links.ASKING_SYNTAX,
-            Gold.COREFERENCE: links.ASKING_COREFERENCE,
-            Gold.LINKS: links.ASKING_LINKS,
+        task = {
+            Gold.TREEBANK: links.SYNTAX_TASK,
+            Gold.COREFERENCE: links.COREFERENCE_TASK,
+            Gold.LINKS: links.LINKS_TASK,
         }[gold]
         facts = {"command": describe_call("probe"), "dataset": source.described}
         return probe_checkpoint(
             checkpoint,
             documents,
-            ProbePlan(asking, by, **how),
+            ProbePlan(task, by, **how),
             call.corpus,
             dataset=source.name,
             facts={**facts, "asked": {**chosen, **how}},

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from dataclasses import dataclass, replace
+from functools import reduce
 from operator import add
 
 import numpy as np
@@ -15,11 +15,14 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast
-from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.run.memory import Halving
-from attnprobe.sums.base import compute_digest
+from attnprobe.sums.base import Sum, compute_digest
+
+Floats = NDArray[np.float64]
+#: Heads (layer, head), or heads at positions (layer, head, position).
+Cells = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -40,26 +43,49 @@ class PatchPlan:
 
 
 @dataclass(frozen=True)
-class _Replacement:
-    """What takes the place of what the heads of a layer give: (batch, query, head, width), of either text."""
+class PatchedPairs(Sum):
+    """What was measured of pairs, one row each; two add up to more pairs.
 
-    own: Tensor
-    other: Tensor
+    Attributes:
+        members: Which pairs these are.
+        base: m of the text that is read, (pair,).
+        source: m of the text that heads are taken from, (pair,).
+        effect: What patching does to m, (pair, layer, head) or (pair, layer, head, position); NaN where
+            nothing was patched.
+        attribution: Its first order, of the same shape; NaN where it was not computed.
+    """
 
-    @cached_property
-    def differs(self) -> NDArray[np.bool_]:
-        """Where the two differ at all in a batch, (query, head)."""
-        return (self.own != self.other).any(-1).any(0).cpu().numpy()
+    members: NDArray[np.int64]
+    base: Floats
+    source: Floats
+    effect: Floats
+    attribution: Floats
 
-    def at(self, position: int) -> Tensor:
-        """Give what the text gives itself, but for one position."""
-        found = self.own.clone()
-        found[:, position] = self.other[:, position]
-        return found
+    def __add__(self, other: "PatchedPairs") -> "PatchedPairs":
+        ours, theirs = self.arrays(), other.arrays()
+        return PatchedPairs(**{name: np.concatenate([ours[name], theirs[name]]) for name in ours})
+
+    def sort(self) -> "PatchedPairs":
+        """Put the pairs in their order."""
+        order = np.argsort(self.members)
+        return PatchedPairs(**{name: array[order] for name, array in self.arrays().items()})
+
+    @property
+    def gap(self) -> Floats:
+        """What all that differs between the texts does to m, (pair,)."""
+        return self.source - self.base
+
+    @property
+    def fixed(self) -> Cells:
+        """Which effects are 0 by construction: the head gives the same on both texts.
+
+        So do those of a decoder before the first token that differs; there is nothing to test.
+        """
+        return ~np.any([(np.nan_to_num(part) != 0).any(0) for part in (self.effect, self.attribution)], 0)
 
 
 class Patcher:
-    """Patches heads of batches of pairs, within ``open_patcher``."""
+    """Patches heads of batches of pairs, within ``gate_attention``."""
 
     def __init__(self, bench: Bench, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
         assert isinstance(bench.objective, ContrastMeasure)
@@ -67,107 +93,104 @@ class Patcher:
         self._gates, self._replay = gates, replay
         self._resumes = bench.subject.gating.replays
 
-    def patch(self, batch: Batch, chosen: NDArray[np.bool_], *, attribute: bool) -> PairValues:
-        """Patch the chosen heads (layer, head), or heads at positions (layer, head, position), of a batch.
-
-        What is not chosen is NaN. With ``attribute``, the first order of all is there too.
-        """
+    def patch(self, batch: Batch, chosen: Cells, *, attribute: bool) -> PatchedPairs:
+        """Patch the chosen heads of a batch; with ``attribute``, the first order of all is there too."""
         corrupted = batch.baseline
         assert corrupted is not None
         base, source = (batch, corrupted) if self._plan.noising else (corrupted, batch)
         with torch.inference_mode():
             self._gates.open()
-            with self._gates.record_outputs() as given:
-                other = self._measure.measure(source, corrupted=self._plan.noising)
+            with self._gates.record_outputs() as others:
+                other = self._measure.measure(source, corrupted=self._plan.noising).loss
         slopes: dict[int, Tensor] = {}
+        recording = self._replay.record if self._resumes else self._gates.record_outputs
         with torch.enable_grad() if attribute else torch.inference_mode():
-            with (
-                self._replay.record(differentiable=attribute)
-                if self._resumes
-                else (self._gates.record_outputs(differentiable=attribute))
-            ):
-                own = self._run(base)
-            outputs = dict(self._gates.outputs)
+            with recording(differentiable=attribute):
+                own = self._run(base).loss
+            owns = dict(self._gates.outputs)
             if attribute:
-                found = torch.autograd.grad(own.loss.sum(), list(outputs.values()), allow_unused=True)
-                slopes = {k: slope for k, slope in zip(outputs, found, strict=True) if slope is not None}
-        self._check(own.loss, other.loss)
-        with torch.inference_mode():
-            outputs = {layer: output.detach() for layer, output in outputs.items()}
-            replaced = {layer: _Replacement(output, given[layer]) for layer, output in outputs.items()}
-            values = {"own": _as_array(own.loss), "other": _as_array(other.loss)}
-            if attribute:
-                values["attribution"] = self._attribute(replaced, slopes)
-            if chosen.any():
-                values["effect"] = self._patch_each(base, own.loss.detach(), replaced, chosen)
-        return PairValues(((batch.members, values),))
-
-    def _check(self, *measured: Tensor) -> None:
-        if not all(bool(torch.isfinite(one).all()) for one in measured):
+                given = torch.autograd.grad(own.sum(), list(owns.values()), allow_unused=True)
+                slopes = {layer: one for layer, one in zip(owns, given, strict=True) if one is not None}
+        own = own.detach()
+        if not all(bool(torch.isfinite(m).all()) for m in (own, other)):
             raise AttnprobeError(
                 f"{self._subject.checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or "
                 "look at its weights."
             )
+        effect, attribution = np.full((2, len(batch), *chosen.shape), np.nan)
+        with torch.inference_mode():
+            owns = {layer: output.detach() for layer, output in owns.items()}
+            if attribute:
+                self._attribute(attribution, owns, others, slopes)
+            if chosen.any():
+                self._patch_each(effect, base, own, owns, others, chosen)
+        return PatchedPairs(batch.members, _as_array(own), _as_array(other), effect, attribution)
 
-    def _number_heads(self, layer: int) -> list[int]:
+    def _list_heads(self, layer: int) -> list[int]:
+        """List the numbers of the heads that a layer computes."""
         present = self._subject.architecture.present
         return list(present[layer]) if present else list(range(self._subject.shape[1]))
 
-    def _find_shape(self, replaced: Mapping[int, _Replacement]) -> tuple[int, ...]:
-        if not self._plan.positions:
-            return self._subject.shape
-        return *self._subject.shape, max(one.own.shape[1] for one in replaced.values())
-
-    def _attribute(self, replaced: Mapping[int, _Replacement], slopes: Mapping[int, Tensor]) -> Floats:
-        """Compute (o_other - o_own) . dm/do_own of every head, (batch, layer, head), or at each position."""
-        shape = self._find_shape(replaced)
-        batch = len(next(iter(replaced.values())).own)
-        found = np.full((batch, *shape), np.nan)
-        for layer, one in replaced.items():
-            heads = self._number_heads(layer)
-            slope = slopes.get(layer)
-            product = (
-                torch.zeros_like(one.own) if slope is None else upcast(one.other - one.own) * upcast(slope)
-            )
-            by_place = product.double().sum(-1).transpose(1, 2).cpu().numpy()  # (batch, head, query)
+    def _attribute(
+        self,
+        attribution: Floats,
+        owns: Mapping[int, Tensor],
+        others: Mapping[int, Tensor],
+        slopes: Mapping[int, Tensor],
+    ) -> None:
+        """Fill in (o_other - o_own) . dm/do_own of every head, or of every head at each position."""
+        for layer, own in owns.items():
+            change = upcast(others[layer] - own)
+            slope = upcast(slopes[layer]) if layer in slopes else torch.zeros_like(change)
+            by_place = (change * slope).double().sum(-1).transpose(1, 2).cpu().numpy()  # (batch, head, query)
+            heads = self._list_heads(layer)
             if self._plan.positions:
-                found[:, layer, heads, : by_place.shape[-1]] = by_place
+                attribution[:, layer, heads, : by_place.shape[-1]] = by_place
             else:
-                found[:, layer, heads] = by_place.sum(-1)
-        return found
+                attribution[:, layer, heads] = by_place.sum(-1)
 
     def _patch_each(
-        self, base: Batch, own: Tensor, replaced: Mapping[int, _Replacement], chosen: NDArray[np.bool_]
-    ) -> Floats:
-        """Measure m with each of the chosen patched, less m without, (batch, layer, head, ...)."""
-        found = np.full((len(own), *self._find_shape(replaced)), np.nan)
-        for layer, one in replaced.items():
+        self,
+        effect: Floats,
+        base: Batch,
+        m: Tensor,
+        owns: Mapping[int, Tensor],
+        others: Mapping[int, Tensor],
+        chosen: Cells,
+    ) -> None:
+        """Fill in m with each of the chosen patched, less m without."""
+        for layer, own in owns.items():
             with self._replay.resume_at(layer) if self._resumes else nullcontext():
-                for place, head in enumerate(self._number_heads(layer)):
-                    for cell, changed, other in self._list_patches(one, place, chosen[layer, head]):
-                        effect = np.zeros(len(own))
-                        if changed:  # a pass with what is there already would give the same
-                            self._close(layer, head, other)
-                            effect = _as_array(self._run(base).loss - own)
-                        found[(slice(None), layer, head, *cell)] = effect
+                for place, head in enumerate(self._list_heads(layer)):
+                    for at, patched in self._list_patches(own, others[layer], place, chosen[layer, head]):
+                        change = np.zeros(len(m))
+                        if patched is not None:  # a pass with what is there already would give the same
+                            self._close(layer, head, patched)
+                            change = _as_array(self._run(base).loss - m)
+                        effect[(slice(None), layer, head, *at)] = change
         self._gates.open()
-        return found
 
     def _list_patches(
-        self, one: _Replacement, place: int, chosen: NDArray[np.bool_]
-    ) -> Iterator[tuple[tuple[int, ...], bool, Tensor]]:
-        if not self._plan.positions:
-            if chosen:
-                yield (), bool(one.differs[:, place].any()), one.other
+        self, own: Tensor, other: Tensor, place: int, chosen: Cells
+    ) -> Iterator[tuple[tuple[int, ...], Tensor | None]]:
+        """List what takes the place of a layer's outputs, at which positions; None where nothing changes."""
+        if not chosen.any():
             return
-        for position in np.flatnonzero(chosen[: one.own.shape[1]]).tolist():
-            changed = bool(one.differs[position, place])
-            yield (position,), changed, one.at(position) if changed else one.own
+        differs = (own[:, :, place] != other[:, :, place]).any(-1).any(0).cpu().numpy()  # (query,)
+        if not self._plan.positions:
+            yield (), other if differs.any() else None
+            return
+        for position in np.flatnonzero(chosen[: len(differs)]).tolist():
+            patched = None
+            if differs[position]:
+                patched = own.clone()
+                patched[:, position] = other[:, position]
+            yield (position,), patched
 
-    def _close(self, layer: int, head: int, other: Tensor) -> None:
-        row = torch.ones(1, self._subject.shape[1], device=other.device)
+    def _close(self, layer: int, head: int, patched: Tensor) -> None:
+        row = torch.ones(1, self._subject.shape[1], device=patched.device)
         row[0, head] = 0
-        self._gates.rows, self._gates.replacements = {layer: row}, {layer: other}
+        self._gates.rows, self._gates.replacements = {layer: row}, {layer: patched}
 
     def _run(self, base: Batch) -> Answer:
         return self._measure.measure(base, corrupted=not self._plan.noising)
@@ -177,9 +200,7 @@ def _as_array(values: Tensor) -> Floats:
     return values.detach().cpu().double().numpy()
 
 
-def patch_pairs(
-    bench: Bench, plan: PatchPlan, chosen: NDArray[np.bool_], name: str, *, attribute: bool
-) -> PairValues:
+def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool) -> PatchedPairs:
     """Measure every pair on both sides, and with each of the chosen heads patched.
 
         effect_h = m(base, head h as in the source) - m(base)
@@ -211,15 +232,37 @@ def patch_pairs(
         replay = BatchReplay(checkpoint.body, gates)
         patcher = Patcher(bench, plan, gates, replay)
 
-        def work(batch: Batch) -> PairValues:
+        def patch_batch(batch: Batch) -> PatchedPairs:
             parts = halving.run(batch, lambda part: patcher.patch(part, chosen, attribute=attribute))
             return reduce(add, parts)
 
         with replay.watch(architecture.sites) if subject.gating.replays else nullcontext():
-            return bench.total(
+            pairs: PatchedPairs = bench.total(
                 name,
-                work,
-                PairValues.from_arrays,
+                patch_batch,
+                PatchedPairs.from_arrays,
                 thread_context=gates.thread_context,
                 question={**plan.describe(), "heads": compute_digest(chosen), "attribution": str(attribute)},
             )
+            return pairs.sort()
+
+
+def measure_pairs(bench: Bench, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
+    """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
+    subject, batches = bench.subject, bench.corpus.batches
+    kept = subject.architecture.standing
+    every = kept
+    if plan.positions:
+        every = np.repeat(kept[..., None], int(batches.longer[batches.members].max()), -1)
+    if not fast:
+        differentiable = subject.checkpoint.quantisation is None
+        return patch_pairs(bench, plan, every, "patching", attribute=differentiable)
+    first = patch_pairs(bench, plan, np.zeros(every.shape, bool), "attributing", attribute=True)
+    size = np.abs(np.nansum(first.attribution, 0))
+    chosen = np.zeros(every.shape, bool)
+    chosen.flat[np.argsort(-size, axis=None, kind="stable")[:top]] = True
+    chosen &= every
+    if not chosen.any():
+        return first
+    confirmed = patch_pairs(bench, plan, chosen, "confirming", attribute=False)
+    return replace(confirmed, attribution=first.attribution)

@@ -5,20 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, count_flips
-from attnprobe.intervention.patching.values import Floats
+from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocks, Jackknife
 from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.inference import SIGNIFICANT, Correction
+from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
@@ -31,7 +30,8 @@ Z_95 = 1.96
 
 def tabulate_patching(
     bench: Bench,
-    found: PatchedPairs,
+    plan: PatchPlan,
+    pairs: PatchedPairs,
     dataset: str,
     *,
     fast: bool = False,
@@ -40,64 +40,109 @@ def tabulate_patching(
 ) -> HeadTable:
     """Tabulate the effects of all heads, one row a head, or a head and a position."""
     assert isinstance(bench.objective, ContrastMeasure)
-    subject, unit = bench.subject, bench.objective.unit
-    layers, heads = subject.shape
-    positions = found.effect.shape[3] if found.plan.positions else 1
-    cells = layers * heads * positions
-    effects, attributions = found.summarise(found.effect), found.summarise(found.attribution)
-    p = np.where(found.fixed, np.nan, effects.estimate.p())
-    counted = (np.isfinite(found.effect) | np.isfinite(found.attribution)).sum(0)
-    share, share_error = found.recovered
-    adjusted = adjust_tests(p.ravel(), ((counted > 0) & ~found.fixed).ravel(), correction)
-    labels = bench.labels(dataset, facts).with_record({"patching": _describe_gap(found, bench.objective)})
-    if not found.plan.positions and not fast:
-        blocks = Blocks.of(found.effect, found.documents)
-        labels = labels.with_record(block_record("effect", labels.places, blocks, effects.average))
+    unit, batches = bench.objective.unit, bench.corpus.batches
+    clusters, documents = batches.clusters[pairs.members], batches.documents[pairs.members]
+    effects, attributions, gap = (
+        Clustered.of(values, clusters).estimate for values in (pairs.effect, pairs.attribution, pairs.gap)
+    )
+    counted = (np.isfinite(pairs.effect) | np.isfinite(pairs.attribution)).sum(0)
+    p = np.where(pairs.fixed, np.nan, effects.p())
+    adjusted = adjust_tests(p, (counted > 0) & ~pairs.fixed, correction)
+    clean, corrupted = (pairs.base, pairs.source) if plan.noising else (pairs.source, pairs.base)
+    record = {
+        "method": NOISING if plan.noising else DENOISING,
+        "pairs": len(pairs.members),
+        "clean": float(clean.mean()),
+        "corrupted": float(corrupted.mean()),
+        "total_effect": float(gap.value),
+        "total_effect_se": float(gap.error),
+        "flips": count_flips(clean, corrupted, signed=bench.objective.signed),
+    }
+    labels = bench.labels(dataset, facts).with_record({"patching": record})
+    if not plan.positions and not fast:
+        blocks = Blocks.of(pairs.effect, documents)
+        labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
+    cells = counted.size
     build = TableBuilder(labels, cells)
     build.key("objective", [bench.objective.name] * cells)
-    build.key("method", [NOISING if found.plan.noising else DENOISING] * cells)
-    _name_rows(build, bench, found, layers, heads, positions)
+    build.key("method", [record["method"]] * cells)
+    if plan.positions:
+        _name_positions(build, bench, plan, counted.shape)
+    else:
+        build.heads(counted.shape[1])
     build.count("n", counted, "pairs")
-    build.measure(
-        "effect", unit, effects.average, effects.standard_error, headline=True, title="effect of patching"
-    )
-    build.measure("recovered", "share of gap", share, share_error, title="share of the gap")
+    build.measure("effect", unit, effects.value, effects.error, headline=True, title="effect of patching")
+    share = compute_share(pairs.effect, pairs.gap, documents)
+    build.measure("recovered", "share of gap", *share, title="share of the gap")
     build.add(Column("p", "probability", title="p"), p.ravel())
-    build.add(Column("p_adjusted", "probability", headline=not fast, title="adjusted p"), adjusted)
-    build.measure(
-        "attribution",
-        unit,
-        attributions.average,
-        attributions.standard_error,
-        title="first order of the effect",
-    )
-    notes = _describe(found, bench.objective, effects, adjusted)
-    title = "patching of heads at each position" if found.plan.positions else "patching of heads"
-    table = build.table(title, notes, "heads at positions" if found.plan.positions else "heads")
-    return _drop_empty(table) if found.plan.positions else table
+    build.add(Column("p_adjusted", "probability", headline=not fast, title="adjusted p"), adjusted.ravel())
+    title = "first order of the effect"
+    build.measure("attribution", unit, attributions.value, attributions.error, title=title)
+    what = "heads at positions" if plan.positions else "heads"
+    notes = [
+        *_describe_gap(bench.objective.said, clean, corrupted, Clustered.of(clean - corrupted, clusters)),
+        *_describe_effects(effects, adjusted, what, unit),
+    ]
+    title = "patching of heads at each position" if plan.positions else "patching of heads"
+    table = build.table(title, notes, what)
+    return _drop_empty(table) if plan.positions else table
 
 
-def _name_rows(
-    build: TableBuilder, bench: Bench, found: PatchedPairs, layers: int, heads: int, positions: int
-) -> None:
-    if not found.plan.positions:
-        build.heads(heads)
-        return
-    build.layers([layer for layer in range(layers) for _ in range(heads * positions)])
+def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Divide the sum of effects (pair, ...) by the sum of gaps (pair,), of the pairs that have both.
+
+    The error is that of the jackknife over blocks of documents. It is the error of the share, which the test
+    of the effect against 0 does not know: a share several errors from 0 may have an effect that is not
+    significant, where effects and gaps vary together.
+
+    References:
+        Cochran (1977), Sampling techniques, section 6.4.
+    """
+    gaps = np.where(np.isnan(effect), np.nan, gap.reshape(-1, *[1] * (effect.ndim - 1)))
+
+    def divide(means: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = means[..., 0] / means[..., 1]
+        return np.where(np.isfinite(shares), shares, np.nan)
+
+    return Jackknife.of(np.stack([effect, gaps], -1), documents=documents).apply(divide)
+
+
+def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:
+    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1.
+
+    >>> adjust_tests(np.array([0.01, np.nan, np.nan]), np.array([True, True, False]), "holm")
+    array([0.02,  nan,  nan])
+    """
+    filled = np.where(tested & np.isnan(p), 1.0, p)
+    return np.where(np.isnan(p), np.nan, adjust(filled.ravel(), correction).reshape(p.shape))
+
+
+def count_flips(clean: Floats, corrupted: Floats, *, signed: bool) -> int:
+    """Count the pairs in which what the model decides for changes: m falls from above 0 to below.
+
+    Where the sign of m says nothing, such as of a log probability, those in which the clean text has more.
+    """
+    return int(((clean > 0) & (corrupted < 0)).sum() if signed else (clean > corrupted).sum())
+
+
+def _name_positions(build: TableBuilder, bench: Bench, plan: PatchPlan, shape: tuple[int, ...]) -> None:
+    layers, heads, positions = shape
+    build.layers(np.repeat(np.arange(layers), heads * positions).tolist())
     build.key("head", np.tile(np.repeat(np.arange(heads), positions), layers))
     build.key("position", np.tile(np.arange(positions), layers * heads))
-    named = {side: _name_tokens(bench, found, positions, targets=side) for side in (False, True)}
+    named = {side: _name_tokens(bench, plan, positions, targets=side) for side in (False, True)}
     targets = bench.corpus.batches.targets is not None
     kinds = [place.kind for place in bench.subject.architecture.places]
     sides = [targets and kind in (Kind.DECODER, Kind.CROSS) for kind in kinds]
-    tokens = [named[side][place] for side in sides for _ in range(heads) for place in range(positions)]
-    build.add(Column("token", role="text"), tokens)
+    build.add(Column("token", role="text"), [token for side in sides for token in named[side] * heads])
 
 
-def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: bool) -> list[str | None]:
+def _name_tokens(bench: Bench, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
+    """Name the token at each position that most pairs have there; None where they differ."""
     batches = bench.corpus.batches
     assert isinstance(batches, ContrastBatches)
-    side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted
+    side = batches.targets if targets else batches.source if plan.noising else batches.corrupted
     if side is None:
         return [None] * positions
     checkpoint = bench.subject.checkpoint
@@ -112,49 +157,32 @@ def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: 
     return named
 
 
-def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, Any]:
-    gap = found.summarise(found.gap)
-    clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
-    return {
-        "method": NOISING if found.plan.noising else DENOISING,
-        "pairs": len(found.base),
-        "clean": float(clean.mean()),
-        "corrupted": float(corrupted.mean()),
-        "total_effect": float(gap.average),
-        "total_effect_se": float(gap.standard_error),
-        "flips": count_flips(clean, corrupted, signed=measure.signed),
-    }
-
-
-def _describe(
-    found: PatchedPairs, measure: ContrastMeasure, effects: Clustered, adjusted: Floats
-) -> list[str]:
-    """Say what m is and how far both sides are apart, and how many heads differ from no effect."""
-    number = len(found.base)
-    clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
-    gap = found.summarise(clean - corrupted)
-    size = format_with_error(float(gap.average), float(gap.standard_error))
-    what = "heads at positions" if found.plan.positions else "heads"
-    sides = [format_number(side.mean()) for side in (clean, corrupted)]
+def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Clustered) -> list[str]:
+    """Say what m is, and how far both sides are apart."""
+    pairs, mean, error = len(clean), float(gap.average), float(gap.standard_error)
+    spread = f" ± {error:.1g}" if pairs > 1 else ""
     notes = [
-        f"m is {measure.said}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is {size}, "
-        f"over {number:,} pair{'s' * (number > 1)}."
+        f"m is {what}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted ones. The "
+        f"gap is {mean:.3g}{spread}, over {pairs:,} pair{'s' * (pairs > 1)}."
     ]
-    if number > 1 and abs(float(gap.average)) < Z_95 * float(gap.standard_error):
+    if pairs > 1 and abs(mean) < Z_95 * error:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
-    tested = np.isfinite(adjusted)
+    return notes
+
+
+def _describe_effects(effects: Estimate, adjusted: Floats, what: str, unit: str) -> list[str]:
+    """Count the significant effects, and name the largest."""
+    tested, significant = np.isfinite(adjusted), adjusted < SIGNIFICANT
     if not tested.any():
-        return notes
-    significant = adjusted < SIGNIFICANT
+        return []
     most = ""
     if significant.any():
-        sizes = np.where(significant, np.abs(effects.average.ravel()), -1)
-        mean, error = (one.flat[sizes.argmax()] for one in (effects.average, effects.standard_error))
-        most = f", the largest {format_with_error(mean, error, signed=True)} {measure.unit}".rstrip()
+        place = np.where(significant, np.abs(effects.value), -1).argmax()
+        value, error = effects.value.flat[place], effects.error.flat[place]
+        most = f", the largest {value:+.2g} ± {error:.1g} {unit}".rstrip()
     return [
-        *notes,
         f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
-        f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT}).",
+        f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT})."
     ]
 
 

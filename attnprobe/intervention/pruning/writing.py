@@ -1,20 +1,66 @@
 """Writing a checkpoint without the heads that can go."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.intervention.pruning.curve import Pruning
-from attnprobe.intervention.pruning.ranking import mask_heads
-from attnprobe.model.checkpoint import Checkpoint
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
+from attnprobe.intervention.task import Subject
+from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.removing import bake, save_pruned, shrink
 from attnprobe.run.progress import Progress
 from attnprobe.table.head_table import HeadTable
 
 
+@dataclass(frozen=True)
+class Pruning:
+    """A pruning curve and the order behind it.
+
+    Attributes:
+        order: The heads, numbered layer by layer, in the order in which the criterion removes them.
+        removed: How many of them are to be removed in the end.
+    """
+
+    table: HeadTable
+    subject: Subject
+    order: NDArray[np.int64]
+    removed: int = 0
+
+
+def check_writable(subject: Subject, removed: int, *, physical: bool) -> None:
+    """Refuse a checkpoint that can't be written without so many heads before its curve is measured."""
+    checkpoint, kept = subject.checkpoint, subject.architecture.standing
+    if list_devices(checkpoint.model):
+        raise AttnprobeError(
+            f"{checkpoint.name} is spread over several devices, and can't be written without heads; "
+            "leave out --save, or --device-map."
+        )
+    if "adapters" in checkpoint.origin:
+        raise AttnprobeError(
+            f"{checkpoint.name} can't be written without heads while an adapter is in it; merge "
+            "it first (merge_and_unload), or leave out --save."
+        )
+    if subject.architecture.removed and not physical:
+        raise AttnprobeError(
+            f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
+            "--physical."
+        )
+    _remove(
+        checkpoint, mask_heads(subject.shape, order_at_random(kept, 0), removed) & kept, physical=physical
+    )
+
+
+def _remove(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: bool) -> Checkpoint:
+    return shrink(checkpoint, keep) if physical else bake(checkpoint, keep)
+
+
 def remove_heads(
-    found: Pruning,
+    pruning: Pruning,
     folder: Path,
     *,
     physical: bool,
@@ -27,29 +73,35 @@ def remove_heads(
     With ``physical`` the weights are cut out instead of set to zero. ``record`` is added to the
     record in the folder.
     """
-    original, shape = found.subject.checkpoint, found.subject.shape
-    standing = found.subject.architecture.standing
-    keep = mask_heads(shape, found.order, found.removed) & standing
-    lacking = found.subject.architecture.lacking
+    original, architecture, table = pruning.subject.checkpoint, pruning.subject.architecture, pruning.table
+    kept = architecture.standing
+    keep = mask_heads(pruning.subject.shape, pruning.order, pruning.removed) & kept
     progress.stage("removing heads", None)
-    pruned = (shrink if physical else bake)(original, keep)
+    pruned = _remove(original, keep, physical=physical)
     notes = [
-        f"{int((standing & ~keep).sum())} of {int(standing.sum())} heads removed, written to {folder}.",
+        f"{int((kept & ~keep).sum())} of {int(kept.sum())} heads removed, written to {folder}.",
         *_explain_loading(original, folder, physical=physical),
     ]
-    written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
-    how = {"physical": physical, "record": written, "overwrite": overwrite, "lacking": lacking}
-    save_pruned(pruned, original, keep, folder, **how)
-    return replace(found.table, notes=[*found.table.notes, *notes])
+    save_pruned(
+        pruned,
+        original,
+        keep,
+        folder,
+        physical=physical,
+        record={**record, "criterion": str(table["criterion"][0]), "notes": notes},
+        overwrite=overwrite,
+        lacking=architecture.lacking,
+    )
+    return replace(table, notes=[*table.notes, *notes])
 
 
 def _explain_loading(original: Checkpoint, folder: Path, *, physical: bool) -> Iterator[str]:
     """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
-    found = original.embedding or original.scoring
-    if found is None:
+    loaded = original.embedding or original.scoring
+    if loaded is None:
         return
     kind = "SentenceTransformer" if original.embedding else "CrossEncoder"
-    if found.folder is None:
+    if loaded.folder is None:
         yield (
             "Only the transformer was written, since the model came loaded; name its folder to have its "
             "other modules copied."

@@ -8,7 +8,7 @@ import altair as alt
 
 from attnprobe.reports.columns import PLAIN, Record
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.theme import ABOVE, SEQUENTIAL, Theme, mix_colours
+from attnprobe.reports.theme import ABOVE, SEQUENTIAL, Theme, interpolate_colours
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.table import Cell, Column
 
@@ -113,15 +113,6 @@ def tell_marks_apart(looks: Mapping[str, tuple[str, str, str]], legend: Any) -> 
         )
         for place, (name, channel) in enumerate(channels)
     }
-
-
-def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
-    """Take so many colours, evenly from a list, between its own where there are more.
-
-    >>> interpolate_colours(["#000000", "#ffffff"], 3)
-    ['#000000', '#808080', '#ffffff']
-    """
-    return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]
 
 
 #: Numbers that a legend writes out; smaller and larger ones have a power of ten.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.headline import state_finding
 from attnprobe.reports.page import (
     RECORD,
@@ -20,8 +21,6 @@ from attnprobe.reports.page import (
     read_asset,
     render_page,
 )
-from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import text
 from attnprobe.reports.report_page.atlas import draw_atlas
@@ -34,7 +33,7 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.shapes import lay_out_roles
-from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink
+from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
 from attnprobe.reports.view import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean

@@ -1,177 +1,176 @@
-"""A line a row: what heads find, groups of documents, and any other table."""
+"""A line a row: what heads find, groups of documents, measures of heads, and any other table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.columns import list_keys, name_measure, read_cells, read_floats
-from attnprobe.reports.groups import (
-    lay_out_groups,
-    list_compared,
-    list_groups,
-    sort_by_difference,
-)
-from attnprobe.reports.shapes import BestHeads
-from attnprobe.reports.terminal.console import (
-    Field,
-    Signs,
-    choose_decimals,
-    choose_signs,
-    shorten,
-    write_fields,
-    write_with_error,
-)
+from attnprobe.reports.columns import name_measure, read_cells, read_floats
+from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups, sort_by_difference
+from attnprobe.reports.scales import is_effect, mark_column
+from attnprobe.reports.shapes import Panel
+from attnprobe.reports.terminal.console import choose_signs, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import ALL_GROUPS, FOUND, RULES
-from attnprobe.table.table import Cell
+from attnprobe.table.kinds import ALL_GROUPS
+from attnprobe.table.numbers import choose_format, format_number, format_p, name_head, write_column
+from attnprobe.table.table import Column
 
 #: More rows than this are not printed.
 MOST_ROWS = 40
 #: So many rows are printed of a measure of groups, and of so many measures.
 _MOST_COMPARED, _MOST_MEASURES = 12, 3
-_LEAST_TEXT = 16  # a column of text folds down to this width
-_LONGEST, _LONGEST_GROUP = 24, 14
+_LEAST_TEXT = 12  # a column of text folds down to this width
+_LONGEST_GROUP = 14
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
-#: The columns of best heads that are on the screen.
-FOUND_COLUMNS = frozenset({*FOUND, *RULES, "position", "direction"})
-_STARRED = f"* significant (adjusted p < {SIGNIFICANT})"
 
 
-def draw_rows(
-    table: HeadTable, hidden: set[str], console: Console, precision: int | None = None, full: bool = False
-) -> None:
-    """Print the rows of any table; all, or the first. Rows that are significant have a star."""
-    sure = _find_sure(table) if "p_adjusted" in table.data else None
-    empty = {name for name in list_keys(table) if set(read_cells(table, name)) == {None}}
-    fields = write_fields(table, hidden | empty, choose_signs(console), precision)
-    print_fields(fields, console, sure=sure, full=full)
-    if sure is not None:
-        _print_legend(_STARRED, console)
+@dataclass(frozen=True)
+class Field:
+    """One column ready to print."""
+
+    name: str
+    unit: str
+    cells: Sequence[str]
+    is_text: bool = False
+
+    def width(self) -> int:
+        return max(cell_len(part) for part in (self.name, *self.cells))
+
+    def header(self) -> Text:
+        """Give its name, and below it the unit if there is room for one."""
+        unit = self.unit if cell_len(self.unit) <= self.width() else ""
+        return Text.assemble(self.name, (f"\n{unit}" if unit else "", "not bold dim"))
+
+    def least(self) -> int:
+        """Give the width that it takes at least, with a space either side and a divider."""
+        return (min(self.width(), _LEAST_TEXT) if self.is_text else self.width()) + 3
 
 
 def print_fields(
     fields: Sequence[Field],
     console: Console,
     *,
-    sure: Sequence[bool] | None = None,
-    full: bool = False,
-    most: int = MOST_ROWS,
+    significant: Sequence[bool] | None = None,
+    most: int | None = None,
 ) -> None:
-    """Print columns that fit as a table, with a star behind rows that are ``sure``."""
-    room, kept = console.width - (2 if sure else 0), list(fields)
-    while len(kept) > 1 and _measure(kept) > room:
+    """Print the columns that fit as a table, with a star behind rows that are ``significant``."""
+    kept = list(fields)
+    while len(kept) > 1 and sum(field.least() for field in kept) - 1 > console.width - 2:
         kept.pop()
-    rows = len(fields[0].cells)
-    shown = rows if full else min(rows, most)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for field in kept:
-        header = Text(field.name)
-        if any(other.unit for other in kept):
-            header.append(f"\n{field.unit}", "not bold dim")
+        header = field.header()
         if field.is_text:
-            table.add_column(header, overflow="fold")
+            table.add_column(header, overflow="fold", min_width=min(field.width(), _LEAST_TEXT))
         else:  # a number is never folded: half a number is a wrong one
             table.add_column(header, justify="right", no_wrap=True, min_width=field.width())
-    if sure is not None:
-        table.add_column("", no_wrap=True, width=1, justify="left")
-    for row in range(shown):
-        stars = [] if sure is None else [Text("*" if sure[row] else "")]
-        style = "green" if sure is not None and sure[row] else ""
-        table.add_row(*(_style_cell(field, row) for field in kept), *stars, style=style)
+    stars = ["*" if passes else "" for passes in significant or ()]
+    if stars:
+        table.add_column("", no_wrap=True, width=1)
+    rows = len(fields[0].cells)
+    for row in range(rows)[:most]:
+        # Always Text, never markup: tokens such as [CLS] look like tags.
+        cells = [Text(field.cells[row], _style_cell(field, row)) for field in kept]
+        table.add_row(*cells, *stars[row : row + 1], style="green" if any(stars[row : row + 1]) else "")
     console.print()
     console.print(table)
-    more = choose_signs(console).more
-    if shown < rows:
-        console.print(Text(f"{more} {rows - shown} more rows; -o heads.csv writes them all", "dim"))
+    more, left = choose_signs(console).more, rows - len(range(rows)[:most])
+    if left:
+        console.print(Text(f"{more} {left} more rows; --full or --rows shows them", "dim"))
     if len(kept) < len(fields):
         names = ", ".join(field.name for field in fields[len(kept) :])
         console.print(Text(f"{more} no room for {names}; -o heads.csv writes all", "dim"))
 
 
-def _measure(fields: Sequence[Field]) -> int:
-    """Give the width that columns take at least: a space either side, a divider between."""
-    widths = (min(field.width(), _LEAST_TEXT) if field.is_text else field.width() for field in fields)
-    return sum(widths) + 3 * len(fields) - 1
+def _style_cell(field: Field, row: int) -> str:
+    return _STATUS.get(field.cells[row], "") if field.name == "status" else ""
 
 
-def _style_cell(field: Field, row: int) -> Text:
-    # Always Text, never markup: tokens such as [CLS] look like tags.
-    text = field.cells[row]
-    return Text(text, _STATUS.get(text, "") if field.name == "status" else "")
+def print_rows(
+    table: HeadTable,
+    columns: Sequence[Column],
+    console: Console,
+    precision: int | None = None,
+    *,
+    most: int | None = MOST_ROWS,
+) -> None:
+    """Print some columns of any table. Rows that are significant have a star."""
+    significant = None
+    if "p_adjusted" in table.data:
+        significant = [cell is not None and cell < SIGNIFICANT for cell in _read_floats(table, "p_adjusted")]
+    print_fields(
+        write_fields(table, columns, console, precision), console, significant=significant, most=most
+    )
+    if significant is not None:
+        console.print(Text(f"* significant (adjusted p < {SIGNIFICANT})", "dim"))
 
 
-def _print_legend(text: str, console: Console) -> None:
-    console.print(Text(text, "dim"))
+def write_fields(
+    table: HeadTable, columns: Sequence[Column], console: Console, precision: int | None
+) -> list[Field]:
+    """Write columns, a measure with its error; layer and head are one."""
+    fields, signs = list[Field](), choose_signs(console)
+    for column in columns:
+        name, title = column.name, clean(column.name).replace("_", " ")
+        cells = read_cells(table, name)
+        head = name.replace("layer", "head", 1)
+        if name.startswith("layer") and head in table.data:
+            pairs = zip(cells, read_cells(table, head), strict=True)
+            names = [signs.undefined if None in pair else name_head(*pair) for pair in pairs]
+            fields.append(Field(clean(head), "", names, is_text=True))
+        elif name.startswith("head") and name.replace("head", "layer", 1) in table.data:
+            continue
+        elif any(isinstance(cell, str) for cell in cells) or column.role == "text":
+            words = [format_cell(cell).replace("_to_", " to ") for cell in cells]
+            fields.append(Field(title, clean(column.unit), words, is_text=True))
+        elif column.role != "error" or name.removesuffix("_se") not in table.data:
+            errors = read_cells(table, f"{name}_se") if f"{name}_se" in table.data else ()
+            written = write_column(
+                cells, errors, precision=precision, probability=column.is_probability,
+                undefined=signs.undefined, plus_minus=signs.plus_minus,
+            )  # fmt: skip
+            fields.append(Field(title, clean(column.unit), written))
+    return fields
 
 
-def _write_spreads(values: Iterable[float], errors: Iterable[float], signs: Signs) -> list[str]:
-    pairs = zip(values, errors, strict=True)
-    return [write_with_error(_known(value), float(error), signs, 2, 2) for value, error in pairs]
+def print_ranges(
+    table: HeadTable, columns: Sequence[Column], panels: Sequence[Panel], console: Console
+) -> None:
+    """Print a line for each measure of heads: its lowest, highest and mean, and how many differ from 0."""
+    names = {row: name_head(*panel.labels, *place) for panel in panels for place, row in panel.places.items()}
+    lines = list[list[str]]()
+    for column in columns:
+        values, errors = (_read_floats(table, name) for name in (column.name, f"{column.name}_se"))
+        known = np.flatnonzero(np.isfinite(values))
+        numbers = choose_format(values, errors)
+        if not known.size:
+            lines.append(["undefined", "", "", ""])
+            continue
+        ends = [int(known[pick(values[known])]) for pick in (np.argmin, np.argmax)]
+        marks, effect = mark_column(table, column), is_effect(column.name, values.tolist())
+        lines.append([
+            *(f"{numbers.write_whole(values[row])} at {names.get(row, '')}" for row in ends),
+            numbers.write_whole(values[known].mean()),
+            f"{sum(map(bool, marks.signs))} of {known.size}" if marks.rule and effect else "",
+        ])  # fmt: skip
+    fields = [Field("", "", [clean(column.name) for column in columns], is_text=True)]
+    for place, name in enumerate(("lowest", "highest", "mean", "not 0")):
+        cells = [line[place] for line in lines]
+        if any(cells):
+            fields.append(Field(name, "", cells))
+    print_fields(fields, console)
 
 
-def _write_accuracy(table: HeadTable, signs: Signs) -> list[str]:
-    return _write_spreads(_read(table, "accuracy"), _read(table, "accuracy_se"), signs)
-
-
-def _write_shares(values: Iterable[float], signs: Signs) -> list[str]:
-    return [signs.undefined if np.isnan(value) else f"{value:.2f}" for value in values]
-
-
-def _known(value: float) -> Cell:
-    return None if np.isnan(value) else float(value)
-
-
-def _read(table: HeadTable, name: str) -> np.ndarray:
-    found = read_floats(table, name)
-    return np.full(len(table), np.nan) if found is None else found
-
-
-def _find_sure(table: HeadTable) -> list[bool]:
-    return [bool(p < SIGNIFICANT) for p in _read(table, "p_adjusted")]
-
-
-def _write_labels(cells: Iterable[Cell], longest: int = _LONGEST) -> list[str]:
-    return [shorten(format_cell(cell), longest) for cell in cells]
-
-
-def _name_heads(table: HeadTable, signs: Signs) -> list[str]:
-    found = []
-    cells = (read_cells(table, name) for name in ("layer", "head", "position"))
-    for layer, head, position in zip(*cells, strict=True):
-        place = "-".join(format_cell(one) for one in (layer, head) if one is not None) or signs.undefined
-        found.append(" ".join(part for part in (place, format_cell(position)) if part))
-    return found
-
-
-def draw_best_heads(table: HeadTable, found: BestHeads, console: Console, full: bool = False) -> None:
-    """Print a line a label and direction, with a star where a head finds more than the best rule."""
-    signs = choose_signs(console)
-    rules = [format_cell(one).removeprefix("offset ") for one in found.cells[found.rule]]
-    baseline = _write_shares(_read(table, "baseline"), signs)
-    fields = [Field(found.label, "", _write_labels(found.cells[found.label]), True)]
-    for name in ("attention", "direction"):
-        if len(set(found.cells[name])) > 1:
-            cells = [format_cell(one).replace("_", " ") for one in found.cells[name]]
-            fields.append(Field(name, "", cells, True))
-    fields += [
-        Field("head", "", _name_heads(table, signs), True),
-        Field(
-            "accuracy",
-            "",
-            _write_accuracy(table, signs),
-            False,
-        ),
-        Field("rule", "", [f"{one} {rule}".strip() for one, rule in zip(baseline, rules, strict=True)], True),
-        Field("links", "", [format_cell(one) for one in read_cells(table, "n")], False),
-    ]
-    print_fields(fields, console, sure=_find_sure(table), full=full)
-    _print_legend(f"rule: what the best simple rule finds; {_STARRED}", console)
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
+    values = read_floats(table, name)
+    return np.full(len(table), np.nan) if values is None else values
 
 
 def has_groups(table: HeadTable) -> bool:
@@ -179,39 +178,35 @@ def has_groups(table: HeadTable) -> bool:
     return table.kind in {"heads of groups", "groups"} and bool(list_compared(table))
 
 
-def draw_groups(table: HeadTable, console: Console, full: bool = False) -> set[str]:
+def print_groups(
+    table: HeadTable, console: Console, precision: int | None = None, *, full: bool = False
+) -> set[str]:
     """Print the rows in which groups differ most, measure by measure; returns the columns shown."""
-    signs, shown = choose_signs(console), list_compared(table)[: None if full else _MOST_MEASURES]
-    names = [ALL_GROUPS, *list_groups(table)]
+    shown, names = list_compared(table)[: None if full else _MOST_MEASURES], [ALL_GROUPS, *list_groups(table)]
+    signs = choose_signs(console)
     for column in shown:
-        rows = lay_out_groups(table, column.name)
-        some = sort_by_difference(rows)[: None if full else _MOST_COMPARED]
-        values, errors = (_read(table, name) for name in (column.name, f"{column.name}_se"))
-        places = list(zip(*([one.whole, *one.rows] for one in some), strict=True))
-        decimals = choose_decimals(errors[[row for rows in places for row in rows if row is not None]])
-        written = [
-            [
-                signs.undefined
-                if row is None
-                else write_with_error(_known(float(values[row])), float(errors[row]), signs, decimals, 3)
-                for row in rows
-            ]
-            for rows in places
-        ]
-        p = [signs.undefined if np.isnan(one.p) else f"{one.p:.2g}" for one in some]
+        compared = sort_by_difference(lay_out_groups(table, column.name))
+        most = compared[: None if full else _MOST_COMPARED]
         fields = [
-            Field("", "", [shorten(one.label, _LONGEST) for one in some], True),
-            Field("p", "", p, False),
-            *(
-                Field(shorten(clean(name), _LONGEST_GROUP), "", cells, False)
-                for name, cells in zip(names, written, strict=True)
-            ),
+            Field("", "", [row.label for row in most], is_text=True),
+            Field("p", "", [signs.undefined if np.isnan(row.p) else format_p(row.p) for row in most]),
         ]
-        unit = f" ({clean(column.unit)})" if column.unit else ""
-        more = f"; {len(some)} of {len(rows)} rows" if len(rows) > len(some) else ""
+        for place, name in enumerate(names):
+            rows = [[row.whole, *row.rows][place] for row in most]
+            values, errors = (
+                [None if row is None else read_cells(table, cells)[row] for row in rows]
+                for cells in (column.name, f"{column.name}_se")
+            )
+            written = write_column(
+                values, errors, precision=precision, undefined=signs.undefined, plus_minus=signs.plus_minus
+            )
+            fields.append(Field(shorten(clean(name), _LONGEST_GROUP), "", written))
+        unit = f", {clean(column.unit)}" if column.unit else ""
+        more = f"; {len(most)} of {len(compared)} rows" if len(compared) > len(most) else ""
         console.print()
         console.print(Text(f"{name_measure(column)}{unit}{more}", "bold"))
-        print_fields(fields, console, sure=[one.p < SIGNIFICANT for one in some], full=True)
-    _print_legend(f"p: whether groups are alike (adjusted); * they differ, p < {SIGNIFICANT}", console)
+        print_fields(fields, console, significant=[row.p < SIGNIFICANT for row in most])
+    rule = f"p: whether groups are alike (adjusted); * they differ, p < {format_number(SIGNIFICANT)}"
+    console.print(Text(rule, "dim"))
     tests = {f"{column.name}{end}" for column in shown for end in ("_q", "_q_p", "_q_p_adjusted")}
     return {*tests, *(column.name for column in shown), "layer", "head"}

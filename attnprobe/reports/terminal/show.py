@@ -1,73 +1,87 @@
-"""The terminal: heads as heat maps, over training as sparklines; any other table as rows; then notes."""
+"""The terminal: heads as a heat map, over training as sparklines; any other table as rows; then notes."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.reports.columns import list_keys, read_cells, read_floats, read_numbers
-from attnprobe.reports.scales import Marks, Scale, fit_scales, mark_column
+from attnprobe.reports.columns import list_keys, read_cells, read_floats
+from attnprobe.reports.scales import fit_scales
 from attnprobe.reports.shapes import (
-    AXES,
-    ORDER_KEYS,
     RANDOM,
     Panel,
-    lay_out_best_heads,
     lay_out_panels,
     lay_out_positions,
+    lay_out_roles,
     lay_out_runs,
 )
-from attnprobe.reports.terminal import curves, grid, rows
 from attnprobe.reports.terminal.console import choose_signs, has_palette
+from attnprobe.reports.terminal.heatmap import print_measure
+from attnprobe.reports.terminal.rows import MOST_ROWS, has_groups, print_groups, print_ranges, print_rows
+from attnprobe.reports.terminal.sparklines import print_runs
+from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import POSITION, STEP
-from attnprobe.table.naming import STACKING
+from attnprobe.table.kinds import POSITION
+from attnprobe.table.naming import LETTERS
 from attnprobe.table.table import Column
 
-_MOST_MEASURES = 4
-#: Of a list with more measures than this, only the headlines are shown.
-_MOST_LISTED = 8
 #: So many of the columns that are left out are named.
-_MOST_NAMED = 12
+_MOST_NAMED = 3
 
 
-def show(table: HeadTable, console: Console, precision: int | None = None, full: bool = False) -> None:
-    """Print a table in the colours, width and encoding of a console."""
-    described = [column for column in table.columns if column.role == "measure"]
-    measures = [column for column in described if read_floats(table, column.name) is not None]
-    runs = lay_out_runs(table)
-    at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
-    apart = runs or at_positions or rows.has_groups(table)
-    panels = lay_out_panels(table) if measures and not apart else []
-    keys = list_keys(table)
-    of_heads = (*AXES, POSITION) if at_positions else AXES
-    of_rows = ORDER_KEYS if table.kind.startswith("pruning") else keys
-    rows_are = ("attention", STEP, *AXES) if runs else of_heads if panels or at_positions else of_rows
-    common = _find_constants(table, [key for key in keys if key in STACKING or key not in rows_are])
+def show(
+    table: HeadTable,
+    console: Console,
+    precision: int | None = None,
+    full: bool = False,
+    most: int | None = MOST_ROWS,
+) -> None:
+    """Print a table in the colours, width and encoding of a console.
+
+    Args:
+        table: The table.
+        console: Where it is printed.
+        precision: Significant digits.
+        full: Whether all measures are shown as maps, and all rows.
+        most: The most rows of a list.
+    """
     console.print(Text(clean(table.title), "bold"))
-    if common:
-        said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
-        console.print(Text(said))
+    constant = _find_constants(table)
+    if constant:
+        console.print(Text(choose_signs(console).between.join(constant)))
     shown: Set[str] = table.data.keys()
-    chosen = measures if full else _choose_measures(table, measures)
-    if runs:
-        curves.draw_runs(table, runs, chosen, console, precision, full)
-        shown = {column.name for column in chosen}
-    elif at_positions:
-        shown = _draw_positions(table, measures, console, precision, full)
-    elif panels:
-        shown = _draw_panels(table, panels, chosen, console, precision, full)
-    elif listed := _draw_list(table, console, full):
-        shown = listed
-    elif len(table):
-        short = table if full else _keep_headlines(_drop_random_orders(table), measures)
-        rows.draw_rows(short, set(common), console, precision, full)
-        shown = short.data.keys()
-    else:
+    columns = list(table.columns) if full else table.essential()
+    measures = [one for one in columns if one.role == "measure" and _is_defined(table, one)]
+    measures = [one for one in measures if not one.is_probability] or measures
+    measures.sort(key=lambda column: not column.headline)
+    at_positions = lay_out_positions(table, measures[0].name) if measures else []
+    if not len(table):
         console.print(Text("no rows", "dim"))
+    elif table.kind == "roles" and (panels := lay_out_panels(table)):
+        _print_roles(table, panels, console)
+        shown = {"role"}
+    elif runs := lay_out_runs(table):
+        print_runs(table, runs, measures, console, precision, full=full)
+        shown = {column.name for column in measures}
+    elif has_groups(table):
+        shown = print_groups(table, console, precision, full=full)
+    elif at_positions:
+        console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
+        _print_maps(table, measures[:1], at_positions, console, precision, full=full, averaged=False)
+        shown = {measures[0].name, "token"}
+    elif measures and (panels := lay_out_panels(table)):
+        _print_maps(table, measures if full else measures[:1], panels, console, precision, full=full)
+        print_ranges(table, measures, panels, console)
+        shown = {column.name for column in measures}
+    else:
+        listed = _drop_random_orders(table)
+        varying = [one for one in columns if one.role != "key" or not _is_constant(listed, one.name)]
+        varying.sort(key=lambda column: column.name == "n")
+        print_rows(listed, varying, console, precision, most=None if full else most)
+        shown = {column.name for column in columns}
     _print_left_out(table, shown, console)
     if table.notes:
         console.print()
@@ -75,92 +89,71 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
         console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
 
 
-def _draw_list(table: HeadTable, console: Console, full: bool) -> Set[str]:
-    """Print groups or best heads; returns the columns shown."""
-    shown: Set[str] = frozenset()
-    if rows.has_groups(table):
-        shown = rows.draw_groups(table, console, full)
-    elif (found := lay_out_best_heads(table)) is not None:
-        rows.draw_best_heads(table, found, console, full)
-        shown = rows.FOUND_COLUMNS
-    return shown
+def _is_defined(table: HeadTable, column: Column) -> bool:
+    values = read_floats(table, column.name)
+    return values is not None and not np.isnan(values).all()
 
 
-def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
-    values = {name: {format_cell(cell) for cell in read_cells(table, name)} for name in names}
-    return {name: one.pop() for name, one in values.items() if len(one) == 1}
+def _is_constant(table: HeadTable, name: str) -> bool:
+    return len(set(read_cells(table, name))) <= 1
 
 
-def _draw_panels(
+def _find_constants(table: HeadTable) -> list[str]:
+    """Say what is the same in all rows: the model, and whatever else names rows elsewhere."""
+    names = [name for name in list_keys(table) if len(table) > 1 or name in {"model", "dataset"}]
+    cells = {name: format_cell(read_cells(table, name)[0]) for name in names if len(table)}
+    return [clean(f"{name} {cell}") for name, cell in cells.items() if cell and _is_constant(table, name)]
+
+
+def _print_maps(
     table: HeadTable,
-    panels: list[Panel],
-    shown: list[Column],
+    measures: Sequence[Column],
+    panels: Iterable[Panel],
     console: Console,
     precision: int | None,
-    full: bool,
-) -> set[str]:
-    console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
-    if table.kind == "roles":
-        grid.draw_roles(table, panels, console)
-        return {"role"}
-    scales = fit_scales(table, shown)
-    for column in shown:
-        for panel in panels:
-            console.print()
-            _draw_measure(table, column, panel, console, precision, scales[column.name], full)
-    return {column.name for column in shown}
-
-
-def _draw_positions(
-    table: HeadTable, measures: list[Column], console: Console, precision: int | None, full: bool
-) -> set[str]:
-    """Print layers by positions, each cell of its strongest head; returns the columns that are shown."""
-    column = next((one for one in measures if one.headline), measures[0])
-    console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
-    scale = fit_scales(table, [column])[column.name]
-    for panel in lay_out_positions(table, column.name):
-        console.print()
-        _draw_measure(table, column, panel, console, precision, scale, full, averaged=False)
-    return {column.name, "token"}
-
-
-def _draw_measure(
-    table: HeadTable,
-    column: Column,
-    panel: Panel,
-    console: Console,
-    precision: int | None,
-    scale: Scale,
-    full: bool,
     *,
+    full: bool,
     averaged: bool = True,
 ) -> None:
-    """Print a heat map: numbers, or where these have no room, blocks of half height."""
-    values = read_floats(table, column.name)
-    if values is None or not np.isfinite(values[panel.rows()]).any():
-        console.print(grid.write_undefined(column, panel))
-        return
-    cells = panel.grid(values)
-    averaged = averaged and column.unit != "probability"
-    layout = grid.arrange(panel, cells, console.width, precision, averaged=averaged)
-    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    pale = panel.grid(np.array(marks.pale)) == 1
-    console.print(grid.write_heading(column, panel, layout.figures))
-    blocks = not full and grid.can_draw_blocks(panel, layout, console)
-    draw = grid.draw_blocks if blocks else grid.draw_grid
-    draw(panel, cells, layout, console, scale, pale)
-    console.print(grid.write_extremes(column, cells, layout, precision))
-    if has_palette(console):
-        console.print(grid.write_colours(scale, marks.rule, console))
-    if trust := grid.write_trust(table, column.name, panel, console):
-        console.print(trust)
+    scales = fit_scales(table, measures)
+    for column in measures:
+        for panel in panels:
+            scale = scales[column.name]
+            print_measure(table, column, panel, scale, console, precision, full=full, averaged=averaged)
 
 
-def _choose_measures(table: HeadTable, measures: list[Column]) -> list[Column]:
-    if len(measures) <= _MOST_MEASURES:
-        return measures
-    known = [one for one in measures if any(cell is not None for cell in read_numbers(table, one.name))]
-    return [column for column in known if column.headline] or measures[:_MOST_MEASURES]
+def _print_roles(table: HeadTable, panels: Sequence[Panel], console: Console) -> None:
+    """Print the letter of each head's role, and a legend of those that are there."""
+    roles = lay_out_roles(format_cell(cell) for cell in table.data["role"])
+    styles = {
+        kind: f"black on {ROLE_COLOURS[kind]}" if ROLE_COLOURS[kind] and has_palette(console) else ""
+        for kind in roles.counts
+    }
+    for panel in panels:
+        console.print()
+        if panel.labels:
+            console.print(Text(clean(", ".join(panel.labels)), "bold"))
+        label = max(len(format_cell(layer)) for layer in panel.layers) + 2
+        wide = max(len(format_cell(head)) for head in panel.heads) + 2
+        across = max(1, (console.width - label) // (wide + 1))
+        for start in range(0, len(panel.heads), across):
+            heads = panel.heads[start : start + across]
+            names = "".join(f"H{format_cell(head)}".rjust(wide + 1) for head in heads)
+            console.print(Text(f"{' ' * label}{names}", "dim"))
+            for layer in panel.layers:
+                line = Text.assemble((f"L{format_cell(layer)}".ljust(label), "dim"))
+                for head in heads:
+                    row = panel.places.get((layer, head))
+                    kind = None if row is None else roles.kinds[row]
+                    letter = LETTERS[kind] if kind else ""
+                    line.append(" ").append(letter.center(wide), styles.get(kind or ""))
+                console.print(line)
+    console.print()
+    entries = [(f" {LETTERS[kind]} ", styles[kind], f" {kind} {n}") for kind, n in roles.counts.items()]
+    line = Text()
+    for letter, style, name in entries:
+        line.append(letter, style).append(name.replace(" ", "\N{NO-BREAK SPACE}")).append("  ")
+    console.print(line)
 
 
 def _drop_random_orders(table: HeadTable) -> HeadTable:
@@ -172,22 +165,14 @@ def _drop_random_orders(table: HeadTable) -> HeadTable:
     return replace(table, data=data) if kept else table
 
 
-def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
-    headlines = [column.name for column in measures if column.headline]
-    if len(measures) <= _MOST_LISTED or not headlines:
-        return table
-    kept = {*headlines, *(f"{name}_se" for name in headlines)}
-    columns = [one for one in table.columns if one.role in {"key", "count"} or one.name in kept]
-    return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
-
-
 def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
     """Name the columns that are not shown: further measures, and indices other than n."""
-    seen = {*shown, "n"}
-    left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
+    left = [
+        clean(column.name)
+        for column in table.columns
+        if column.role in {"measure", "count", "text"} and column.name not in {*shown, "n", POSITION}
+    ]
     if left:
-        names = ", ".join(clean(name) for name in left[:_MOST_NAMED])
-        names += ", ..." if len(left) > _MOST_NAMED else ""
+        names = ", ".join(left[:_MOST_NAMED]) + (", ..." if len(left) > _MOST_NAMED else "")
         columns = "column" if len(left) == 1 else "columns"
-        console.print()
-        console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes them all", "dim"))
+        console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes all", "dim"))

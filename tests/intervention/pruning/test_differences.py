@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.intervention.metrics.score import mean_score
-from attnprobe.intervention.pruning.differences import (
-    compare_with_random,
-    compare_with_whole,
-    rank_among,
-)
-from attnprobe.intervention.pruning.headline import describe_margin
+from attnprobe.intervention.pruning.differences import compare_with_random, rank_among
 
 ACCURACY = mean_score("accuracy", "share", higher_is_better=True)
 LOSS = mean_score("loss", "nats", higher_is_better=False)
@@ -55,27 +50,3 @@ def test_a_better_order_is_found():
     assert found.error[1] == pytest.approx(wanted)
     assert found.p[1] < 0.01
     assert np.isnan(compare_with_random(LOSS, ours, others[:1]).p[1])
-
-
-def test_under_the_null_p_is_uniform():
-    """Orders that change nothing but by chance: 5 % of the tests are below .05, 5 % of curves after Holm."""
-    draw, p, lowest = np.random.default_rng(0), [], []
-    for _ in range(1500):
-        base = draw.normal(size=60)
-        outcomes = [{"loss": base + draw.normal(size=60)} for _ in range(5)]
-        found = compare_with_whole(LOSS, outcomes, {"loss": base + draw.normal(size=60)})
-        p.append(found.p[1])
-        lowest.append(np.nanmin(found.adjusted))
-    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.015)
-    assert np.mean(np.array(lowest) < 0.05) < 0.065
-
-
-def test_a_margin_is_said_once():
-    bounds = [NAN, 0.004, 0.02]
-    assert describe_margin(LOSS, 0.01, [0, 3, 6], bounds, 3, 12) == (
-        "Within a margin of 0.01, 3 of 12 heads can go: loss may be worse by 0.004 at most (one-sided 95 %)."
-    )
-    assert describe_margin(LOSS, 0.001, [0, 3, 6], bounds, 0, 12) == (
-        "No head can go within a margin of 0.001: with 3 of 12 removed, loss may be worse by 0.004 "
-        "(one-sided 95 %)."
-    )

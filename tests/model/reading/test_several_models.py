@@ -16,7 +16,7 @@ from attnprobe.model.verifying.probing import is_stateless
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
-from attnprobe.survey.measure import open_meter
+from attnprobe.survey.measure import open_evaluator
 
 DOCUMENTS = [Document(text) for text in (
     "the river bank was slow , and the dog ran", "stone", "a bird ran over the water",
@@ -26,7 +26,7 @@ DOCUMENTS = [Document(text) for text in (
 
 
 def passes(found, architecture, batches):
-    with open_meter(found, architecture, census_statistics()) as measure:
+    with open_evaluator(found, architecture, census_statistics()) as measure:
         for batch in batches:
             yield measure.values(batch)
 
@@ -59,7 +59,7 @@ def test_one_model_in_several_threads(copied, name):
     assert architecture.threaded
     with (
         tokenise(found, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
-        open_meter(found, architecture, census_statistics()) as measure,
+        open_evaluator(found, architecture, census_statistics()) as measure,
     ):
         batches = list(corpus.batches)
         expected = [measure.values(batch) for batch in batches]

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import norm
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.charts.draw import draw_picture
 from attnprobe.reports.headline import state_finding
-from attnprobe.reports.pictures.choosing import draw_picture
 
 
 def rows_of(drawn):

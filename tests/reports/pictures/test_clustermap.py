@@ -7,7 +7,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage, optimal_leaf
 from scipy.spatial.distance import squareform
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.charts.draw import draw_picture
 
 
 def order_of(table, layers, heads):

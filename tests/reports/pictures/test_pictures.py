@@ -9,7 +9,7 @@ import picture_tables as tables
 import pytest
 from altair.utils import schemapi
 
-from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
+from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PictureKind
 from attnprobe.table.table import Column
@@ -17,27 +17,25 @@ from attnprobe.table.table import Column
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
 FIELDS = {
     "atlas": {"layer": "layer", "head": "head", "role": "role", "profile_-1": "profile_-1"},
-    "heatmap": {"layer": "layer", "head": "head", "value": "entropy", "error": "entropy_se", "n": "n"},
-    "positions": {"layer": "layer", "head": "head", "position": "position", "value": "effect",
-                  "error": "effect_se"},
-    "roles": {"layer": "layer", "head": "head", "role": "role", "value": "value", "threshold": "threshold"},
+    "heatmap": {"y": "layer", "x": "head", "value": "entropy", "error": "entropy_se", "n": "n"},
+    "positions": {"y": "head", "value": "effect", "error": "effect_se", "n": "n"},
+    "roles": {"y": "layer", "x": "head", "role": "role", "value": "value", "threshold": "threshold"},
     "change": {"value": ("jsd", "next_delta", "self_delta", "first_delta", "other_delta", "separator_delta")},
-    "relations": {"said": "relation", "n": "n", "accuracy": "accuracy", "baseline": "baseline",
-                  "gain": "gain", "p": "p_adjusted"},
+    "relations": {"name": ("relation",) * 3, "value": ("accuracy", "baseline", "gain"), "more0": ("n",) * 3,
+                  "more1": ("p_adjusted",) * 3},
     "settling": {"step": ("step", "step"), "value": ("spearman_last", "spearman_previous")},
     "curves": {"criterion": "criterion", "removed": "share_removed", "value": "score", "error": "score_se"},
     "lines": {"step": "step", "value": "entropy", "error": "entropy_se"},
     "scatter": {"layer": "layer", "head": "head", "x": "importance_in", "y": "importance_out"},
-    "matrix": {"layer": "layer_a", "one": "head_a", "other": "head_b", "value": "jsd"},
+    "matrix": {"x": "head_a", "y": "head_b", "value": "jsd"},
     "depth": {"layer": "layer", "value": "cancellation", "error": "cancellation_se"},
     "intervals": {"value": ("pearson", "spearman", "kendall")},
-    "pairs": {"value": "interaction", "proposed": "proposed", "p": "p_adjusted"},
-    "probes": {"label": ("relation",) * 4, "n": ("n",) * 4,
+    "pairs": {"value": ("interaction", "proposed"), "more0": ("p_adjusted",) * 2},
+    "probes": {"name": ("relation",) * 4, "more0": ("n",) * 4,
                "value": ("accuracy", "best_head_accuracy", "baseline", "control")},
     "modality": {"value": ("text_to_image", "image_to_image"),
                  "error": ("text_to_image_se", "image_to_image_se")},
-    "alignments": {"name": "alignment", "value": "aer", "error": "aer_se", "place": "baseline",
-                   "p": "p_adjusted"},
+    "alignments": {"name": ("alignment",) * 2, "value": ("aer", "baseline"), "more1": ("p_adjusted",) * 2},
 }  # fmt: skip
 #: Strings that would run, be fetched, end what they stand in, or be parts of an expression.
 HOSTILE = [
@@ -75,7 +73,7 @@ def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
         drawn = draw_picture([table])
         spec = drawn.spec
     assert drawn.kind == kind
-    assert spec["title"]["text"] == table.title or kind == "atlas"
+    assert " ".join(spec["title"]["text"]) == table.title or kind == "atlas"
     drawn.chart.to_dict()
     assert drawn.rendered("svg").startswith(b"<svg")
     json.dumps(spec, allow_nan=False)

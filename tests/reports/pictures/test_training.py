@@ -4,7 +4,7 @@ import numpy as np
 import picture_tables as tables
 import pytest
 
-from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.charts.draw import draw_picture
 from attnprobe.reports.scales import read_spreads
 
 STEPS = (0, 500, 8000)

@@ -1,3 +1,5 @@
+"""What a terminal shows of a table: every number in its place, whatever the width, colours and encoding."""
+
 import re
 
 import numpy as np
@@ -65,7 +67,6 @@ def test_rows_in_any_order_and_pruned_heads_find_their_place():
 def test_undefined_heads_and_undefined_measures(heads):
     some = np.array([0.25, np.nan, 0.5, 0.75])
     lines = shown(heads(2, 2, entropy=some, separator=np.full(4, np.nan)))
-    assert "separator: undefined for this model" in lines
     assert any(line.split() == ["L0", "0.250", "·", "0.250"] for line in lines)
     assert "1 head undefined (·)" in "\n".join(lines)
     assert "nan" not in "\n".join(lines)
@@ -73,10 +74,9 @@ def test_undefined_heads_and_undefined_measures(heads):
 
 def test_rows_that_are_not_one_head_each_are_listed():
     columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
-    data = {"layer": [0, 0], "head": [0, 0], "x": [0.25, 0.75]}
+    data = {"layer": [0, 0, 1], "head": [0, 0, 0], "x": [0.25, 0.75, 0.5]}
     lines = [line.split() for line in shown(HeadTable("t", columns, data))]
-    assert ["0", "0", "0.25"] in lines
-    assert ["0", "0", "0.75"] in lines
+    assert lines[-3:] == [["L0", "H0", "0.250"], ["L0", "H0", "0.750"], ["L1", "H0", "0.500"]]
 
 
 def test_colour_only_where_there_is_some(heads):
@@ -119,3 +119,86 @@ def test_other_encodings_get_ascii(heads, hostile):
 
 def test_an_empty_table_says_so():
     assert "no rows" in shown(HeadTable("t", [Column("x")], {"x": []}))
+
+
+def test_a_census_fits_a_screen(heads):
+    """The first measure is a map, and each other one a line; all are maps if somebody asks."""
+    rng = np.random.default_rng(2)
+    measures = {name: rng.random(24) for name in ("entropy", "confidence", "previous", "next")}
+    table = heads(6, 4, **measures)
+    lines = shown(table, 80)
+    assert len(lines) < 24
+    for name, values in measures.items():
+        line = next(line.split() for line in lines if line.startswith(f" {name} "))
+        low, high = (f"L{place // 4} H{place % 4}".split() for place in (values.argmin(), values.argmax()))
+        assert [line[3:5], line[7:9]] == [low, high]
+        found = [float(line[place]) for place in (1, 5, 9)]
+        np.testing.assert_allclose(found, [values.min(), values.max(), values.mean()], atol=5.01e-4)
+    assert sum(line.startswith("L0 ") for line in lines) == 1
+    assert sum(line.startswith("L0 ") for line in shown(table, 80, full=True)) == 4
+
+
+def test_rows_are_the_columns_that_a_reader_needs():
+    """Errors stand beside their measure, decimals agree, and what is the same throughout stands above."""
+    keys = ["model", "dataset", "relation", "direction"]
+    columns = [Column(name, role="key") for name in keys]
+    columns += [Column(name, role="count") for name in ("n", "layer", "head")]
+    columns += [Column("accuracy"), Column("accuracy_se", role="error"), Column("baseline")]
+    columns += [Column("baseline_rule", role="text"), Column("gain"), Column("gain_se", role="error")]
+    columns += [Column("p_adjusted", "probability"), Column("accuracy_far")]
+    rows = [
+        (
+            "m",
+            "d",
+            "det",
+            "dependent_to_head",
+            40,
+            1,
+            2,
+            0.5,
+            0.012,
+            0.25,
+            "offset -1",
+            0.25,
+            0.02,
+            1e-9,
+            0.1,
+        ),
+        ("m", "d", "obj", "dependent_to_head", 30, 0, 1, 0.25, 0.1, 0.125, "nearest", 0.1, 0.02, 0.4, 0.1),
+    ]
+    names = [column.name for column in columns]
+    table = HeadTable("t", columns, dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    lines = shown(table, 120)
+    assert "model m \u00b7 dataset d \u00b7 direction dependent_to_head" in lines
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line]
+    assert cells == [
+        [
+            "det",
+            "L1 H2",
+            "0.500 \u00b1 0.012",
+            "0.250",
+            "offset -1",
+            "0.250 \u00b1 0.020",
+            "< 0.001",
+            "40",
+            "*",
+        ],
+        ["obj", "L0 H1", "0.250 \u00b1 0.100", "0.125", "nearest", "0.100 \u00b1 0.020", "0.400", "30"],
+    ]
+    assert not any("accuracy far" in line for line in lines)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_heads_over_training_are_a_line_each_the_most_changed_first(encoding):
+    columns = [*(Column(name, role="key") for name in ("step", "layer", "head")), Column("entropy")]
+    step, layer, head = (axis.ravel().tolist() for axis in np.indices((3, 2, 2)))
+    values = [0.0, 7, 3, 3, 7, 0, 3.5, np.nan, 1, 6, 4, 7]
+    data = {"step": [100 * one for one in step], "layer": layer, "head": head, "entropy": values}
+    lines = shown(HeadTable("t", columns, data), encoding=encoding)
+    found = [line.split() for line in lines if re.match(r"L\d", line)]
+    assert [line[:2] for line in found] == [["L0", "H0"], ["L0", "H1"], ["L1", "H1"], ["L1", "H0"]]
+    drawn = ["\u2581\u2588\u2582", "\u2588\u2581\u2587", "\u2584\u00b7\u2588", "\u2584\u2585\u2585"]
+    plain = ["182", "817", "4-8", "455"]
+    assert [line[2] for line in found] == (drawn if encoding == "utf-8" else plain)
+    assert [float(found[0][place]) for place in (3, 5)] == [0, 1]
+    assert "steps 0, 100, 200" in "\n".join(lines)

@@ -16,18 +16,17 @@ from attnprobe.statistics.alignment import (
     AER,
     BOTH,
     CUT,
-    FOUND,
     IN_POSSIBLE,
     IN_SURE,
     PLACE_IN_POSSIBLE,
     PLACE_IN_SURE,
     PROPOSED,
     SURE,
+    compute_rates,
 )
 from attnprobe.statistics.alignment_table import (
     Direction,
-    fit_cells,
-    make_row,
+    score_best_head,
 )
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import find_block, name_documents
@@ -323,17 +322,16 @@ def test_errors_are_those_of_new_documents(sentences):
         drawn = numbers(random, documents)[:, 0, 0, 0]
         if sentences > 1:
             drawn = np.repeat(drawn, sentences, 0)
-        found = RatioByBlock.of(drawn, clusters, clusters).whole
-        ways = [(FOUND, BOTH), ([0, 0, 0, 0, 1, 0, 0, 0], PROPOSED), ([0, 0, 0, 1, 0, 0, 0, 0], SURE)]
-        both = [found.of_totals(*way) for way in ways]
+        found = compute_rates(RatioByBlock.of(drawn, clusters, clusters).whole)
+        both = [found[name] for name in ("aer", "precision", "recall")]
         rates.append([float(rate) for rate, _ in both])
         errors.append([float(error) for _, error in both])
     spread, said = np.std(rates, 0, ddof=1), np.sqrt(np.square(errors).mean(0))
     assert said == pytest.approx(spread, rel=0.1)
 
 
-CROSS = Direction(Kind.CROSS, [0, 1], "target_to_source", (0, 1), ("output", "input"))
-LABELS = Labels("m", "d", {}, [Place(layer, Kind.CROSS) for layer in range(2)])
+CROSS = Direction(Kind.CROSS, [0, 1], "target_to_source", {0: "output", 1: "input"})
+LABELS = Labels("m", "d", {"asked": {"folds": 4}}, [Place(layer, Kind.CROSS) for layer in range(2)])
 
 
 def test_p_is_uniform_where_heads_are_the_place():
@@ -347,8 +345,8 @@ def test_p_is_uniform_where_heads_are_the_place():
         drawn[..., [IN_SURE, PLACE_IN_SURE]] = 0
         drawn[..., IN_POSSIBLE] = possible
         drawn[..., PLACE_IN_POSSIBLE] = random.binomial(drawn[:, :1, :1, :1, PROPOSED].astype(int), 0.4)
-        fitted = fit_cells(RatioByBlock.of(drawn, None, names), CROSS, np.zeros((2, 3), bool), 5)
-        found.append(make_row(CROSS, fitted, documents, 1, LABELS).gain[2])
+        counts = RatioByBlock.of(drawn, None, names)
+        found.append(score_best_head(counts, CROSS, np.zeros((2, 3), bool), LABELS, 1)["p"])
     assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.045)
     assert np.mean(np.array(found) < 0.5) > 0.35
 
@@ -361,8 +359,7 @@ def test_chosen_on_other_folds():
     gone = np.zeros((2, 3), bool)
     gone[0, 1] = True  # which would be the best
     drawn[:, 0, 1, :, IN_SURE] = drawn[:, 0, 1, :, IN_POSSIBLE] = drawn[:, 0, 1, :, SURE]
-    fitted = fit_cells(RatioByBlock.of(drawn, None, names), CROSS, gone, folds)
-    row = make_row(CROSS, fitted, 80, 1, LABELS)
+    row = score_best_head(RatioByBlock.of(drawn, None, names), CROSS, gone, LABELS, 1)
     fold = assign_folds(folds)[find_block(names)]
     cells = [cell for cell in np.ndindex(2, 3, 2) if not gone[cell[:2]]]
 
@@ -374,15 +371,20 @@ def test_chosen_on_other_folds():
 
     chosen = [min(cells, key=lambda cell: rate(cell, fold != one)) for one in range(folds)]
     total = sum(count(cell, fold == one) for one, cell in enumerate(chosen))
-    asked, right = total[[BOTH, PROPOSED, SURE]], total[[IN_SURE, IN_POSSIBLE]]
-    assert row.rates[0, 0] == pytest.approx(1 - right.sum() / asked[0])
-    assert row.rates[1:, 0] == pytest.approx(right[::-1] / asked[1:])
     place = drawn[:, 0, 0, 0].sum(0)
-    assert row.place == pytest.approx(1 - place[[PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum() / place[BOTH])
-    assert row.gain[0] == pytest.approx(row.place - row.rates[0, 0])
-    assert row.selected == pytest.approx(min(rate(cell, fold >= 0) for cell in cells))
-    assert (row.layer, row.head) == max(set(chosen), key=chosen.count)[:2]
-    assert row.chosen == chosen.count(max(set(chosen), key=chosen.count)) / folds
+    expected = {
+        "n": 80,
+        "aer": 1 - total[[IN_SURE, IN_POSSIBLE]].sum() / total[BOTH],
+        "precision": total[IN_POSSIBLE] / total[PROPOSED],
+        "recall": total[IN_SURE] / total[SURE],
+        "baseline": 1 - place[[PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum() / place[BOTH],
+        "aer_selected": min(rate(cell, fold >= 0) for cell in cells),
+        "chosen": chosen.count(max(set(chosen), key=chosen.count)) / folds,
+    }
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    assert row["gain"] == pytest.approx(row["baseline"] - row["aer"])
+    assert (row["layer"], row["head"]) == max(set(chosen), key=chosen.count)[:2]
     # All documents in one fold: nothing can be chosen.
     one = fold == 0
-    assert fit_cells(RatioByBlock.of(drawn[one], None, names[one]), CROSS, gone, folds) is None
+    alone = RatioByBlock.of(drawn[one], None, names[one])
+    assert score_best_head(alone, CROSS, gone, LABELS, 1) == {"n": 0}

@@ -6,40 +6,47 @@ from gold import documents
 from test_by_label import PLANTED, model, sentences, tokenizer
 
 import attnprobe
+from attnprobe.attention.kinds import number_layers
 from attnprobe.corpus.sources.text import Embedded, open_embedded
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.best_heads import Best, Cell, choose, compare_with_control, score
+from attnprobe.statistics.best_heads import BestLinkHead, LinkCondition
 from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control
-from attnprobe.statistics.rules import Asking, offsets_to
+from attnprobe.statistics.rules import LinkTask, offsets_to
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.tally import FAR, Tally
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+from attnprobe.table.builder import Labels
 
-ASKING = Asking("to", "", (*offsets_to(1), "nearest"), "label")
+TASK = LinkTask("to", "", (*offsets_to(1), "nearest"), "label")
 LAYERS, HEADS = 2, 3
+LABELS = Labels("m", "d", {}, number_layers(("encoder",) * LAYERS))
 
 
-def find_best(tally, cells, gone, folds=5):
-    """Choose and score; give what was chosen too."""
-    choice = choose(tally, cells, gone, ASKING, folds)
-    return choice, Best() if choice is None else score(choice, tally, gone, 1)
+def find_best(counts, gone, folds=5, positions=("",)):
+    """Choose and score the best head; give what was chosen too."""
+    condition = LinkCondition("x", "to", None, range(gone.shape[0]), positions)
+    chosen = BestLinkHead.choose(counts, condition, gone, TASK, folds)
+    return chosen, chosen.score(counts, LABELS, 1)
 
 
 def tally_of(random, *, positions=1, rules=4):
     """Draw links in each block, and who answers them rightly; behind them, those at a distance."""
     keys = [("x", "to", name) for name in ("output", "input")] if positions > 1 else [("x", "to")]
     every = [*keys, *((*key, FAR) for key in keys)]
-    tally = Tally.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
+    counts = Tally.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
     asked = random.integers(0, 6, BLOCKS)
     for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
-        tally.blocks.asked[some] = links
-        hits = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
-        tally.blocks.hits[some] = hits
-        tally.blocks.guessed[some] = random.binomial(links, random.random((rules, 1)))
-    return tally
+        counts.blocks.asked[some] = links
+        counts.blocks.hits[some] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
+        counts.blocks.guessed[some] = random.binomial(links, random.random((rules, 1)))
+    return counts
+
+
+def one_layer(heads=1):
+    return Tally.empty([("x", "to")], [0], heads, 4, np.zeros(0, np.int64)), np.zeros((1, heads), bool)
 
 
 @pytest.mark.parametrize("positions", [1, 2])
@@ -48,113 +55,105 @@ def test_by_hand(folds, positions):
     """All heads, of all layers and positions, that are there; of equals the first, and the nearest offset."""
     random = np.random.default_rng(folds)
     for _ in range(20):
-        tally = tally_of(random, positions=positions)
-        tally.blocks.guessed[:, :, 0] = tally.blocks.guessed[:, :, 2]  # as good: of -1 and +1, the first
+        counts = tally_of(random, positions=positions)
+        counts.blocks.guessed[:, :, 0] = counts.blocks.guessed[:, :, 2]  # as good: of -1 and +1, the first
         gone = random.random((LAYERS, HEADS)) < 0.3
         gone[0, 0] = False
         names = ["output", "input"] if positions > 1 else [""]
-        cells = [
-            Cell(at, "x", "to", None, range(LAYERS), name, positions + at) for at, name in enumerate(names)
-        ]
-        _, best = find_best(tally, cells, gone, folds)
+        _, row = find_best(counts, gone, folds, names)
 
-        fold, asked = assign_folds(folds), tally.blocks.asked[0, 0]
+        fold, asked = assign_folds(folds), counts.blocks.asked[0, 0]
         there = [one for one in np.ndindex(positions, LAYERS, HEADS) if not gone[one[1:]]]
         order = [1, 0, 2, 3]  # offset 0, then -1, then +1, then what has a name
-        rule = max(order, key=lambda at: tally.blocks.guessed[0, 0, at].sum())
+        rule = max(order, key=lambda at: counts.blocks.guessed[0, 0, at].sum())
         right, far, heads = 0, 0, []
         for one in range(folds):
             here = fold == one
-            head = max(there, key=lambda at: tally.blocks.hits[at][~here].sum())
-            right += tally.blocks.hits[head][here].sum()
-            far += tally.blocks.hits[(positions + head[0], *head[1:])][here].sum()
+            head = max(there, key=lambda at: counts.blocks.hits[at][~here].sum())
+            right += counts.blocks.hits[head][here].sum()
+            far += counts.blocks.hits[(positions + head[0], *head[1:])][here].sum()
             heads.append(head)
-        assert best.n == asked.sum()
-        assert best.accuracy == pytest.approx(right / asked.sum())
-        assert best.baseline == pytest.approx(tally.blocks.guessed[0, 0, rule].sum() / asked.sum())
-        n_far = tally.blocks.asked[positions, 0].sum()
-        assert best.n_far == n_far
-        assert best.accuracy_far == pytest.approx(far / n_far)
-        assert best.baseline_far == pytest.approx(tally.blocks.guessed[positions, 0, rule].sum() / n_far)
-        assert 0 <= best.error_far < 0.5
-        named = (names.index(best.position), best.layer, best.head)
-        assert best.chosen == heads.count(named) / folds == max(map(heads.count, heads)) / folds
-        assert best.rule == rule
-        assert best.selected == pytest.approx(
-            max(tally.blocks.hits[one].sum() for one in there) / asked.sum()
-        )
+        n, n_far = asked.sum(), counts.blocks.asked[positions, 0].sum()
+        expected = {
+            "n": n,
+            "accuracy": right / n,
+            "baseline": counts.blocks.guessed[0, 0, rule].sum() / n,
+            "gain": (right - counts.blocks.guessed[0, 0, rule].sum()) / n,
+            "n_far": n_far,
+            "accuracy_far": far / n_far,
+            "baseline_far": counts.blocks.guessed[positions, 0, rule].sum() / n_far,
+            "rule": rule,
+            "accuracy_selected": max(counts.blocks.hits[one].sum() for one in there) / n,
+            "chosen": max(map(heads.count, heads)) / folds,
+        }
+        assert {name: row[name] for name in expected} == pytest.approx(expected)
+        assert 0 <= row["accuracy_far_se"] < 0.5
+        named = (names.index(row["position"] or ""), row["layer"], row["head"])
+        assert row["chosen"] == heads.count(named) / folds
 
 
 def test_a_head_is_chosen_by_the_others_and_not_by_itself():
     """Lucky in one fold alone, and so never where it is scored."""
-    tally = Tally.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
-    tally.blocks.asked[:] = 10
-    tally.blocks.hits[0, 0, 0] = 5
-    tally.blocks.hits[0, 0, 1, assign_folds(5) == 3] = 10
-    tally.blocks.guessed[0, 0, 1] = 1
-    cell = Cell(0, "x", "to", None, [0])
-    choice, best = find_best(tally, [cell], np.zeros((1, 2), bool))
-    assert (best.layer, best.head, best.chosen, len(choice.names)) == (0, 0, 1, 2)
-    assert best.accuracy == 0.5
-    assert (best.rule, best.baseline) == (1, pytest.approx(0.1))
+    counts, gone = one_layer(heads=2)
+    counts.blocks.asked[:] = 10
+    counts.blocks.hits[0, 0, 0] = 5
+    counts.blocks.hits[0, 0, 1, assign_folds(5) == 3] = 10
+    counts.blocks.guessed[0, 0, 1] = 1
+    _, row = find_best(counts, gone)
+    assert (row["layer"], row["head"], row["chosen"], row["accuracy"]) == (0, 0, 1, 0.5)
+    assert (row["rule"], row["baseline"]) == (1, pytest.approx(0.1))
 
 
 def test_links_in_one_fold_are_no_choice():
-    tally = Tally.empty([("x", "to")], [0], 2, 4, np.zeros(0, np.int64))
-    tally.blocks.asked[..., :3] = tally.blocks.hits[..., :3] = 4
-    cell = Cell(0, "x", "to", None, [0])
-    choice, best = find_best(tally, [cell], np.zeros((1, 2), bool))
-    assert choice is None
-    assert np.isnan(best.accuracy)
+    counts, gone = one_layer(heads=2)
+    counts.blocks.asked[..., :3] = counts.blocks.hits[..., :3] = 4
+    chosen, row = find_best(counts, gone)
+    assert chosen.best is None
+    assert row == {"n": 12, "n_far": 0}
 
 
 @pytest.mark.parametrize("folds", [2, 5])
 def test_the_rule_is_the_best_over_all_links(folds):
     """Of near ties, other folds choose the one that does worse next: no fold chooses a rule."""
-    tally = Tally.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
+    counts, gone = one_layer()
     fold = assign_folds(folds)
-    tally.blocks.asked[:] = 10
-    tally.blocks.hits[:] = 6
-    tally.blocks.guessed[0, 0, 0] = np.where(fold % 2, 7, 3)
-    tally.blocks.guessed[0, 0, 2] = np.where(fold % 2, 3, 7)
-    _, best = find_best(tally, [Cell(0, "x", "to", None, [0])], np.zeros((1, 1), bool), folds)
-    most = tally.blocks.guessed[0, 0].sum(-1).max() / 640
-    assert best.baseline == most >= 0.5
-    assert best.rule in {0, 2}
+    counts.blocks.asked[:] = 10
+    counts.blocks.hits[:] = 6
+    counts.blocks.guessed[0, 0, 0] = np.where(fold % 2, 7, 3)
+    counts.blocks.guessed[0, 0, 2] = np.where(fold % 2, 3, 7)
+    _, row = find_best(counts, gone, folds)
+    assert row["baseline"] == counts.blocks.guessed[0, 0].sum(-1).max() / 640 >= 0.5
+    assert row["rule"] in {0, 2}
 
 
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
-    tally = Tally.empty([("x", "to")], [0], 1, 4, np.zeros(0, np.int64))
-    tally.blocks.asked[:], tally.blocks.hits[:], tally.blocks.guessed[:] = 10, 5, 4
-    cell = Cell(0, "x", "to", None, [0])
-    assert find_best(tally, [cell], np.zeros((1, 1), bool))[1].baseline == 0.4
-    tally.blocks.chance[:] = 5
-    _, best = find_best(tally, [cell], np.zeros((1, 1), bool))
-    assert (best.baseline, ASKING.name_of(best.rule)) == (0.5, "chance")
-    assert best.p > 0.05
+    counts, gone = one_layer()
+    counts.blocks.asked[:], counts.blocks.hits[:], counts.blocks.guessed[:] = 10, 5, 4
+    assert find_best(counts, gone)[1]["baseline"] == 0.4
+    counts.blocks.chance[:] = 5
+    _, row = find_best(counts, gone)
+    assert (row["baseline"], TASK.name_of(row["rule"])) == (0.5, "chance")
+    assert row["p"] > 0.05
 
 
 def test_a_control_is_cross_fitted_alike():
     """With the head that finds most of its own links, at its own place among the keys."""
     random = np.random.default_rng(8)
-    tally, one = (tally_of(random, rules=rules) for rules in (4, 0))
+    counts, one = (tally_of(random, rules=rules) for rules in (4, 0))
     spare = Tally.empty([("y", "to")], [0] * LAYERS, HEADS, 0, np.zeros(0, np.int64))
     spare.blocks.asked[:] = 9
     control = spare + one  # whose keys come in another order
-    gone = np.zeros((LAYERS, HEADS), bool)
-    choice, plain = find_best(tally, [Cell(0, "x", "to", None, range(LAYERS))], gone)
-    best = compare_with_control(plain, choice, control, gone, 5)
+    chosen, row = find_best(counts, np.zeros((LAYERS, HEADS), bool))
+    beside = chosen.score_control(control, 5)
     place, fold = control.keys.index(("x", "to")), assign_folds(5)
     hits = control.blocks.hits[place].reshape(-1, BLOCKS)
     right = sum(hits[hits[:, fold != n].sum(1).argmax(), fold == n].sum() for n in range(5))
     alone = right / control.blocks.asked[place].sum()
-    assert best.control == pytest.approx(alone)
-    assert best.selectivity == pytest.approx(best.accuracy - alone)
-    assert 0 < best.control_error < best.error * 3
-    missing = compare_with_control(plain, choice, spare, gone, 5)
-    assert np.isnan(missing.control)
-    assert missing.accuracy == best.accuracy
+    assert beside["control"] == pytest.approx(alone)
+    assert beside["selectivity"] == pytest.approx(row["accuracy"] - alone)
+    assert 0 < beside["control_se"] < row["accuracy_se"] * 3
+    assert chosen.score_control(spare, 5) == {}
 
 
 def survey(checkpoint, gold, statistics, **asked):

@@ -11,7 +11,7 @@ from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.moved_links import move_links
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import Asking
+from attnprobe.statistics.rules import LinkTask
 
 WORDS = 12
 
@@ -105,10 +105,10 @@ def test_questions_of_moved_links_have_no_rules(causal):
     said = drawn(random)
     tokens = build_uniform_block(2 * WORDS + 2).layout.keys
     layout = Layout(tokens, tokens, causal=causal, annotations=(said,))
-    asking = Asking("to", "from", (), "label")
-    found, plain = (questions_of(layout, asking, moved=moved) for moved in (True, False))
+    task = LinkTask("to", "from", (), "label")
+    found, plain = (questions_of(layout, task, moved=moved) for moved in (True, False))
     assert found.choices.shape == (len(found.row), 0)
     assert 0 < len(found.row) <= len(plain.row)
-    expected = questions_of(replace(layout, annotations=(move_links(said),)), asking)
+    expected = questions_of(replace(layout, annotations=(move_links(said),)), task)
     assert (found.rows.queries == expected.rows.queries).all()
     assert (found.right == expected.right).all()

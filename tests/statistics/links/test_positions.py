@@ -11,7 +11,7 @@ import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.links import ASKING_LINKS
+from attnprobe.statistics.links import LINKS_TASK
 from attnprobe.statistics.questions import questions_of
 
 PAIRS = [
@@ -119,7 +119,7 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     back = TokenLink(words[2], words[0], "x")
     said = TokenAnnotation(words, (back, TokenLink(words[0], words[1], "y")))
     layout = Layout(tokens, tokens, causal=True, annotations=(said,), shifted=True)
-    found = questions_of(layout, ASKING_LINKS)
+    found = questions_of(layout, LINKS_TASK)
     assert found.left_out.tolist() == [0, 2, 0]  # each question once, not at each position
     assert found.rows.queries[found.row].tolist() == [[2, 5], [3, 6], [1, 2], [2, 3]]
     assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
@@ -127,5 +127,5 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     ))  # fmt: skip
     inside = replace(back, candidates=(words[0], words[1], TokenSpan(4, 6)))
     said = replace(said, links=(inside,))
-    found = questions_of(replace(layout, annotations=(said,)), ASKING_LINKS)
+    found = questions_of(replace(layout, annotations=(said,)), LINKS_TASK)
     assert (found.choices < 2 + len(words)).all()

@@ -9,22 +9,22 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, Asking
+from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, LinkTask
 from attnprobe.sums.tally import FAR
 
-BOTH = Asking("forward", "backward", OFFSETS, "label")
-ONE = Asking("forward", "", ("nearest", "same last word"), "mention")
+BOTH = LinkTask("forward", "backward", OFFSETS, "label")
+ONE = LinkTask("forward", "", ("nearest", "same last word"), "mention")
 
 
 def span(start, stop=None):
     return TokenSpan(start, stop or start + 1)
 
 
-def asked(annotation, asking=BOTH, *, length=12, causal=False, crossed=False):
+def asked(annotation, task=BOTH, *, length=12, causal=False, crossed=False):
     tokens = build_uniform_block(length).layout.keys
     other = build_uniform_block(length).layout.keys if crossed else tokens
     layout = Layout(tokens, other, causal=causal, annotations=(annotation,))
-    return questions_of(layout, asking)
+    return questions_of(layout, task)
 
 
 def right_spans(found):

@@ -8,11 +8,12 @@ import pytest
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
+from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.best_heads import Cell, choose, score
-from attnprobe.statistics.links import ASKING_LINKS
-from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
+from attnprobe.statistics.best_heads import BestLinkHead, LinkCondition
+from attnprobe.statistics.links import LINKS_TASK
+from attnprobe.statistics.links import SYNTAX_TASK as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -25,21 +26,22 @@ from attnprobe.statistics.rules import (
 )
 from attnprobe.sums.tally import FAR
 from attnprobe.survey.finder import QuestionIndex, count_layers
+from attnprobe.table.builder import Labels
 
 
 def spans(number, first=1):
     return tuple(TokenSpan(at, at + 1) for at in range(first, first + number))
 
 
-def asked(said, asking=ASKING_LINKS, *, causal=False):
+def asked(said, task=LINKS_TASK, *, causal=False):
     tokens = build_uniform_block(80).layout.keys
     other = tokens if said.keys is None else build_uniform_block(80).layout.keys
-    return questions_of(Layout(tokens, other, causal=causal, annotations=(said,)), asking)
+    return questions_of(Layout(tokens, other, causal=causal, annotations=(said,)), task)
 
 
 def chosen(found, rule):
     """Give the place of the word that a rule chooses, for each question."""
-    return [int(found.rows.spans[one][0]) for one in found.choices[:, ASKING_LINKS.rules.index(rule)]]
+    return [int(found.rows.spans[one][0]) for one in found.choices[:, LINKS_TASK.rules.index(rule)]]
 
 
 def agreeing(one, at, other, place, step):
@@ -103,10 +105,10 @@ def by_part_of_speech(rule, parts, at, choices):
     return min(side or some or choices, key=near)
 
 
-@pytest.mark.parametrize("asking", [ASKING_LINKS, SYNTAX])
+@pytest.mark.parametrize("task", [LINKS_TASK, SYNTAX])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("chosen_from", [None, 5])
-def test_parts_of_speech(asking, causal, chosen_from):
+def test_parts_of_speech(task, causal, chosen_from):
     """The nearest word of each, on either side, of all words that may be chosen."""
     random = np.random.default_rng(5)
     tags = [*PARTS_OF_SPEECH[:4], "NN", ""]
@@ -121,13 +123,11 @@ def test_parts_of_speech(asking, causal, chosen_from):
             sources = tuple(words[one] for one in some) if chosen_from else ()
             links.append(TokenLink(words[at], words[some[0]], "x", sources, asks="forward"))
             open_.append([one for one in some if not causal or one < at])
-        found = asked(
-            TokenAnnotation(words, tuple(links), parts_of_speech=tuple(parts)), asking, causal=causal
-        )
+        found = asked(TokenAnnotation(words, tuple(links), parts_of_speech=tuple(parts)), task, causal=causal)
         askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
         for question, at in enumerate(askers):
             for rule in OF_PARTS_OF_SPEECH:
-                choice = found.choices[question, asking.rules.index(rule)]
+                choice = found.choices[question, task.rules.index(rule)]
                 expected = by_part_of_speech(rule, parts, at, open_[at])
                 assert int(found.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
                 checked += 1
@@ -198,7 +198,7 @@ def test_of_two_texts_the_other_one():
     assert chosen(found, SAME_TEXT) == [words[1][1].start]  # two words before, as the other is two on
     assert chosen(found, SAME_LEFT_CONTEXT) == [words[1][5].start]
     assert chosen(found, SAME_PLACE) == [words[1][7].start]
-    assert found.choices[0, ASKING_LINKS.rules.index("0")] == 4 + 3
+    assert found.choices[0, LINKS_TASK.rules.index("0")] == 4 + 3
     crossed = TokenAnnotation(words[0], (link,), keys=words[1], forms=tuple(first), key_forms=tuple(second))
     assert chosen(asked(crossed), SAME_PLACE) == [words[1][7].start]
     assert chosen(asked(crossed), SAME_LEFT_CONTEXT) == [words[1][5].start]
@@ -230,7 +230,7 @@ def test_what_a_reaction_copies_is_found_by_its_context():
     assert found["baseline"][0] > 0.7
 
 
-def p_of_chance(random, asking, sentences=60, heads=6, models=8):
+def p_of_chance(random, task, sentences=60, heads=6, models=8):
     """Give the p of the best head of some models that look anywhere, against the best rule, on random
     links."""
     said = []
@@ -248,19 +248,19 @@ def p_of_chance(random, asking, sentences=60, heads=6, models=8):
             if name.name != "mixed"
         },
     )
-    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), asking)
+    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), task)
     rows, shape = found.rows, (len(found.rows), heads * models)
     number = np.diff(rows.candidates, axis=1) - np.diff(rows.own, axis=1)
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
     choice += choice >= rows.own[:, :1]
     counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
-    tally = count_layers([(counting, choice)], shape[1], [range(shape[1])], [])
-    cell = Cell(tally.keys.index((ALL, asking.forward)), ALL, asking.forward, None, [0])
+    tally = count_layers([(counting, choice)], shape[1], [range(shape[1])])
+    condition = LinkCondition(ALL, task.forward, None, [0])
+    labels = Labels("m", "d", {}, number_layers(("encoder",)))
     for model in range(models):
         gone = np.arange(shape[1])[None] // heads != model
-        choice = choose(tally, [cell], gone, asking, 5)
-        assert choice is not None
-        yield score(choice, tally, gone, 1).p
+        chosen = BestLinkHead.choose(tally, condition, gone, task, 5)
+        yield chosen.score(tally, labels, 1)["p"]
 
 
 def test_false_alarms():

@@ -43,7 +43,7 @@ from attnprobe.statistics.trees import BY_HEAD, DIRECTED, TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.folds import Ratio
 from attnprobe.sums.inference import adjust
-from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -55,7 +55,7 @@ COLUMNS = [
 ]
 
 
-def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> Survey:
+def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> TableRun:
     corpus = CorpusRequest(documents(sentences), [TREES, DIRECTED], CorpusOptions(**options))
     facts = {"command": "syntax", "dataset": {"name": "gold"}}
     (found,) = survey_corpora(
@@ -68,7 +68,7 @@ def eager(folder: Path | str):
     return AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
 
 
-def check(found: Survey, by_hand: Counts) -> None:
+def check(found: TableRun, by_hand: Counts) -> None:
     """Compare counts bit by bit, and the table with the formulas."""
     table = found.table
     edges, arcs = found.measurement.sums.values()
@@ -181,11 +181,11 @@ def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout)
 
 
 def count_edges(block: AttentionBlock) -> torch.Tensor:
-    return TREES.of_sequences(TREES(block), block.layout)
+    return TREES.reduce_sequences(TREES(block), block.layout)
 
 
 def count_arcs(block: AttentionBlock) -> torch.Tensor:
-    return DIRECTED.of_sequences(DIRECTED(block), block.layout)
+    return DIRECTED.reduce_sequences(DIRECTED(block), block.layout)
 
 
 def test_planted_trees():

@@ -1,15 +1,26 @@
-"""What statistics need: left out, or refused, where a model, a modality or the reading does not give it."""
+"""What is left out, refused or noted, where a model, a modality or the text does not give what is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
 
 from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.model.verifying.parameters import find_head_parameters
+from attnprobe.statistics.statistic import Statistic, peak
+from attnprobe.sums.base import Measurement
+from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+
+#: Columns that say which layers a row is about.
+_LAYER_COLUMNS = ("layer", "layer_a", "layer_b")
 
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
@@ -86,3 +97,65 @@ def verify_needs(
             left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
             for some in wanted:
                 some[:] = [statistic for statistic in some if statistic not in asking]
+
+
+def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
+    there = set(known)
+    if beyond := [layer for layer in layers if layer not in there]:
+        raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
+
+
+def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
+    """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
+    columns = [table.data[name] for name in _LAYER_COLUMNS if name in table.data]
+    kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
+    data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
+    listed = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+    note = f"Only rows of {listed} are shown; all layers were measured."
+    return replace(table, data=data, notes=[*table.notes, note])
+
+
+def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
+    """Give the sentences that belong beside the table, the same from a command and from a function."""
+    found: list[str] = []
+    ties = None if rarity is None or rarity.given else rarity.ties
+    if any(one.by_corpus for one in statistics) and ties is not None and ties.occurrences == 1:
+        found.append(
+            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
+            "read more text, or give a file of frequencies."
+        )
+    # Weights by norm tie less than probabilities do.
+    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
+    if by_peak and dtype.itemsize < torch.float32.itemsize:
+        precision = str(dtype).removeprefix("torch.")
+        found.append(
+            f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
+            f"attended. That moves {join_names(by_peak)} towards the first tokens; float32 avoids it."
+        )
+    return found
+
+
+def explain_empty(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    statistics: Sequence[Statistic],
+    measurement: Measurement,
+) -> list[str]:
+    """Say why statistics about weights are empty, if they are: a sentence for each reason."""
+    asked = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
+    empty = [name for name in asked if np.isnan(measurement.sums[name].average).any()]
+    if not empty:
+        return []
+    layers: dict[str, list[int]] = {}
+    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
+        if isinstance(parameters, str):
+            layers.setdefault(parameters, []).append(layer)
+    sentences = []
+    for reason, some in layers.items():
+        every = len(some) == architecture.layers
+        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in some])
+        verb = "is" if len(empty) == 1 else "are"
+        sentences.append(f"{join_names(empty)} {verb} empty for {named}: {reason}.")
+    return sentences

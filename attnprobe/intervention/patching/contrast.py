@@ -7,15 +7,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.text import EMBEDDED, OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
-from attnprobe.intervention.patching.pairs import PatchedPairs
-from attnprobe.intervention.patching.passes import PatchPlan, patch_pairs
+from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.intervention.request import PEEKED, TaskOptions
 from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
@@ -147,27 +144,7 @@ def run_patching(
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_pairs(subject, documents, options, measure, run=run, workers=workers) as bench,
     ):
-        found = measure_pairs(bench, plan, fast=fast, top=top)
-        return tabulate_patching(bench, found, source.name, fast=fast, correction=correction, facts=facts)
-
-
-def measure_pairs(bench: Bench, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
-    """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
-    subject, members = bench.subject, bench.corpus.batches.members
-    standing = subject.architecture.standing
-    longest = [int(bench.corpus.batches.longer[members].max())] if plan.positions else []
-    every = np.broadcast_to(
-        standing.reshape(*standing.shape, *[1] * plan.positions), (*standing.shape, *longest)
-    )
-    differentiable = subject.checkpoint.quantisation is None
-    if not fast:
-        values = patch_pairs(bench, plan, every, "patching", attribute=differentiable)
-        return PatchedPairs.collect(bench, plan, values, values if differentiable else None)
-    first = patch_pairs(bench, plan, np.zeros(every.shape, bool), "attributing", attribute=True)
-    attribution = np.abs(np.nansum(first.collect("attribution", members), 0))
-    best = np.argsort(-attribution, axis=None, kind="stable")[:top]
-    chosen = np.zeros(attribution.shape, bool)
-    chosen.flat[best] = True
-    chosen &= every[..., : chosen.shape[-1]]
-    values = patch_pairs(bench, plan, chosen, "confirming", attribute=False) if chosen.any() else first
-    return PatchedPairs.collect(bench, plan, values, first)
+        pairs = measure_pairs(bench, plan, fast=fast, top=top)
+        return tabulate_patching(
+            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=facts
+        )

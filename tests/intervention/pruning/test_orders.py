@@ -12,12 +12,12 @@ from torch.nn.functional import cross_entropy
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.pruning.ranking import (
+from attnprobe.intervention.pruning.orders import (
     mask_heads,
-    measure_worth,
+    measure_importance,
     order_at_random,
-    order_by_worth,
-    rank_stepwise,
+    order_by_importance,
+    order_stepwise,
 )
 from attnprobe.intervention.task import build_metric
 
@@ -32,12 +32,12 @@ def bench(headed, documents, benched):
 
 
 @pytest.fixture
-def worth(bench):
-    """Measure what heads are worth to the loss."""
+def importance(bench):
+    """Measure the importance of heads for the loss."""
 
     def measure(criterion, open_heads=None):
         metric = build_metric("loss", bench, 42)
-        return measure_worth(criterion, bench, metric, open_heads)
+        return measure_importance(criterion, bench, metric, open_heads)
 
     return measure
 
@@ -102,9 +102,9 @@ def test_criteria_that_are_none(spec):
 # Orders
 
 
-def test_the_least_worth_goes_first_and_ties_go_by_place():
-    worth = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 3.0]])
-    assert order_by_worth(worth).tolist() == [4, 1, 3, 2, 0, 5]
+def test_the_least_important_goes_first_and_ties_go_by_place():
+    importance = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 3.0]])
+    assert order_by_importance(importance).tolist() == [4, 1, 3, 2, 0, 5]
 
 
 def test_every_head_goes_first_about_as_often():
@@ -132,7 +132,7 @@ def test_reranking_asks_again_with_those_gone_off(removed):
         asked.append(on.copy())
         return base + 10.0 * (~on).sum(-1, keepdims=True)
 
-    order = rank_stepwise(shape, removed, measure)
+    order = order_stepwise(shape, removed, measure)
     wanted, gone = [], set()
     for before, after in pairwise(removed):
         score = {
@@ -150,9 +150,9 @@ def test_reranking_asks_again_with_those_gone_off(removed):
 # What heads are worth
 
 
-def test_ablation_is_how_far_each_loss_moves(worth, loss_of):
+def test_ablation_is_how_far_each_loss_moves(importance, loss_of):
     """Whichever way: a head that helps some texts and harms others moves them."""
-    found, signed = worth(Criterion("ablation")), np.zeros(SHAPE)
+    found, signed = importance(Criterion("ablation")), np.zeros(SHAPE)
     whole = loss_of(np.ones(SHAPE, bool))
     for place in np.ndindex(SHAPE):
         cut = np.ones(SHAPE, bool)
@@ -166,31 +166,31 @@ def test_ablation_is_how_far_each_loss_moves(worth, loss_of):
 def test_ablation_of_a_score_that_is_no_mean(bench):
     """How far the loss of each example moves, as the column ``moved`` of ``ablate`` has it."""
     metric = build_metric("mcc", bench, 42)
-    found = measure_worth(Criterion("ablation"), bench, metric)
+    found = measure_importance(Criterion("ablation"), bench, metric)
     table = tabulate_ablation(bench, metric, "", facts={})
     np.testing.assert_allclose(found.ravel(), table["moved"], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(
-        found, measure_worth(Criterion("ablation"), bench, build_metric("loss", bench, 42))
+        found, measure_importance(Criterion("ablation"), bench, build_metric("loss", bench, 42))
     )
 
 
-def test_gradient_is_normalised_in_its_layer(worth):
-    found, raw = (worth(Criterion(name)) for name in ("gradient-normed", "gradient"))
+def test_gradient_is_normalised_in_its_layer(importance):
+    found, raw = (importance(Criterion(name)) for name in ("gradient-normed", "gradient"))
     np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
     np.testing.assert_allclose(found, raw / np.sqrt((raw**2).sum(-1, keepdims=True)), rtol=1e-6)
     assert np.ptp(np.linalg.norm(raw, axis=-1)) > 1e-3  # layers of different lengths are left as they are
 
 
-def test_gradient_is_normalised_over_open_heads(worth):
+def test_gradient_is_normalised_over_open_heads(importance):
     """What a closed gate would do counts for nothing, and a layer without heads is worth nothing."""
     at = np.ones(SHAPE, bool)
     at[1, :2] = at[2] = False
-    found = worth(Criterion("gradient-normed"), at)
+    found = importance(Criterion("gradient-normed"), at)
     assert (found[~at] == 0).all()
     np.testing.assert_allclose((found**2).sum(-1), [1, 1, 0], rtol=1e-6)
 
 
-def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, inputs_of):
+def test_gradient_with_heads_off_already(headed, documents, importance, cut_by_hand, inputs_of):
     """Against differences of each text's loss, in double precision, with the gates in the weights."""
     at = np.ones(SHAPE)
     at[2, 1:] = at[1, 0] = 0
@@ -205,9 +205,9 @@ def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, 
     slopes = [losses_at((0, head), 1 + 1e-4) - losses_at((0, head), 1 - 1e-4) for head in range(4)]
     slopes = np.array(slopes) / 2e-4
     wanted = np.abs(slopes).mean(-1)
-    np.testing.assert_allclose(worth(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
-    np.testing.assert_allclose(worth(Criterion("fisher"), at > 0)[0], (slopes**2).mean(-1), rtol=2e-3)
-    assert not np.allclose(worth(Criterion("gradient"))[0], wanted, rtol=1e-2)
+    np.testing.assert_allclose(importance(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
+    np.testing.assert_allclose(importance(Criterion("fisher"), at > 0)[0], (slopes**2).mean(-1), rtol=2e-3)
+    assert not np.allclose(importance(Criterion("gradient"))[0], wanted, rtol=1e-2)
 
 
 # Tables
@@ -227,11 +227,11 @@ def heads_csv(tmp_path):
     return write
 
 
-def test_a_column_of_a_table(worth, heads_csv):
+def test_a_column_of_a_table(importance, heads_csv):
     values = np.random.default_rng(0).normal(size=12)
     spec = heads_csv(values)
-    np.testing.assert_array_equal(worth(Criterion.parse(spec)), values.reshape(SHAPE))
-    order = order_by_worth(worth(Criterion.parse(spec, highest_first=True)))
+    np.testing.assert_array_equal(importance(Criterion.parse(spec)), values.reshape(SHAPE))
+    order = order_by_importance(importance(Criterion.parse(spec, highest_first=True)))
     assert order.tolist() == sorted(range(12), key=lambda n: -values[n])
 
 
@@ -246,7 +246,7 @@ def test_a_column_of_a_table(worth, heads_csv):
         ({"values": 1.0, "dataset": ["a", "b"] * 6}, "more than one table"),
     ],
 )
-def test_tables_that_do_not_fit(worth, heads_csv, table, says):
+def test_tables_that_do_not_fit(importance, heads_csv, table, says):
     spec = heads_csv(**table)
     with pytest.raises(AttnprobeError, match=says):
-        worth(Criterion.parse(spec))
+        importance(Criterion.parse(spec))

@@ -1,0 +1,304 @@
+"""The two sides of a correlation: which heads both have, and which examples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.noise import Sample, read_sample
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import join_names
+from attnprobe.table.table import Cell
+
+Floats = NDArray[np.float64]
+#: What is compared where the user names no column: the first of these that a table has.
+VALUES = ("importance", "ig_abs", "relevance_abs", "score")
+_ATTENTION = "attention"
+#: What names a head.
+_PLACE = (_ATTENTION, "layer", "head")
+#: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
+KINDS = ("objective", "method", "metric", "replaced_by")
+#: What names a head: the kind of attention if there are several, layer, head.
+Head = tuple[Any, ...]
+#: An error names so many columns, and so many values of one.
+_COLUMNS, _LABELS = 20, 4
+#: A correlation needs so many heads.
+_LEAST = 3
+#: With these of a corpus, documents were skipped, and the numbers of the others moved up.
+_SKIPPED = ("empty", "unanswered", "words_lost")
+
+#: What is said of a side that is no table of heads.
+MODEL_IS_MISSING = (
+    "a model is missing where the sides are data, `attnprobe correlate MODEL --in-domain DATA --out-domain "
+    "DATA`; or give tables that `attnprobe importance` or `attnprobe ablate` wrote."
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One table: a number for every head.
+
+    Attributes:
+        name: What the user calls the table.
+        column: The column that is compared.
+        keys: What names a head: layer and head, and before them the kind of attention if there are several.
+        heads: The heads by these.
+        values: (head,) their numbers.
+        labels: Model, dataset, objective, method and metric, as far as the table names them.
+        unit: That of the column, where the table says it.
+        record: The provenance of the table.
+    """
+
+    name: str
+    column: str
+    keys: tuple[str, ...]
+    heads: Sequence[Head]
+    values: Floats
+    labels: Mapping[str, str]
+    unit: str = ""
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
+        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
+        if not {"layer", "head"} <= table.data.keys():
+            raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
+        if not len(table):
+            raise AttnprobeError(f"{name} has no rows.")
+        column = column or next((one for one in VALUES if one in table.data), VALUES[0])
+        if column not in table.data:
+            listed = ", ".join([*table.data][:_COLUMNS])
+            raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")
+        labels = {
+            label: _read_label(table.data[label], label, name)
+            for label in ("model", "dataset", *KINDS)
+            if label in table.data
+        }
+        keys = tuple(key for key in _PLACE if key in table.data)
+        heads = list(zip(*(table.data[key] for key in keys), strict=True))
+        if len(set(heads)) < len(heads):
+            raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
+        try:
+            values = np.array([np.nan if cell is None else float(cell) for cell in table.data[column]])
+        except (TypeError, ValueError):
+            raise AttnprobeError(
+                f"The column {column!r} of {name} holds something that is no number."
+            ) from None
+        return cls(name, column, keys, heads, values, labels, table.column(column).unit, table.provenance)
+
+    @property
+    def model(self) -> str:
+        return self.labels.get("model", "")
+
+    @property
+    def dataset(self) -> str:
+        return self.labels.get("dataset", self.name)
+
+    @cached_property
+    def sample(self) -> Sample | None:
+        """How the values came about block of documents by block, where the record has it."""
+        numbers = dict(zip(self.heads, self.values.tolist(), strict=True))
+        return read_sample(self.record, self.column, numbers, self.name)
+
+    @property
+    def reliability(self) -> float:
+        return float("nan") if self.sample is None else self.sample.reliability
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """What names the examples, where the record has it."""
+        texts = self.read("corpus").get("texts")
+        return frozenset(map(str, texts)) if isinstance(texts, list) else frozenset()
+
+    def read(self, name: str) -> Mapping[str, Any]:
+        """Read a part of the record; nothing where it has none."""
+        part = self.record.get(name)
+        return part if isinstance(part, Mapping) else {}
+
+    def select(self, heads: Sequence[Head]) -> "Side":
+        """Select heads, in an order."""
+        rows = {head: row for row, head in enumerate(self.heads)}
+        return replace(self, heads=list(heads), values=self.values[[rows[head] for head in heads]])
+
+
+def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
+    labels = list(dict.fromkeys("empty" if cell is None else str(cell) for cell in cells))
+    if len(labels) > 1:
+        raise AttnprobeError(
+            f"{name} holds more than one table (column {column}: {', '.join(labels[:_LABELS])}); give one at "
+            "a time."
+        )
+    return labels[0]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides that are about the same heads.
+
+    Attributes:
+        inside: In domain, or the first checkpoint.
+        outside: Out of domain, or the other checkpoint, with the heads in the same order.
+        keys: What names a head.
+        heads: The heads by these, in the order of both sides.
+        across: Whether the sides may be about different checkpoints.
+        shared: Whether a document of a number is the same one on both sides; None where nobody knows.
+        notes: What was left out.
+    """
+
+    inside: Side
+    outside: Side
+    keys: tuple[str, ...]
+    heads: Sequence[Head]
+    across: bool
+    shared: bool | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, inside: Side, outside: Side, *, across: bool = False) -> "Pair":
+        """Pair two sides, which may be about different checkpoints with ``across``."""
+        shared = _share_documents(inside, outside, across=across)
+        if across:
+            pair = _pair_checkpoints(inside, outside, shared)
+        else:
+            _check_same_heads(inside, outside)
+            keys, heads = inside.keys, inside.heads
+            pair = cls(inside, outside.select(heads), keys, heads, across, shared)
+        if len(pair.heads) < _LEAST:
+            raise AttnprobeError(f"A correlation needs at least {_LEAST} heads; there are {len(pair.heads)}.")
+        for side in (pair.inside, pair.outside):
+            if not np.isfinite(side.values).all():
+                raise AttnprobeError(f"{side.name} has no {side.column} for some heads.")
+            if np.ptp(side.values) == 0:
+                raise AttnprobeError(
+                    f"All heads have the same {side.column} in {side.name}, which leaves a correlation "
+                    "undefined."
+                )
+        return pair
+
+    @property
+    def values(self) -> tuple[Floats, Floats]:
+        """The values of both sides, head by head."""
+        return self.inside.values, self.outside.values
+
+
+def _check_same_heads(inside: Side, outside: Side) -> None:
+    if inside.model != outside.model:
+        raise AttnprobeError(
+            f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
+            f"{outside.model or 'no named model'}; only heads of the same model are compared, unless "
+            "--across-models asks for others."
+        )
+    ours, theirs = set(inside.heads), set(outside.heads)
+    if ours != theirs:
+        raise AttnprobeError(
+            f"{inside.name} has {len(ours)} heads and {outside.name} {len(theirs)}, and {len(ours ^ theirs)} "
+            "are in only one of them; give two tables of the same heads."
+        )
+
+
+def _share_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
+    """Tell whether a document of a number is the same one on both sides; None where nobody knows.
+
+    Where tokenizers differ, documents of the same data have the same numbers if none was skipped.
+    """
+    if inside.texts & outside.texts:
+        return True if inside.texts == outside.texts else None
+    digests = [side.read("dataset").get("sha256") for side in (inside, outside)]
+    same_data = digests[0] == digests[1] if all(digests) else inside.dataset == outside.dataset
+    if not across or not same_data:
+        return False
+    corpora = [side.read("corpus") for side in (inside, outside)]
+    skipped = any(not corpus or any(corpus.get(name) for name in _SKIPPED) for corpus in corpora)
+    same_objective = inside.labels.get("objective") == outside.labels.get("objective")
+    return True if same_objective and not skipped else None
+
+
+# Heads of two checkpoints, kind by kind of attention
+
+
+def _pair_checkpoints(inside: Side, outside: Side, shared: bool | None) -> Pair:
+    """Pair the heads that two checkpoints have in common, and note what is left out."""
+    sides = inside, outside
+    places = [_place_heads(side) for side in sides]
+    shapes = [_find_shapes(side, placed) for side, placed in zip(sides, places, strict=True)]
+    names = [side.model or side.name for side in sides]
+    alike = [kind for kind, shape in shapes[0].items() if shapes[1].get(kind) == shape]
+    if not alike:
+        one, other = (
+            _describe_shapes(shape, named=_ATTENTION in side.keys)
+            for side, shape in zip(sides, shapes, strict=True)
+        )
+        raise AttnprobeError(
+            f"{names[0]} has {one} and {names[1]} has {other}, so that heads can't be put side by side; "
+            f"`attnprobe compare {names[0]} {names[1]}` takes checkpoints of different shapes."
+        )
+    notes = [
+        f"Only heads of {join_names(alike)} attention are compared; those of {join_names(more)} attention in "
+        f"{name} have no counterpart."
+        for name, shape in zip(names, shapes, strict=True)
+        if (more := [kind for kind in shape if kind not in alike])
+    ]
+    ours, theirs = ({place: placed[place] for place in placed if place[0] in alike} for placed in places)
+    for name, lacking in zip(names, (theirs.keys() - ours, ours.keys() - theirs), strict=True):
+        if lacking:
+            noun = "head is" if len(lacking) == 1 else "heads are"
+            notes.append(f"{len(lacking)} {noun} left out, which {name} has lost by pruning.")
+    common = [place for place in ours if place in theirs]
+    first = inside.select([ours[place] for place in common])
+    second = outside.select([theirs[place] for place in common])
+    if _ATTENTION in {*inside.keys, *outside.keys}:
+        return Pair(first, second, _PLACE, common, True, shared, tuple(notes))
+    heads = [place[1:] for place in common]
+    return Pair(first, second, _PLACE[1:], heads, True, shared, tuple(notes))
+
+
+def _place_heads(side: Side) -> dict[Head, Head]:
+    """Give what a side calls each head, by its kind of attention, its layer and its number.
+
+    A checkpoint with only one kind does not always name it.
+    """
+    if _ATTENTION in side.keys:
+        return {(str(head[0]), *head[1:]): head for head in side.heads}
+    kinds = side.read("architecture").get("kinds")
+    known = {str(kind) for kind in kinds} if isinstance(kinds, list | tuple) else set[str]()
+    kind = known.pop() if len(known) == 1 else str(Kind.ENCODER)
+    return {(kind, *head): head for head in side.heads}
+
+
+def _find_shapes(side: Side, places: Iterable[Head]) -> dict[str, tuple[int, int]]:
+    """Give the number of layers of each kind, and of heads in each, those included that were removed."""
+    architecture = side.read("architecture")
+
+    def read_size(name: str, least: int) -> int:
+        size = architecture.get(name)
+        return max(size, least) if isinstance(size, int) else least
+
+    by_kind: dict[str, list[Head]] = {}
+    for kind, layer, head in places:
+        by_kind.setdefault(kind, []).append((layer, head))
+    shapes = {}
+    for kind, heads in by_kind.items():
+        layers = len({layer for layer, _ in heads})
+        layers = read_size("layers", layers) if len(by_kind) == 1 else layers
+        shapes[kind] = layers, read_size("heads", max(int(head) for _, head in heads) + 1)
+    return shapes
+
+
+def _describe_shapes(shapes: Mapping[str, tuple[int, int]], *, named: bool) -> str:
+    """Say how many layers of how many heads there are of each kind of attention.
+
+    >>> _describe_shapes({"encoder": (6, 12)}, named=False)
+    '6 layers of 12 heads'
+    >>> _describe_shapes({"encoder": (1, 1), "decoder": (2, 1)}, named=True)
+    '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
+    """
+    listed = []
+    for kind, (layers, heads) in shapes.items():
+        shape = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
+        listed.append(f"{shape} ({kind})" if named else shape)
+    return join_names(listed)

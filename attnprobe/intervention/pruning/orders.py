@@ -1,0 +1,157 @@
+"""In which order heads go: the least important first, by one criterion or another."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.sides import Side
+from attnprobe.intervention.changes import find_example_score
+from attnprobe.intervention.gradient import gradient_importance, name_pass
+from attnprobe.intervention.integration import integrate_gradients
+from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.relevance import head_relevance
+from attnprobe.intervention.task import Bench
+from attnprobe.intervention.trials import run_trials
+
+#: A number for every head (layer, head); NaN for those that are pruned already.
+Importance = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Order = NDArray[np.int64]
+
+
+def measure_importance(
+    criterion: Criterion, bench: Bench, metric: Score, open_heads: Mask | None = None
+) -> Importance:
+    """Measure the importance of every head by a criterion: (layer, head), the least goes first.
+
+    All are sizes, so that a head that helps some examples and harms others is important:
+
+    | criterion | importance |
+    |---|---|
+    | gradient | mean over examples of the size of the derivative of the loss by the head's gate |
+    | gradient-normed | the same, divided by its l2 norm over the heads of the layer (Michel et al. 2019) |
+    | fisher | mean over examples of the square of the derivative |
+    | ig | mean over examples of the size of integrated gradients, ``ig_abs`` |
+    | lrp | mean over examples of the size of relevance, ``relevance_abs`` |
+    | ablation | mean over examples of how far the score without the head is from that with it |
+
+    A head that is pruned already is NaN.
+
+    Args:
+        criterion: What orders the heads.
+        bench: Checkpoint, task and the examples to rank on.
+        metric: Scores ablation.
+        open_heads: Which heads are on (layer, head) while it is measured; those that are off have 0.
+    """
+    kept = bench.subject.architecture.standing
+    on = np.ones_like(kept) if open_heads is None else open_heads
+    if criterion.side is not None:
+        importance = _read_column(criterion, criterion.side, bench)
+    elif criterion.name == "ablation":
+        importance = _measure_moves(bench, metric, kept & on)
+    else:
+        # A closed gate has a derivative too, but its head is gone.
+        importance = np.where(on, _attribute(criterion.name, bench, on), 0.0)
+    if criterion.name == "gradient-normed":
+        norm = np.linalg.norm(importance, axis=-1, keepdims=True)
+        importance = np.divide(importance, norm, out=np.zeros_like(importance), where=norm > 0)
+    importance = np.where(kept, importance, np.nan)
+    if not np.isfinite(importance[kept]).all():
+        raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
+    return importance
+
+
+def _attribute(name: str, bench: Bench, on: Mask) -> Importance:
+    if name == "ig":
+        return integrate_gradients(bench, open_heads=on).size.average
+    if name == "lrp":
+        # Relevance is conserved from layer to layer, so that heads of all layers are compared as they are.
+        return head_relevance(bench, on).size.average
+    derivatives = gradient_importance(bench, on)
+    return (derivatives.squares if name == "fisher" else derivatives.size).average
+
+
+def _measure_moves(bench: Bench, metric: Score, on: Mask) -> Importance:
+    """Average over examples how far each head moves their score; 0 for a head that is off already.
+
+    That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
+    """
+    score = find_example_score(bench, metric) or metric
+    places = np.argwhere(on)
+    masks = [on, *(on.copy() for _ in places)]
+    for mask, (layer, head) in zip(masks[1:], places, strict=True):
+        mask[layer, head] = False
+    trials = run_trials(bench, masks, score.needs, name_pass("ablating", on))
+    before, *after = (score.pseudovalues(predictions) for predictions in trials.cuts)
+    importance = np.zeros(on.shape)
+    importance[on] = [np.abs(values - before).mean() for values in after]
+    return importance
+
+
+def _read_column(criterion: Criterion, side: Side, bench: Bench) -> Importance:
+    checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
+    layers = bench.subject.architecture.places
+    heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
+    values = dict(zip(side.heads, side.values, strict=True))
+    if values.keys() != set(heads):
+        number = " x ".join(map(str, kept.shape)) if kept.all() else f"{kept.sum()}"
+        raise AttnprobeError(
+            f"{side.name} has {len(values)} heads, which are not the {number} of {checkpoint.name}."
+        )
+    if side.model not in {"", checkpoint.name}:
+        raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
+    importance = np.full(kept.shape, np.nan)
+    importance[kept] = [values[head] for head in heads]
+    return -importance if criterion.highest_first else importance
+
+
+def order_by_importance(importance: Importance) -> Order:
+    """Order the heads, numbered layer by layer, the least important first; of equals the first layer's.
+
+    Those of NaN are left out.
+    """
+    order = np.argsort(importance.ravel(), kind="stable")
+    return order[: int((~np.isnan(importance)).sum())]
+
+
+def order_at_random(kept: Mask, seed: int) -> Order:
+    """Order the heads of a model (layer, head) at random."""
+    return np.random.default_rng(seed).permutation(np.flatnonzero(kept))
+
+
+def order_stepwise(shape: tuple[int, int], steps: list[int], measure: Callable[[Mask], Importance]) -> Order:
+    """Order the heads, ranking those that are left anew after each step.
+
+    ``steps`` says how many heads are off after each step, ascending; ``measure`` gives the importance of the
+    heads while some are on.
+    """
+    order = np.zeros(0, np.int64)
+    for number in steps:
+        if number <= len(order):
+            continue
+        ranked = order_by_importance(measure(mask_heads(shape, order, len(order))))
+        left = ranked[~np.isin(ranked, order)]
+        order = np.concatenate([order, left[: number - len(order)]])
+    return order
+
+
+def mask_heads(shape: tuple[int, int], order: Order, removed: int) -> Mask:
+    """Mask the first heads of an order, numbered layer by layer: (layer, head), True where a head is on."""
+    mask = np.ones(shape, bool)
+    mask.flat[order[:removed]] = False
+    return mask
+
+
+def plan_steps(heads: int, step: float) -> list[int]:
+    """List how many heads are off after each step, from none to all.
+
+    >>> plan_steps(24, 0.25)
+    [0, 6, 12, 18, 24]
+    """
+    if step * heads <= 1:
+        return list(range(heads + 1))
+    shares = [place * step for place in range(int(np.floor(1 / step + 1e-9)) + 1)]
+    return sorted({round(share * heads) for share in [*shares, 1.0]})

@@ -1,0 +1,1 @@
+"""Tables as pictures: what a kind of picture shows is said in ``figures``, and drawn by seven templates."""

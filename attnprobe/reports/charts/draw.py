@@ -1,0 +1,165 @@
+"""Drawing tables: which pictures the kind of a table has, and which of them its numbers allow."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import altair as alt
+from altair.utils.schemapi import debug_mode
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.charts.figure import TALLEST, Figure
+from attnprobe.reports.charts.figures import FIGURES
+from attnprobe.reports.charts.marks import amend, wrap_words
+from attnprobe.reports.charts.stacking import stack_tables
+from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
+from attnprobe.reports.headline import state_finding
+from attnprobe.reports.picture import Picture, measure_picture
+from attnprobe.reports.theme import ThemeName, choose_look
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import CLUSTERMAP, KINDS, PictureKind
+
+ATLAS: PictureKind = "atlas"
+#: The title of a picture that says more than one of a census would.
+_ATLAS_TITLE = "what heads look at, by offset"
+#: So often a picture is drawn at most, until it is neither too wide nor too tall.
+_DRAWN = 4
+
+
+def list_kinds(table: HeadTable) -> list[PictureKind]:
+    """List what a table can be drawn as, its own picture first."""
+    return [kind for kind in KINDS[table.kind].pictures if len(table) and FIGURES[kind].fits(table)]
+
+
+def draw_picture(
+    tables: Sequence[HeadTable],
+    kind: str | None = None,
+    measures: Sequence[str] = (),
+    theme: ThemeName | None = None,
+    width: str | int | None = None,
+    title: str | None = None,
+    clusters: int | None = None,
+    *,
+    columns: int | None = None,
+) -> Picture:
+    """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
+
+    Args:
+        tables: One or more.
+        kind: One of those that suit them.
+        measures: Columns to draw; by default those that a table puts first.
+        theme: Colours and sizes.
+        width: About how wide.
+        title: What stands above; by default the table's own title. Where it is empty, nothing does.
+        clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
+        columns: How many columns of a page it fills.
+
+    Raises:
+        AttnprobeError: When they can't be drawn like this; it says as what else.
+    """
+    look, pixels = choose_look(theme, width, columns)
+    kind = _check_kind(kind, clusters)
+    table = stack_tables(tables, kind)
+    chosen = _choose_kind(table, kind, measures, clusters)
+    if chosen == ATLAS:
+        table = replace(table, title=_ATLAS_TITLE)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters)
+    # altair would hold every row against the schema, several times; the tests do, for every kind.
+    with debug_mode(False):
+        chart = _fit_chart(FIGURES[chosen], table, request, title)
+        amend(chart, description=f"{clean(table.title)}: a picture of kind {chosen}")
+    return Picture(chosen, clean(table.title if title is None else title), chart, look)
+
+
+def _check_kind(kind: str | None, clusters: int | None) -> str | None:
+    if kind is not None and kind not in get_args(PictureKind):
+        raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
+    if clusters is None:
+        return kind
+    if kind not in {None, CLUSTERMAP}:
+        raise AttnprobeError(f"--clusters is about --kind {CLUSTERMAP}: leave it out of --kind {kind}")
+    if clusters < 1:
+        raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
+    return CLUSTERMAP
+
+
+def _choose_kind(
+    table: HeadTable, kind: str | None, measures: Sequence[str], clusters: int | None
+) -> PictureKind:
+    known = list_kinds(table)
+    if kind == ATLAS and len(table) and ATLAS not in known:
+        raise AttnprobeError(
+            "an atlas shows each head of one table with its attention by offset; measure it with "
+            "`attnprobe census MODEL --statistics census,profile -o heads.json`"
+        )
+    if not len(table):
+        raise AttnprobeError("the table has no rows, and there is nothing to draw")
+    if not known:
+        raise AttnprobeError(
+            "the table can't be drawn: it is none that attnprobe writes, has no column of numbers, or has "
+            f"several rows of the same {', '.join(map(clean, list_keys(table))) or 'keys'}"
+        )
+    if kind is not None and kind not in known:
+        option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
+        raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
+    # Whoever names a measure wants a picture that can show it.
+    chosen = min(known, key=lambda one: (one != kind, bool(measures) and FIGURES[one].fixed))
+    if measures and FIGURES[chosen].fixed:
+        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
+    return chosen
+
+
+def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title: str | None) -> Any:
+    """Draw a figure as wide as it is asked for and no taller than a page.
+
+    How much room labels and legends take is seen when it is drawn: if it is too large, it is drawn again
+    with so much less room.
+    """
+    finding = _state_figure(figure, table, request) if title is None else ""
+    request = replace(request, room=float(request.width), high=TALLEST - 100.0)
+    chart = None
+    for _ in range(_DRAWN):
+        drawing = figure.draw(table, request)
+        chart = _add_title(drawing.chart, table, title, finding, drawing.caption, request)
+        wide, high = measure_picture(chart, request.theme)
+        if wide <= request.width + 1 and high <= TALLEST + 1:
+            break
+        request = replace(
+            request,
+            room=request.room - max(0.0, wide - request.width),
+            high=request.high - max(0.0, high - TALLEST),
+        )
+    return chart
+
+
+def _state_figure(figure: Figure, table: HeadTable, request: DrawingRequest) -> str:
+    """State what a figure shows, see ``state_finding``; empty where it draws several measures."""
+    if figure.states:
+        return state_finding(table, table.column(figure.states))
+    columns = figure.columns(table, request)
+    return state_finding(table, columns[0]) if len(columns) == 1 else ""
+
+
+def _add_title(
+    chart: Any,
+    table: HeadTable,
+    title: str | None,
+    finding: str,
+    caption: Sequence[str],
+    request: DrawingRequest,
+) -> Any:
+    """Put a title above, and below it the models and data, what is found, and what marks are."""
+    whole = chart if isinstance(chart, alt.VConcatChart | alt.ConcatChart) else alt.vconcat(chart)
+    if title == "":
+        return whole
+    theme = request.theme
+    heading = wrap_words(clean(table.title) if title is None else clean(title), request.width, theme.size + 2)
+    marks = "; ".join(filter(None, caption))
+    lines = [
+        line
+        for words in (name_source(table), finding, marks)
+        for line in wrap_words(words, request.width, theme.small(1))
+    ]
+    look: dict[str, Any] = {"anchor": "start", "frame": "bounds", "offset": 12, "limit": request.width}
+    return amend(whole, title=alt.TitleParams(heading, subtitle=lines or alt.Undefined, **look))

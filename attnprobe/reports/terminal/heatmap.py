@@ -1,0 +1,214 @@
+"""Heads as a heat map: layers down, heads across; numbers, or where these have no room, half blocks."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from attnprobe.reports.columns import read_floats
+from attnprobe.reports.scales import Marks, Scale, mark_column
+from attnprobe.reports.shapes import Panel
+from attnprobe.reports.terminal.console import (
+    choose_signs,
+    colour_value,
+    draw_scale,
+    has_palette,
+    style_cell,
+)
+from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import DIGITS, NumberFormat, choose_format, format_number
+from attnprobe.table.table import Column
+
+_MEAN, _GAP = "mean", 2  # spaces before the column of means, which is no head
+#: Numbers with more decimals, or this large, are shown divided by a power of ten.
+_MOST_DECIMALS, _LARGE = 4, 1e5
+_SCALE_WIDTH = 12
+
+
+class Layout(NamedTuple):
+    """How a map of numbers is written."""
+
+    numbers: NumberFormat
+    wide: int  # the width of a cell, with the space before it
+    after: int  # spaces after it, if there is room
+    pieces: list[range]  # the columns that stand side by side; the others follow below
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The numbers of one measure, and how they are coloured."""
+
+    rows: list[str]
+    columns: list[str]
+    values: np.ndarray  # (rows, columns), NaN for what is undefined or not there
+    there: np.ndarray  # whether there is a head
+    pale: np.ndarray  # whether a number has no colour
+    scale: Scale
+    averaged: bool  # whether the mean of each row stands behind it
+
+    def draw(self, layout: Layout, console: Console, *, blocks: bool) -> None:
+        """Print the map; ``blocks`` may stand for numbers that have no room."""
+        wide = self._label + len(self.columns)
+        narrow = len(layout.pieces) > 1 and wide <= console.width and not console.options.ascii_only
+        if blocks and narrow and has_palette(console):
+            self._draw_blocks(console)
+            return
+        for piece in layout.pieces:
+            self._draw_piece(piece, layout, console)
+
+    @property
+    def means(self) -> np.ndarray:
+        """The mean of each row over what is defined."""
+        counts = (~np.isnan(self.values)).sum(axis=1)
+        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+            sums = np.nansum(self.values, axis=1)
+        return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+    @property
+    def _label(self) -> int:
+        return max(map(len, self.rows)) + 1
+
+    def arrange(self, room: int, precision: int | None) -> Layout:
+        """Choose the layout with the fewest pieces; among those the most digits, then the most air."""
+        digits = precision or DIGITS
+        full, short = (
+            choose_format(self.values.flat, digits=n, most_decimals=_MOST_DECIMALS, large=_LARGE)
+            for n in (digits, digits - 1)
+        )
+        formats = [full, short] if precision is None and full.decimals >= DIGITS else [full]
+        tried = [self._try(numbers, after, room) for numbers in formats for after in (1, 0)]
+        return min(tried, key=lambda layout: len(layout.pieces))
+
+    def _try(self, numbers: NumberFormat, after: int, room: int) -> Layout:
+        written = [numbers.write(value) for value in self.values.flat if not np.isnan(value)]
+        wide = 1 + max(map(len, [*self.columns, *written]))
+        mean = self._measure_means(numbers) if self.averaged else 0
+        pieces = math.ceil(len(self.columns) / max(1, (room - self._label - mean) // (wide + after)))
+        bounds = [round(place * len(self.columns) / pieces) for place in range(pieces + 1)]
+        return Layout(numbers, wide, after, [range(*ends) for ends in itertools.pairwise(bounds)])
+
+    def _measure_means(self, numbers: NumberFormat) -> int:
+        written = map(_write_mean(numbers).write, self.means[~np.isnan(self.means)])
+        return max(map(len, [_MEAN, *written])) + _GAP
+
+    def _draw_piece(self, piece: range, layout: Layout, console: Console) -> None:
+        undefined, after = choose_signs(console).undefined, " " * layout.after
+        # The mean is over all heads, so it stands after the last.
+        mean = self._measure_means(layout.numbers) if self.averaged and piece.stop == len(self.columns) else 0
+        header = "".join(f"{self.columns[column].rjust(layout.wide)}{after}" for column in piece)
+        header = f"{' ' * self._label}{header}{_MEAN.rjust(mean) if mean else ''}"
+        lines = [*([Text()] if piece.start else []), Text(header, "bold")]
+        for row, average in enumerate(self.means):
+            line = Text.assemble((self.rows[row].ljust(self._label), "bold"))
+            for column in piece:
+                value = float(self.values[row, column])
+                gap = undefined if self.there[row, column] else ""
+                text = gap if np.isnan(value) else layout.numbers.write(value)
+                shaded = has_palette(console) and np.isfinite(value) and not self.pale[row, column]
+                style = style_cell(value, self.scale) if shaded else ""
+                line.append(f"{text.rjust(layout.wide)}{after}", style)
+            if mean:
+                text = undefined if np.isnan(average) else _write_mean(layout.numbers).write(average)
+                line.append(text.rjust(mean))
+            lines.append(line)
+        for line in lines:
+            console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+    def _draw_blocks(self, console: Console) -> None:
+        """Print a block of half height for each number, two rows a line."""
+        step = next(step for step in (2, 5, 10, 20, 50, 1000) if step > max(map(len, self.columns)))
+        ruler = "".join(name.ljust(step) for name in self.columns[::step])
+        console.print(Text(f"{' ' * self._label}{ruler.rstrip()}", "bold"), no_wrap=True, overflow="crop")
+        shown = ~(self.pale | np.isnan(self.values))
+        for above in range(0, len(self.rows), 2):
+            line = Text.assemble((self.rows[above].ljust(self._label), "bold"))
+            for column in range(len(self.columns)):
+                upper, lower = (
+                    colour_value(float(self.values[row, column]), self.scale)
+                    if row < len(self.rows) and shown[row, column]
+                    else None
+                    for row in (above, above + 1)
+                )
+                line.append(*_choose_block(upper, lower))
+            console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _write_mean(numbers: NumberFormat) -> NumberFormat:
+    return NumberFormat(numbers.decimals or 1, numbers.exponent)  # of whole numbers it is seldom whole
+
+
+def _choose_block(upper: str | None, lower: str | None) -> tuple[str, Style]:
+    """Choose the block of half height that shows two colours, of which one or both may be missing."""
+    if upper is None:
+        return (" ", Style()) if lower is None else ("\u2584", Style(color=lower))
+    return "\u2580", Style(color=upper, bgcolor=lower)
+
+
+def print_measure(
+    table: HeadTable,
+    column: Column,
+    panel: Panel,
+    scale: Scale,
+    console: Console,
+    precision: int | None = None,
+    *,
+    full: bool = False,
+    averaged: bool = True,
+) -> None:
+    """Print a measure as a heat map, with its name above and what the map leaves out below."""
+    values = panel.grid(np.asarray(read_floats(table, column.name)))
+    label = f" ({', '.join(panel.labels)})" if panel.labels else ""
+    console.print()
+    if np.isnan(values).all():
+        console.print(Text.assemble((clean(column.name), "bold"), f"{label}: undefined for this model"))
+        return
+    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
+    pale = panel.grid(np.array(marks.pale, float)) == 1
+    there = panel.grid(np.ones(len(table))) == 1
+    rows, columns = _name_labels("L", panel.layers), _name_labels("H", panel.heads)
+    heat = HeatMap(rows, columns, values, there, pale, scale, averaged)
+    layout = heat.arrange(console.width, precision)
+    power = f"in 1e{layout.numbers.exponent}" if layout.numbers.exponent else ""
+    unit = " ".join(filter(None, [power, clean(column.unit)]))
+    console.print(Text.assemble((clean(column.name), "bold"), f", {unit}" if unit else "", label))
+    heat.draw(layout, console, blocks=not full)
+    if has_palette(console):
+        console.print(_explain_colours(scale, marks.rule, console))
+    if said := _list_trust(table, column.name, panel, console):
+        console.print(Text(choose_signs(console).between.join(said), "dim"))
+
+
+def _name_labels(letter: str, labels: list[Cell]) -> list[str]:
+    """Name layers or heads by a letter and their number; what has no number keeps its name."""
+    return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
+
+
+def _explain_colours(scale: Scale, rule: str, console: Console) -> Text:
+    said = Text(f"colours from {format_number(scale.low)} ")
+    said.append_text(draw_scale(scale, _SCALE_WIDTH, choose_signs(console).bar))
+    none = f"; none: not {rule}" if scale.is_of_effects and rule else ""
+    return said.append(f" to {format_number(scale.high)}{none}")
+
+
+def _list_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> list[str]:
+    """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
+    rows, said = panel.rows(), list[str]()
+    values, errors, counts = (read_floats(table, one) for one in (name, f"{name}_se", "n"))
+    if errors is not None and not np.isnan(errors[rows]).all():
+        said.append(f"typical standard error {format_number(np.nanmedian(errors[rows]), digits=2)}")
+    counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
+    if counts.size:
+        unit = table.column("n").unit or "sequences"
+        ends = dict.fromkeys(f"{int(end):,}" for end in (counts.min(), counts.max()))
+        said.append(f"{' to '.join(ends)} {unit}")
+    missing = 0 if values is None else int(np.isnan(values[rows]).sum())
+    if missing:
+        sign = choose_signs(console).undefined
+        said.append(f"{missing} {'head' if missing == 1 else 'heads'} undefined ({sign})")
+    return said

@@ -1,0 +1,235 @@
+"""What is asked of a survey, and a table that is measured."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from attnprobe.corpus.sources.order import Order
+from attnprobe.corpus.vocabulary import Rarity
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.memory import limit_cells
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import Documents, PreparedCorpus, prepare_corpus
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import add_corpora
+from attnprobe.run.repeated import RepeatedTokens
+from attnprobe.statistics.registry import write_title
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import HEADS, Tabulation
+from attnprobe.sums.base import Measurement, pack
+from attnprobe.survey.checks import (
+    check_layers,
+    drop_counted,
+    drop_impossible,
+    explain_empty,
+    keep_layers,
+    verify_needs,
+    write_notes,
+)
+from attnprobe.survey.measure import SEED
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import HeadTable
+
+
+@dataclass(frozen=True)
+class CorpusRequest:
+    """A corpus, and what is asked of it.
+
+    Attributes:
+        documents: The text, a folder of images or sound, or random tokens.
+        statistics: What is measured.
+        options: How it is cut into sequences.
+        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
+        labelled: Whether labels are target texts.
+        order: The random order in which it is read, if targets say how precise the table is to be.
+    """
+
+    documents: Documents | RepeatedTokens
+    statistics: Sequence[Statistic]
+    options: CorpusOptions
+    name: str = ""
+    labelled: bool = False
+    order: Order | None = None
+
+    def prepare(
+        self,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        statistics: Sequence[Statistic],
+        workers: int | None,
+        progress: Progress,
+        *,
+        describe: bool = True,
+    ) -> AbstractContextManager[PreparedCorpus]:
+        """Cut it into batches, for what can be measured of it; ``describe`` tells what was left out."""
+        return prepare_corpus(
+            checkpoint,
+            architecture,
+            self.documents,
+            self.options,
+            cells=limit_cells(architecture, statistics),
+            labelled=self.labelled,
+            describe=describe,
+            workers=workers,
+            progress=progress,
+        )
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """A table that is asked for.
+
+    Attributes:
+        corpora: The corpora, the one that the table is about first.
+        dataset: What the ``dataset`` column says.
+        facts: What the caller adds to the provenance.
+        tabulation: How the table is made.
+        layers: Which layers it is about; None for all.
+        seed: From which orders are drawn, where tokens are shuffled.
+    """
+
+    corpora: Sequence[CorpusRequest]
+    dataset: str
+    facts: Mapping[str, Any]
+    tabulation: Tabulation = HEADS
+    layers: Sequence[int] | None = None
+    seed: int = SEED
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        return [statistic for corpus in self.corpora for statistic in corpus.statistics]
+
+
+@dataclass(eq=False)
+class TableRun:
+    """A table that is measured; its measurements add up, and it can be tabulated after each.
+
+    Attributes:
+        request: What was asked for.
+        checkpoint: Of which model.
+        architecture: What the dry run found of it.
+        asked: The statistics of each corpus, by its name, that can be measured.
+        evidence: What was verified.
+        notes: What a reader has to know.
+        measurements: What was found in each corpus.
+        record: What is on record of the run.
+    """
+
+    request: TableRequest
+    checkpoint: Checkpoint
+    architecture: Architecture
+    asked: Mapping[str, Sequence[Statistic]]
+    evidence: Sequence[str]
+    notes: list[str]
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        request: TableRequest,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        *,
+        as_far_as_possible: bool,
+    ) -> "TableRun":
+        """Verify that what is asked for can be had."""
+        if request.layers is not None:
+            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
+        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
+        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
+        evidence, notes = verify_needs(
+            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        )
+        names = [corpus.name for corpus in request.corpora]
+        asked = dict(zip(names, wanted, strict=True))
+        return cls(request, checkpoint, architecture, asked, evidence, notes + left_out)
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        return [statistic for statistics in self.asked.values() for statistic in statistics]
+
+    @property
+    def measurement(self) -> Measurement:
+        return reduce(Measurement.join, self.measurements.values())
+
+    def shuffles(self, name: str) -> bool:
+        """Tell whether a statistic of a corpus is about shuffled tokens."""
+        return any(statistic.control == "shuffled" for statistic in self.asked[name])
+
+    def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
+        """Take what is this table's of what was found in a corpus, or in another part of it."""
+        part = measurement.of([statistic.name for statistic in self.asked[name]])
+        if name in self.measurements:
+            self.measurements[name] += part
+            self.record["corpus"] = add_corpora(self.record["corpus"], record["corpus"])
+            return
+        self.measurements[name] = part
+        if self.record:
+            self.record.setdefault("other_corpora", {})[name] = record["corpus"]
+        else:
+            self.record = record
+        if self.shuffles(name):  # tables of another order don't add up
+            self.record["options"]["seed"] = self.request.seed
+
+    def note(self, name: str, rarity: Rarity | None) -> None:
+        """Note what a reader has to know of what was found in a corpus."""
+        checkpoint, first = self.checkpoint, self.request.corpora[0]
+        self.notes += write_notes(self.asked[name], rarity, checkpoint.model.dtype)
+        if name == first.name:
+            if first.options.turn:
+                number, of = first.options.turn
+                self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
+            self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
+        self.notes += explain_empty(checkpoint, self.architecture, self.asked[name], self.measurements[name])
+
+    @property
+    def labels(self) -> Labels:
+        return self._label(pack(self.measurement.arrays()))
+
+    def _label(self, sums: str) -> Labels:
+        """Put together what is on record, with the ``sums`` by which tables add up."""
+        request, architecture = self.request, self.architecture
+        others = list(self.asked.items())[1:]
+        record = {**self.record, **request.facts}
+        if request.layers is not None:
+            record["layers"] = list(request.layers)
+        record["measurement"] = {
+            "table": request.tabulation.name,
+            "statistics": [statistic.identity for statistic in self.statistics],
+            "evidence": self.evidence,
+            "sums": sums,
+            "beside": {
+                statistic.name: record["other_corpora"][name]["texts"]
+                for name, statistics in others
+                for statistic in statistics
+            },
+        }
+        return Labels(
+            self.checkpoint.name,
+            request.dataset,
+            record,
+            architecture.places,
+            architecture.patches,
+            architecture.removed,
+            self.notes,
+            architecture.lacking,
+        )
+
+    @property
+    def table(self) -> HeadTable:
+        return self.tabulate(self.labels)
+
+    @property
+    def interim_table(self) -> HeadTable:
+        """The table without the sums on record, which nobody keeps."""
+        return self.tabulate(self._label(""))
+
+    def tabulate(self, labels: Labels) -> HeadTable:
+        tabulation, layers = self.request.tabulation, self.request.layers
+        title = write_title(self.statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, self.statistics, labels)
+        return table if layers is None else keep_layers(table, layers)

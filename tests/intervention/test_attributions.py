@@ -1,0 +1,133 @@
+"""What is attributed to heads, summed up over documents: means, errors, shares of a layer."""
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.intervention.gradient import Attributions, gradient_importance
+from attnprobe.sums.base import pack, unpack
+
+LAYERS, HEADS = 3, 4
+SHAPE = LAYERS, HEADS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def draw_values(documents: Ints, seed: int = 0) -> Floats:
+    """Draw a number with a sign for each example and head; those of a document are alike."""
+    draw = np.random.default_rng(seed)
+    shared = draw.normal(0.5, 1, (int(documents.max()) + 1, *SHAPE))[documents]
+    values = draw.normal(size=(len(documents), *SHAPE)) * np.arange(1, 5) + shared
+    values[:, :, 1] += values[:, :, 0]  # correlated heads
+    return values
+
+
+def draw_windows(documents: int, seed: int = 0) -> Ints:
+    """Give the document of each example, in any order; some have one window only."""
+    draw = np.random.default_rng(seed)
+    return draw.permutation(np.repeat(np.arange(documents), draw.integers(1, 7, documents)))
+
+
+def make_batch(documents: Ints, members: Ints) -> Batch:
+    """Say of examples what a corpus would."""
+    many = np.bincount(documents)[documents] > 1
+    clusters = np.where(many, documents + 1000, -1)
+    return Batch({}, None, members, documents=documents[members], clusters=clusters[members])
+
+
+def sum_up(values: Floats, documents: Ints, size: int = 5) -> Attributions:
+    """Sum up batches of several examples each, in any order."""
+    order = np.random.default_rng(1).permutation(len(values))
+    parts = np.split(order, range(size, len(order), size))
+    return reduce(add, (Attributions.of(values[part], make_batch(documents, part)) for part in parts))
+
+
+def jackknife(values: Floats, documents: Ints, function: Any) -> Floats:
+    """Compute the error of a function of the means of examples, one document left out at a time."""
+    names = np.unique(documents)
+    without = np.stack([function(values[documents != name].mean(0)) for name in names])
+    squares = np.square(without - function(values.mean(0)))
+    return np.sqrt((len(names) - 1) / len(names) * squares.sum(0))
+
+
+def norm(means: Floats) -> Floats:
+    return means / np.sqrt((means**2).sum(-1, keepdims=True))
+
+
+def share(means: Floats) -> Floats:
+    return means / means.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("number", [2, 9, 30])
+def test_errors_are_the_jackknifes(number: int, size: int):
+    """However batches cut documents, one document is left out at a time: each has a block of its own."""
+    documents = draw_windows(number)
+    values = draw_values(documents)
+    sums = sum_up(values, documents, size)
+    sizes = np.abs(values)
+    for found, part in ((sums.size, sizes), (sums.signed, values), (sums.squares, values**2)):
+        np.testing.assert_allclose(found.average, part.mean(0), rtol=1e-12)
+        expected = jackknife(part, documents, lambda means: means)
+        np.testing.assert_allclose(found.standard_error, expected, rtol=1e-9)
+    for found, function in ((sums.normalized, norm), (sums.share, share)):
+        np.testing.assert_allclose(found[0], function(sizes.mean(0)), rtol=1e-12)
+        np.testing.assert_allclose(found[1], jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12)
+
+
+def test_the_error_of_normalized_values_is_the_spread_of_samples():
+    """Of more documents than there are blocks."""
+    draw = np.random.default_rng(5)
+    samples = draw.gamma(2.0, size=(1000, 200, 1, HEADS)) * np.arange(1, 5)
+    spread = norm(samples.mean(1)).std(0)
+    errors = [sum_up(sample, np.arange(200), 200).normalized[1] for sample in samples[:200]]
+    np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
+
+
+def test_nothing_matters_in_a_layer():
+    values = draw_values(np.arange(12))
+    values[:, 1] = 0
+    sums = sum_up(values, np.arange(12))
+    for found, error in (sums.normalized, sums.share):
+        assert np.isnan(found[1]).all()
+        assert np.isnan(error[1]).all()
+        assert np.isfinite(found[[0, 2]]).all()
+        assert np.isfinite(error[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("documents", [np.arange(30), draw_windows(12), np.zeros(5, int)])
+def test_what_is_kept_is_all_there_is(documents: Ints):
+    """A file gives back the sum, and it goes on."""
+    values = draw_values(documents)
+    first, second = (
+        Attributions.of(values[half], make_batch(documents, half))
+        for half in np.split(np.arange(len(documents)), [len(documents) // 2])
+    )
+    again = Attributions.from_arrays(unpack(pack(first.arrays()))) + second
+    for name, array in (first + second).arrays().items():
+        np.testing.assert_array_equal(again.arrays()[name], array, err_msg=name)
+
+
+def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
+    """From texts to errors: the values of each window alone, and their documents."""
+    texts = documents("masked-lm")
+    with benched(headed("bert", "masked-lm", double=True), texts, "masked-lm", max_length=7) as bench:
+        sums, batches = gradient_importance(bench), bench.corpus.batches
+        of, plan = batches.documents, batches.plan
+        assert len(of) > len(texts) == len(np.unique(of)) == sums.size.clusters.max()
+        values = np.zeros((len(of), *SHAPE))
+        for window in range(len(of)):
+            batches.plan = [np.array([window])]
+            values[window] = gradient_importance(bench).size.average
+        batches.plan = plan
+    np.testing.assert_allclose(sums.size.average, values.mean(0), rtol=1e-9)
+    errors = jackknife(values, of, lambda means: means)
+    np.testing.assert_allclose(sums.size.standard_error, errors, rtol=1e-8)
+    assert not np.allclose(errors, values.std(0, ddof=1) / len(of) ** 0.5, rtol=0.02)
+    np.testing.assert_allclose(sums.normalized[1], jackknife(values, of, norm), rtol=1e-7)
