@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason, write_together
 from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
-from attnprobe.table.destination import Destination, check_file, render_table, save_table
+from attnprobe.table.destination import Destination, check_file
 from attnprobe.table.formats import FORMATS as OF_FILES
 from attnprobe.table.head_table import HeadTable
 
@@ -75,8 +75,8 @@ def write_table(
         _show(table, precision, no_color, full)
         return []
     if destination.path is not None:
-        return save_table(table, destination, precision)
-    streams.write(render_table(table, destination.format, precision))
+        return table.write(destination, precision)
+    streams.write(table.render(destination.format, precision))
     return []
 
 
@@ -90,7 +90,7 @@ def write_rescued(
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
     chosen = wanted if wanted in OF_FILES and not OF_FILES[wanted].binary else "csv"
-    content, part, name = render_table(table, chosen, precision), "", f"table.{chosen}"
+    content, part, name = table.render(chosen, precision), "", f"table.{chosen}"
     if output is not None:
         taken = streams.hand_over(content)
         if taken == len(content):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.table import Column, Table
+from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +81,7 @@ _STACKED = (
     "its sum."
 )
 
-Tabled = TypeVar("Tabled", bound=Table)
+Tabled = TypeVar("Tabled", bound=HeadTable)
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
@@ -133,9 +133,9 @@ def mark_by_norm(table: Tabled, shared: Sequence[str]) -> Tabled:
         for column in table.columns
     ]
     data = {names.get(name, name): cells for name, cells in table.data.items()}
-    own = [f"By norm: {note}" for note in table.notes if note not in shared]
+    of_weighted = [f"By norm: {note}" for note in table.notes if note not in shared]
     rest = [note for note in table.notes if note in shared]
-    return replace(table, columns=columns, data=data, notes=[MEANING, *own, *rest])
+    return replace(table, columns=columns, data=data, notes=[MEANING, *of_weighted, *rest])
 
 
 def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[str]) -> Tabled:
@@ -152,7 +152,7 @@ def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[st
         marked.append(replace(one, columns=columns, data={each.name: data[each.name] for each in columns}))
     first, last = marked[0], marked[-1]
     notes = [note for one in as_it_is for note in one.notes if note not in shared]
-    own = [f"By norm: {note}" for note in last.notes if note not in {*shared, *notes}]
+    of_weighted = [f"By norm: {note}" for note in last.notes if note not in {*shared, *notes}]
     whole = first
     if as_it_is:
         every = list(dict.fromkeys([*first.columns, *last.columns]))
@@ -161,10 +161,10 @@ def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[st
             for one in every
         }
         whole = replace(first, columns=every, data=cells)
-    return replace(whole, notes=[_STACKED, *notes, *own, *shared])
+    return replace(whole, notes=[_STACKED, *notes, *of_weighted, *shared])
 
 
-def _name_by_norm(name: str, table: Table) -> str:
+def _name_by_norm(name: str, table: HeadTable) -> str:
     """Give a column its suffix; an error or a number of its own stays behind the measure it belongs to."""
     base = next((name.removesuffix(end) for end in ("_se", "_n") if name.endswith(end)), name)
     return f"{base}{SUFFIX}{name[len(base) :]}" if base in table.data else f"{name}{SUFFIX}"
