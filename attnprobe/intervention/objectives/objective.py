@@ -64,7 +64,7 @@ class Objective(ABC):
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         has_targets: Whether labels are texts that a decoder reads.
-        related: Whether an example is about several sequences: see ``Relations``.
+        related: Whether an example is about several sequences: see ``RelatedTexts``.
         facts: What goes on record of it beside its name.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         compares: Whether answers are compared with those of the untouched model.
