@@ -18,6 +18,7 @@ from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
+from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -44,42 +45,20 @@ _PER_TEXT = (
 )
 
 
-def run_importance(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    method: Method,
-    nodes: int = NODES,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
-) -> HeadTable:
+def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
     gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
-    for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
-    added to the provenance.
+    for what is predicted; or ``confidence``, the mean of a head's largest attention weight.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
     if method == "confidence":
-        return _tabulate_confidence(
-            load, source, options, facts=facts, resume=resume, workers=workers, progress=progress
-        )
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    subject = subject.check_methods([method])
-    question = subject.question("importance", **{"--method": method})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers) as bench,
-    ):
-        return tabulate_task(bench, source.name, method, nodes=nodes, facts=facts)
+        return _tabulate_confidence(session)
+    with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
+        return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
 def attribute(bench: Bench, method: Method, nodes: int = NODES) -> Attributions:
@@ -127,46 +106,31 @@ def attention_importance(
         )
 
 
-def _tabulate_confidence(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    *,
-    facts: Mapping[str, Any],
-    resume: Path | None,
-    workers: int | None,
-    progress: Progress,
-) -> HeadTable:
+def _tabulate_confidence(session: TaskSession) -> HeadTable:
+    source, options, progress = session.source, session.options, session.progress
     checkpoint, documents, architecture = examine_part(
-        load((), False, source.kind), source.documents, progress
+        session.load((), False, source.kind), source.documents, progress
     )
     question = {"command": "importance", "--method": "confidence"}
     with (
         prepare_corpus(
-            checkpoint,
-            architecture,
-            documents,
-            options,
-            workers=workers,
-            progress=progress,
+            checkpoint, architecture, documents, options, workers=session.workers, progress=progress
         ) as ready,
-        open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(checkpoint, options, question, resume=session.resume, progress=progress) as run,
     ):
-        found = attention_importance(
+        sums = attention_importance(
             checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
         )
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(
-            facts
-        )
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
     labels = Labels(
         checkpoint.name,
         source.name,
-        record,
+        record | dict(session.facts),
         architecture.places,
         removed=architecture.removed,
         tied=architecture.lacking,
     )
-    return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
+    return _tabulate(sums, NO_OBJECTIVE, "confidence", labels)
 
 
 def _tabulate(
