@@ -1,7 +1,6 @@
 """The importance of every head as a table."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,16 @@ from attnprobe.findings.sides import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
-from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
+from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.task import Bench, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
-from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
@@ -170,44 +166,35 @@ DOMAINS = ("in domain", "out of domain")
 
 
 def measure_sides(
-    load: Loader,
-    sources: tuple[OpenSource, OpenSource],
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    measure: Measure,
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
-    """Measure the importance of every head in domain and out of domain, with one checkpoint and task.
+    """Measure the importance of every head in domain, the session's texts, and out of domain.
 
     It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
 
     Returns:
         Both sides, and what goes into the provenance.
     """
+    sources = session.source, outside
     peeked = [peek(source.documents) for source in sources]
-    labelled = find_shared_gold([found for found, _ in peeked])
-    if any(found for found, _ in peeked) and not labelled:
-        bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
-        progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    subject = subject.check_methods([measure])
-    by_metric = measure == "ablation"
-    name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
+    labelled = find_shared_gold([gold for gold, _ in peeked])
+    if any(gold for gold, _ in peeked) and not labelled:
+        bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
+        session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
+    subject = choose_subject(
+        session.load,
+        session.task,
+        labelled=labelled,
+        progress=session.progress,
+        modality=session.source.kind,
+    ).check_methods([measure])
+    metric = session.find_metric(subject) if measure == "ablation" else ""
     sides, records = [], []
-    question = subject.question("correlate", measure=measure, metric=name)
-    with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
+    with session.open_run(subject, "correlate", {"measure": measure, "metric": metric}) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            examples = bind_task(
-                subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
-            )
-            with examples as bench:
-                if by_metric:
-                    table = tabulate_ablation(
-                        bench, build_metric(name, bench, task.seed), source.name, facts={}
-                    )
+            with session.bind(subject, documents, run, metric, domain) as bench:
+                if measure == "ablation":
+                    table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
                 else:
                     table = tabulate_task(bench, source.name, measure, facts={})
             sides.append(Side.from_table(table, source.name))

@@ -58,6 +58,15 @@ class TaskSession:
             progress=self.progress,
         )
 
+    def bind(
+        self, subject: Subject, documents: Documents, run: Run, metric: str = "", name: str = ""
+    ) -> AbstractContextManager[Bench]:
+        """Bind the task to texts; ``name`` says which of several sets of examples they are."""
+        generate = metric == "bleu"
+        return bind_task(
+            subject, documents, self.options, run=run, workers=self.workers, generate=generate, name=name
+        )
+
     def find_metric(self, subject: Subject) -> str:
         """Find the metric that was asked for, or else the usual one of the task."""
         return check_metric(self.task.metric, subject.objective, subject.metrics)
@@ -80,13 +89,6 @@ class TaskSession:
         more = {"metric": name} if scored else {}
         with (
             self.open_run(subject, command, {**question, **more}) as run,
-            bind_task(
-                subject,
-                documents,
-                self.options,
-                run=run,
-                workers=self.workers,
-                generate=name == "bleu",
-            ) as bench,
+            self.bind(subject, documents, run, name) as bench,
         ):
             yield bench

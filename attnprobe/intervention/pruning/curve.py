@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import islice, pairwise
 from time import perf_counter
 
@@ -35,7 +34,7 @@ from attnprobe.intervention.pruning.orders import (
 from attnprobe.intervention.pruning.writing import Pruning, check_writable
 from attnprobe.intervention.request import Documents, check_gold, peek
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric
+from attnprobe.intervention.task import Bench, Subject, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.sums.inference import SIGNIFICANT
@@ -83,34 +82,33 @@ def prune_in_steps(
     }
     if pruning.margin is not None:
         question["margin"] = f"{pruning.margin:g}"
-    with session.open_run(subject, "prune", question) as run:
-        bind = partial(
-            bind_task, subject, options=session.options, run=run, workers=session.workers,
-            generate=name == "bleu",
-        )  # fmt: skip
-        with bind(documents) as bench:
-            ranked = scored = bench
-            with ExitStack() as ranking:
-                if rank_documents is not None:
-                    ranked = ranking.enter_context(bind(rank_documents, name="examples to rank on"))
-                elif criterion.side is None:
-                    ranked, scored = _split_halves(bench)
-                    progress.say(
-                        f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and "
-                        f"scored on the other ({len(scored.documents):,}); --rank-data ranks on other data."
-                    )
-                progress.say(_estimate_time(ranked, scored, pruning))
-                order = rank_heads(ranked, build_metric(name, ranked, seed), pruning)
-            described = {
-                "criterion": criterion.name,
-                "step": pruning.step,
-                "rerank": pruning.rerank,
-                "rank_data": rank_source.described if rank_source else None,
-                "margin": pruning.margin,
-            }
-            labels = bench.labels(session.source.name, session.facts).with_record({"pruning": described})
-            metric = build_metric(name, scored, seed)
-            table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=seed)
+    with (
+        session.open_run(subject, "prune", question) as run,
+        session.bind(subject, documents, run, name) as bench,
+    ):
+        ranked = scored = bench
+        with ExitStack() as ranking:
+            if rank_documents is not None:
+                others = session.bind(subject, rank_documents, run, name, "examples to rank on")
+                ranked = ranking.enter_context(others)
+            elif criterion.side is None:
+                ranked, scored = _split_halves(bench)
+                progress.say(
+                    f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
+                    f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
+                )
+            progress.say(_estimate_time(ranked, scored, pruning))
+            order = rank_heads(ranked, build_metric(name, ranked, seed), pruning)
+        described = {
+            "criterion": criterion.name,
+            "step": pruning.step,
+            "rerank": pruning.rerank,
+            "rank_data": rank_source.described if rank_source else None,
+            "margin": pruning.margin,
+        }
+        labels = bench.labels(session.source.name, session.facts).with_record({"pruning": described})
+        metric = build_metric(name, scored, seed)
+        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=seed)
     if pruning.share is None:
         removed = min(within, len(order) - 1)  # a checkpoint needs a head
     return Pruning(table, subject, order, removed)
