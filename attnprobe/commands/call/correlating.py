@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, check_model, open_call, read_first, read_task
+from attnprobe.commands.call.call import Call, check_model, make_session, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.tokenization import Tokenizer

@@ -380,8 +380,7 @@ def ranks_csv(folder):
     return f"{path}:worth"
 
 
-def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
+def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path):
     with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
         pruned(texts, ranks_csv(tmp_path), rank_on=texts)
 
