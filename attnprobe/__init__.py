@@ -12,7 +12,7 @@ _HOMES = {
     "AttnprobeError": "attnprobe.errors",
     "AttnprobeWarning": "attnprobe.errors",
     "HeadCallback": "attnprobe.commands.call.training",
-    "HeadTable": "attnprobe.table.head_table",
+    "HeadTable": "attnprobe.table.table",
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",
     "load_pruned": "attnprobe.model.pruned",

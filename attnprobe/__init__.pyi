@@ -21,7 +21,7 @@ from attnprobe.errors import AttnprobeWarning as AttnprobeWarning
 from attnprobe.model.pruned import load_pruned as load_pruned
 from attnprobe.statistics.statistic import Statistic as Statistic
 from attnprobe.statistics.statistic import statistic as statistic
-from attnprobe.table.head_table import HeadTable as HeadTable
+from attnprobe.table.table import HeadTable as HeadTable
 
 __version__: str
 

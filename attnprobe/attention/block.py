@@ -247,7 +247,7 @@ class AttentionBlock:
         Rows that carry nothing, as those of a zeroed head, become NaN.
 
         Args:
-            lengths: (batch, head, key) the norms ||W_O,h v_j||; see ``attention.lengths``.
+            lengths: (batch, head, key) the norms ||W_O,h v_j||; see ``measure_lengths``.
             room: Memory for the rows, which the next block may overwrite.
 
         Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.

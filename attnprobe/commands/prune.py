@@ -234,6 +234,6 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
 def _describe_order(criterion: "Criterion") -> dict[str, Any]:
     if criterion.path is None:
         return {}
-    from attnprobe.table.head_table import describe_table
+    from attnprobe.table.reading import describe_table
 
     return {"order": describe_table(criterion.path)}

@@ -1,23 +1,37 @@
-"""A measure over the steps of a training run: tables into one table, and what changed at a step."""
+"""Measures over the steps of a training run: tables into one, what changed at a step, how orders settle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.settling import FIRST, Step, list_kinds, list_measures, read_cells
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
 
+Floats = NDArray[np.float64]
+#: A table with the step of training it is of.
+Step = tuple[int, HeadTable]
 #: So many heads that changed most are named at a step.
 CHANGED = 3
+#: A rank correlation over fewer heads says nothing.
+LEAST_HEADS = 3
+#: Keys that stand before the step.
+_FIRST = ("model", "dataset")
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: What must be the same at all steps, and is chosen anew for each checkpoint where nobody names it.
 _CHOSEN = {"objective": "--objective", "method": "--method", "metric": "--metric", "criterion": "--prune-by"}
+#: Measures of how alike the order of heads is to that of another step, with their titles.
+_RANK_TITLES = {
+    "spearman_last": "Spearman's rho with the last step",
+    "kendall_last": "Kendall's tau with the last step",
+    "spearman_previous": "Spearman's rho with the step before",
+    "kendall_previous": "Kendall's tau with the step before",
+}
 
 
 def check_alike(first: Step, other: Step) -> None:
@@ -52,8 +66,9 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     """
     first = steps[0][1]
     names = [column.name for column in first.columns]
-    at = sum(name in FIRST for name in names)
-    columns = [*first.columns[:at], Column(STEP, role="key"), *map(_rename_step, first.columns[at:])]
+    at = sum(name in _FIRST for name in names)
+    measured = [_rename(column, STEP, PRUNING_STEP) for column in first.columns[at:]]
+    columns = [*first.columns[:at], Column(STEP, role="key"), *measured]
     data: dict[str, list[Cell]] = {column.name: [] for column in columns}
     for step, table in steps:
         data[STEP] += [step] * len(table)
@@ -69,18 +84,17 @@ def split_steps(table: HeadTable) -> list[Step]:
     """Split what ``stack_steps`` stacked; a table's own record and notes are those on record for its step."""
     if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
         raise AttnprobeError("the table has no steps of training on record, so no further step can be added")
-    at = [column.name for column in table.columns].index(STEP)
-    columns = [_rename_back(column) for place, column in enumerate(table.columns) if place != at]
-    title, found = table.title.rpartition(" at ")[0], []
+    stacked = [column for column in table.columns if column.name != STEP]
+    columns = [_rename(column, PRUNING_STEP, STEP) for column in stacked]
+    title, steps = table.title.rpartition(" at ")[0], list[Step]()
     for record in table.provenance["steps"]:
         rows = [row for row, step in enumerate(table.data[STEP]) if step == record["step"]]
         data = {
-            _rename_back(column).name: [table.data[column.name][row] for row in rows]
-            for place, column in enumerate(table.columns)
-            if place != at
+            column.name: [table.data[old.name][row] for row in rows]
+            for column, old in zip(columns, stacked, strict=True)
         }
-        found.append((record["step"], HeadTable(title, columns, data, record["notes"], record)))
-    return found
+        steps.append((record["step"], HeadTable(title, columns, data, record["notes"], record)))
+    return steps
 
 
 def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, float]:
@@ -89,31 +103,104 @@ def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, floa
     ``NAME`` is the mean over heads, ``NAME_change`` the largest absolute change of a head since the step
     before, and ``NAME/L1H3`` the value of each of the ``CHANGED`` heads that changed most.
     """
-    found: dict[str, float] = {}
-    for measure in list_measures(table):
+    summary: dict[str, float] = {}
+    for measure in _list_measures(table):
         if not table.column(measure).headline:
             continue
-        values = read_cells(table, measure)
+        values = _read_cells(table, measure)
         if np.isfinite(values).any():
-            found[measure] = float(np.nanmean(values))
+            summary[measure] = float(np.nanmean(values))
         if before is None:
             continue
-        change = np.nan_to_num(np.abs(values - read_cells(before, measure)), nan=-1.0)
+        change = np.nan_to_num(np.abs(values - _read_cells(before, measure)), nan=-1.0)
         order = [row for row in np.argsort(-change, kind="stable")[:CHANGED] if change[row] >= 0]
         if order:
-            found[f"{measure}_change"] = float(change[order[0]])
-        found |= {f"{measure}/{_name_head(table, row)}": float(values[row]) for row in order}
-    return found
+            summary[f"{measure}_change"] = float(change[order[0]])
+        summary |= {f"{measure}/{_name_head(table, row)}": float(values[row]) for row in order}
+    return summary
+
+
+def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+    """Tabulate how alike the order of heads is to that of the last step and of the step before.
+
+    One row for each measure, kind of attention and step. Spearman's rank correlation and Kendall's tau-b are
+    over the heads whose value is defined at both steps; ``heads_last`` and ``heads_previous`` are how many
+    these are. They are undefined below 3 heads, and where all heads have one value.
+
+    References:
+        Michel, Levy and Neubig (2019), section 6.
+    """
+    first = steps[0][1]
+    kinds = "attention" in first.data
+    rows: list[dict[str, Cell]] = []
+    for measure in _list_measures(first):
+        for kind in _list_kinds(first):
+            values = [_read_values(table, measure, kind) for _, table in steps]
+            for place, (step, table) in enumerate(steps):
+                row: dict[str, Cell] = {name: table.data[name][0] for name in _FIRST}
+                row |= {STEP: step, "measure": measure} | ({"attention": kind} if kinds else {})
+                before = values[place - 1] if place else np.full_like(values[0], np.nan)
+                for name, other in (("last", values[-1]), ("previous", before)):
+                    heads, spearman, kendall = correlate_ranks(values[place], other)
+                    row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
+                rows.append(row)
+    columns = [_make_column(name) for name in rows[0]]
+    data = {name: [row[name] for row in rows] for name in rows[0]}
+    return HeadTable("how the order of heads settles", columns, data, [], provenance, "settling")
+
+
+def correlate_ranks(one: Floats, other: Floats) -> tuple[int, float, float]:
+    """Count the heads that are defined in both, and compute Spearman's rho and Kendall's tau-b over them."""
+    from scipy.stats import kendalltau, spearmanr  # takes a second to import
+
+    there = np.isfinite(one) & np.isfinite(other)
+    one, other, heads = one[there], other[there], int(there.sum())
+    if heads < LEAST_HEADS or not np.ptp(one) or not np.ptp(other):
+        return heads, np.nan, np.nan
+    spearman: Any = spearmanr(one, other)
+    kendall: Any = kendalltau(one, other)
+    return heads, float(spearman.statistic), float(kendall.statistic)
+
+
+def _list_measures(table: HeadTable) -> list[str]:
+    """Name the columns that put heads into an order; none where rows are not heads."""
+    if not {"layer", "head"} <= table.data.keys():
+        return []
+    names = [column.name for column in table.columns if column.role == "measure"]
+    return [name for name in names if not any(isinstance(cell, str) for cell in table.data[name])]
+
+
+def _read_values(table: HeadTable, measure: str, kind: Cell) -> Floats:
+    cells = _read_cells(table, measure)
+    rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
+    return cells[rows]
+
+
+def _read_cells(table: HeadTable, measure: str) -> Floats:
+    return np.array([np.nan if cell is None else float(cell) for cell in table.data[measure]])
+
+
+def _list_kinds(table: HeadTable) -> list[Cell]:
+    return list(dict.fromkeys(table.data.get("attention", [None])))
+
+
+def _make_column(name: str) -> Column:
+    if name.startswith("heads_"):
+        return Column(name, "heads", role="count")
+    if name.startswith(("spearman_", "kendall_")):
+        headline = name in {"spearman_last", "spearman_previous"}
+        return Column(name, "correlation", headline=headline, title=_RANK_TITLES[name])
+    return Column(name, role="key")
 
 
 def _name_head(table: HeadTable, row: int) -> str:
-    kinds = list_kinds(table)
+    kinds = _list_kinds(table)
     kind = f"{table.data['attention'][row]}." if len(kinds) > 1 else ""
     return f"{kind}L{table.data['layer'][row]}H{table.data['head'][row]}"
 
 
 def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
-    keys = [column.name for column in table.columns if column.role == "key" and column.name not in FIRST]
+    keys = [column.name for column in table.columns if column.role == "key" and column.name not in _FIRST]
     keys = [key for key in keys if key in _PLACE] or keys
     return list(zip(*(table.data[key] for key in keys), strict=True))
 
@@ -122,9 +209,5 @@ def _list_values(table: HeadTable, name: str) -> str:
     return " and ".join(dict.fromkeys(map(str, table.data[name])))
 
 
-def _rename_step(column: Column) -> Column:
-    return replace(column, name=PRUNING_STEP) if column.name == STEP else column
-
-
-def _rename_back(column: Column) -> Column:
-    return replace(column, name=STEP) if column.name == PRUNING_STEP else column
+def _rename(column: Column, name: str, new: str) -> Column:
+    return replace(column, name=new) if column.name == name else column

@@ -9,8 +9,7 @@ from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.findings.overlaps import Content, refuse_twice
-from attnprobe.findings.parts import Parts, PartsRead, list_files
+from attnprobe.findings.parts import AllRead, Parts, list_files
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
@@ -18,7 +17,8 @@ from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.table.builder import Labels
 from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable, describe_table
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.reading import describe_table
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
 _MOST_LAYERS = _MOST_HEADS = 1000
@@ -33,11 +33,15 @@ class Job:
     """One job: its sums and what is on record about it.
 
     Attributes:
-        tabulation: What a row of its table is.
+        name: What the user calls its table.
+        title: The title of the table.
+        tabulation: What a row of the table is.
+        sums: The sums of what was measured.
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
+        record: The provenance of the table, without the sums.
         parts: Which parts of corpora it has read; None for each dataset of which it has read all.
         described: The name and the SHA-256 of its file.
     """
@@ -77,26 +81,38 @@ class Job:
     def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Job":
         try:
             measured, corpus = record["measurement"], record["corpus"]
-            identities = [str(identity) for identity in measured["statistics"]]
-            texts, rarity = [str(text) for text in corpus["texts"]], str(corpus["rarity"])
-            arrays = unpack(measured["sums"])
-            beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
-            table = str(measured["table"])
             options = record.get("options") or {}
-            parts = [Parts.read(one, options) if one else None for one in _list_datasets(record)]
-            return cls(name, str(title), table, arrays, identities, texts, rarity, beside, record, parts)
+            beside = measured.get("beside", {}).items()
+            return cls(
+                name,
+                str(title),
+                tabulation=str(measured["table"]),
+                sums=unpack(measured["sums"]),
+                identities=[str(identity) for identity in measured["statistics"]],
+                texts=[str(text) for text in corpus["texts"]],
+                rarity=str(corpus["rarity"]),
+                beside={str(statistic): list(map(str, texts)) for statistic, texts in beside},
+                record={key: part for key, part in record.items() if key != "measurement"},
+                parts=[Parts.read(one, options) if one else None for one in _list_datasets(record)],
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error
 
     @property
-    def content(self) -> Content:
-        """What it has read."""
-        every = _list_datasets(self.record)
-        whole = [one for one, part in zip(every, self.parts, strict=True) if one and part is None]
-        files = frozenset(file for one in whole for file in list_files(one))
+    def datasets(self) -> list[Any]:
+        """The datasets that it has read as a whole."""
+        every = zip(_list_datasets(self.record), self.parts, strict=True)
+        return [dataset for dataset, parts in every if parts is None]
+
+    def note_read(self, read: AllRead) -> None:
+        """Add what it has read to what others have, or refuse what would count twice."""
         # Two parts of a corpus may say the same; which they are tells them apart.
-        texts = frozenset[str]() if len(every) == 1 and not whole else frozenset(self.texts)
-        return Content(self.name, texts, files)
+        texts = self.texts if self.datasets or len(self.parts) > 1 else ()
+        files = {file for dataset in self.datasets if dataset for file in list_files(dataset)}
+        read.add_whole(self.name, texts, files)
+        for parts in self.parts:
+            if parts is not None:
+                read.add_parts(self.name, parts)
 
     def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         try:
@@ -105,64 +121,39 @@ class Job:
             raise _make_error(self.name, error) from error
 
 
-@dataclass
 class _Whole:
-    """What parts add up to, one after the other; of each job only what it has read is kept.
+    """What jobs add up to, one after the other, of which only the sums of all are kept.
 
     Attributes:
-        first: The first job.
-        own: Statistics that no package brings along.
+        jobs: The jobs, without their sums.
         statistics: What is left of what was measured, see ``_drop_rare``.
         measurement: The sums.
         beside: Of each statistic that was measured beside the texts, on what.
-        contents: What each job has read.
-        texts: The texts of all, by their SHA-256.
-        names: The names of the datasets, each once.
-        datasets: The datasets that were read as a whole, of tables that were merged themselves one by one.
-        parts: The parts of others.
-        tables: The names and hashes of the files.
-        clusters: The number of documents.
-        rare_decided: Whether all parts were large enough to say what is rare.
+        read: What all of them have read.
+        dropped: Whether anything could not be added up.
     """
 
-    first: Job
-    own: Sequence[Statistic]
-    statistics: list[Statistic]
-    measurement: Measurement
-    beside: dict[str, list[str]]
-    contents: list[Content]
-    texts: set[str]
-    names: dict[str, None]
-    datasets: list[Any]
-    tables: list[Mapping[str, str]]
-    clusters: int
-    rare_decided: bool
-    parts: PartsRead = field(default_factory=PartsRead)
-    dropped: bool = False
-
-    @classmethod
-    def begin(cls, first: Job, own: Sequence[Statistic]) -> "_Whole":
-        """Begin with a job; ``own`` are statistics that no package brings along."""
-        statistics = _find_statistics(first, own)
-        beside = {name: list(seen) for name, seen in first.beside.items()}
-        begun = cls(
-            replace(first, sums={}), own, statistics, first.measure(statistics), beside,
-            [], set(), {}, [], [], 0, rare_decided=True,
-        )  # fmt: skip
-        begun._note(first)
-        return begun
+    def __init__(self, first: Job, own: Sequence[Statistic]) -> None:
+        self.jobs = [replace(first, sums={})]
+        self.statistics = _find_statistics(first, own)
+        self.measurement = first.measure(self.statistics)
+        self.beside = {name: list(seen) for name, seen in first.beside.items()}
+        self.read = AllRead()
+        self.dropped = False
+        self._own = own
+        first.note_read(self.read)
 
     def add(self, job: Job) -> None:
         """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
-        _check_alike(self.first, job, self.own)
-        left_out = set(job.identities) != set(self.first.identities)
-        if left_out or job.rarity != self.first.rarity:
+        first = self.jobs[0]
+        _check_alike(first, job, self._own)
+        left_out = set(job.identities) != set(first.identities)
+        if left_out or job.rarity != first.rarity:
             self._drop_rare()
             self.dropped |= left_out
         more, sums = job.measure(self.statistics), {}
         whole = self.measurement.of(statistic.name for statistic in self.statistics)
-        for statistic in self.statistics:
-            name, one = statistic.name, whole.sums[statistic.name]
+        for name, one in whole.sums.items():
             known, new = set(self.beside.get(name, ())), set(job.beside.get(name, ()))
             if known & new and not new <= known:
                 raise AttnprobeError(
@@ -175,20 +166,8 @@ class _Whole:
                 self.beside[name] += job.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
         self.measurement = Measurement(sums, sequences, tokens, whole.add_strata(more))
-        self._note(job)
-
-    def _note(self, job: Job) -> None:
-        for one, parts in zip(_list_datasets(job.record), job.parts, strict=True):
-            if parts is None:
-                self.datasets.append(one)
-            else:
-                self.parts.add(job.name, parts)
-        self.contents.append(job.content)
-        self.texts.update(job.texts)
-        self.names[str(job.record["dataset"]["name"])] = None
-        self.tables += [job.described] if job.described else []
-        self.clusters += job.record["corpus"]["clusters"]
-        self.rare_decided &= bool(job.record["corpus"].get("rare_decided", True))
+        job.note_read(self.read)
+        self.jobs.append(replace(job, sums={}))
 
     def _drop_rare(self) -> None:
         """Drop what depends on counts over the corpus, since the jobs did not count alike."""
@@ -202,11 +181,92 @@ class _Whole:
         names = {statistic.name for statistic in left}
         self.beside = {name: seen for name, seen in self.beside.items() if name in names}
 
-    def list_left_out(self) -> list[str]:
-        """Say what could not be added up."""
+    @property
+    def notes(self) -> list[str]:
+        missing = [*self.read.note_missing()]
         if not self.dropped:
-            return []
-        return ["Columns on rare tokens are left out: what is rare was counted in each job's own text."]
+            return missing
+        return [
+            "Columns on rare tokens are left out: what is rare was counted in each job's own text.",
+            *missing,
+        ]
+
+    def record(self, command: str | Sequence[str]) -> dict[str, Any]:
+        """Make the record of all jobs together, which can be merged again."""
+        first = self.jobs[0]
+        record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
+        if "part" in (options := record.get("options") or {}):
+            record["options"] = {name: value for name, value in options.items() if name != "part"}
+        corpora = [job.record["corpus"] for job in self.jobs]
+        datasets = [dataset for job in self.jobs for dataset in job.datasets]
+        names = dict.fromkeys(str(job.record["dataset"]["name"]) for job in self.jobs)
+        return record | {
+            "command": command,
+            "dataset": {"name": " and ".join(names)},
+            "corpus": {
+                "texts": sorted({text for job in self.jobs for text in job.texts}),
+                "rarity": first.rarity,
+                "sequences": self.measurement.sequences,
+                "clusters": sum(corpus["clusters"] for corpus in corpora),
+                "rare_decided": all(corpus.get("rare_decided", True) for corpus in corpora),
+            },
+            "merged": [*datasets, *(parts.record for parts in self.read.parts)],
+            "tables": [job.described for job in self.jobs if job.described],
+            "measurement": {
+                "table": first.tabulation,
+                "statistics": [statistic.identity for statistic in self.statistics],
+                "sums": pack(self.measurement.arrays()),
+                "beside": self.beside,
+            },
+        }
+
+
+def merge_tables(
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
+) -> HeadTable:
+    """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
+
+    Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
+    counted in each job's own text; where the counts differ, the columns on rare tokens are left out. One
+    table stays as it is. ``own`` are statistics that no package brings along.
+
+    Raises:
+        AttnprobeError: When a file is no such record, or two don't belong together.
+    """
+    if len(tables) == 1:
+        return _read_whole(tables[0])
+    own, jobs = list(own), map(Job.read, tables)
+    first, second = next(jobs), next(jobs)
+    _check_alike(first, second, own)  # before the statistics of one of them are looked for
+    whole = _Whole(first, own)
+    for job in chain([second], jobs):
+        whole.add(job)
+    record = whole.record(command)
+    tabulation = _find_tabulation(first)
+    table = tabulation.table(first.title, whole.measurement, whole.statistics, _make_labels(record))
+    return replace(table, notes=[*table.notes, *whole.notes])
+
+
+def _read_whole(table: Path | str | HeadTable) -> HeadTable:
+    if isinstance(table, HeadTable):
+        return table
+    path = Path(table)
+    named = read_description(path).get("table") if path.suffix == ".json" else None
+    return HeadTable.read(path if named is None else path.with_name(Path(str(named)).name))
+
+
+def _make_labels(record: Mapping[str, Any]) -> Labels:
+    architecture = record["architecture"]
+    layer_heads = architecture.get("layer_heads", ())
+    return Labels(
+        str(record["model"]["name"]),
+        record["dataset"]["name"],
+        record,
+        number_layers(architecture["kinds"], architecture.get("numbers", ())),
+        architecture["grid"] is not None,
+        {(layer, head) for layer, head in architecture.get("removed", ())},
+        tied=list_lacking([min(heads, _MOST_HEADS) for heads in layer_heads[:_MOST_LAYERS]]),
+    )
 
 
 def _list_datasets(record: Mapping[str, Any]) -> list[Any]:
@@ -229,75 +289,6 @@ def _list_mergeable_commands() -> list[str]:
     return ["census", *(command for one in families() for command in one.commands or (one.name,))]
 
 
-def _read_whole(table: Path | str | HeadTable) -> HeadTable:
-    if isinstance(table, HeadTable):
-        return table
-    path = Path(table)
-    named = read_description(path).get("table") if path.suffix == ".json" else None
-    return HeadTable.read(path if named is None else path.with_name(Path(str(named)).name))
-
-
-def merge_tables(
-    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
-) -> HeadTable:
-    """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
-
-    Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
-    counted in each job's own text; where the counts differ, the columns on rare tokens are left out. One
-    table stays as it is. ``own`` are statistics that no package brings along.
-
-    Raises:
-        AttnprobeError: When a file is no such record, or two don't belong together.
-    """
-    if len(tables) == 1:
-        return _read_whole(tables[0])
-    own, jobs = list(own), map(Job.read, tables)
-    first, second = next(jobs), next(jobs)
-    _check_alike(first, second, own)  # before the statistics of one of them are looked for
-    whole = _Whole.begin(first, own)
-    for job in chain([second], jobs):
-        whole.add(job)
-    refuse_twice(whole.contents, whole.parts)
-    notes = [*whole.list_left_out(), *whole.parts.notes()]
-    tabulation = _find_tabulation(first)
-    record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
-    if "part" in (options := record.get("options") or {}):
-        record["options"] = {name: value for name, value in options.items() if name != "part"}
-    datasets = " and ".join(whole.names)
-    record |= {
-        "command": command,
-        "dataset": {"name": datasets},
-        "corpus": {
-            "texts": sorted(whole.texts),
-            "rarity": first.rarity,
-            "sequences": whole.measurement.sequences,
-            "clusters": whole.clusters,
-            "rare_decided": whole.rare_decided,
-        },
-        "merged": [*whole.datasets, *(parts.record for parts in whole.parts.list())],
-        "tables": whole.tables,
-        "measurement": {
-            "table": tabulation.name,
-            "statistics": [statistic.identity for statistic in whole.statistics],
-            "sums": pack(whole.measurement.arrays()),
-            "beside": whole.beside,
-        },
-    }
-    architecture = first.record["architecture"]
-    layer_heads = architecture.get("layer_heads", ())
-    labels = Labels(
-        str(first.record["model"]["name"]),
-        datasets,
-        record,
-        number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None,
-        {(layer, head) for layer, head in architecture.get("removed", ())},
-        tied=list_lacking([min(one, _MOST_HEADS) for one in layer_heads[:_MOST_LAYERS]]),
-    )
-    table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
-    return replace(table, notes=[*table.notes, *notes])
-
-
 def _check_alike(first: Job, other: Job, own: Sequence[Statistic]) -> None:
     if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
         _leaves_out_counts(first, other, own) and _leaves_out_counts(other, first, own)
@@ -314,16 +305,16 @@ def _leaves_out_counts(one: Job, other: Job, own: Sequence[Statistic]) -> bool:
     lacking = set(other.identities) - set(one.identities)
     if lacking and "merged" not in one.record:
         return False
-    found = _find_statistics(replace(other, identities=sorted(lacking)), own)
-    return all(statistic.by_corpus for statistic in found)
+    statistics = _find_statistics(replace(other, identities=sorted(lacking)), own)
+    return all(statistic.by_corpus for statistic in statistics)
 
 
 def _drop_free(record: Any) -> Any:
     """Drop what may differ: what was found on the way, and how much was read."""
     if not isinstance(record, dict):
         return record
-    found = {*_FREE, "evidence", "warnings", "threaded"}
-    return {key: value for key, value in record.items() if key not in found}
+    free = {*_FREE, "evidence", "warnings", "threaded"}
+    return {key: value for key, value in record.items() if key not in free}
 
 
 def _find_tabulation(job: Job) -> Tabulation:
@@ -336,7 +327,7 @@ def _find_tabulation(job: Job) -> Tabulation:
 
 
 def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
-    own, found = list(own), []
+    own, statistics = list(own), []
     for identity in job.identities:
         name = identity.partition("@")[0]
         try:
@@ -351,5 +342,5 @@ def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
                 f"{job.name} holds {identity}, and what is installed is {statistic.identity}, which is "
                 "another definition."
             )
-        found.append(statistic)
-    return found
+        statistics.append(statistic)
+    return statistics

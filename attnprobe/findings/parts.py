@@ -1,8 +1,8 @@
-"""Which parts of a corpus jobs have read: read off their records, refused where two are one, added up."""
+"""What jobs have read, off their records: files, texts and parts of corpora, each of which counts once."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -95,75 +95,101 @@ def list_files(dataset: Mapping[str, Any]) -> set[str]:
 
 
 @dataclass
-class _Known:
-    """What is known so far of a corpus: who read each part, the first of them for all."""
+class _Corpus:
+    """What is known so far of a corpus that is read in parts: the first parts, and who read each."""
 
-    parts: Parts
-    readers: dict[int, str]
+    first: Parts
+    readers: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Parts:
+        """What was read of it, all tables together."""
+        return replace(self.first, numbers=frozenset(self.readers))
+
+    @property
+    def example(self) -> str:
+        """Name a part that was read, and the table that read it."""
+        number, table = next(iter(self.readers.items()))
+        return f"{table} is {self.first.spell([number])}"
+
+    def check(self, table: str, parts: Parts) -> None:
+        """Refuse what another table has read of it, too, or may have read."""
+        both = f"{self.example}, and {table} is {parts.spell()}"
+        if self.first.of != parts.of:
+            raise AttnprobeError(
+                f"{both}; the two may hold the same documents, so give tables of one number of parts."
+            )
+        if self.first != replace(parts, numbers=self.first.numbers):
+            raise AttnprobeError(
+                f"{both}, but with other files beside it, or another --limit, --sample or --seed; the two "
+                "may hold the same documents."
+            )
+        if twice := parts.numbers & self.readers.keys():
+            raise AttnprobeError(
+                f"{self.readers[min(twice)]} and {table} both hold {parts.spell(twice)}, which would count "
+                "twice; give one of them."
+            )
 
 
-class PartsRead:
-    """The parts of corpora that several tables have read: each is read once, or refused."""
+class AllRead:
+    """What several tables have read: each text, file and part of a corpus once, or it is refused."""
 
     def __init__(self) -> None:
-        self._corpora: dict[tuple[str, ...], _Known] = {}
+        self._readers: dict[str, str] = {}  # of texts, and of files that were read as a whole
+        self._corpora: dict[tuple[str, ...], _Corpus] = {}
         self._by_file: dict[str, tuple[str, ...]] = {}
 
-    def add(self, table: str, parts: Parts) -> None:
-        """Add what a table has read.
+    def add_whole(self, table: str, texts: Iterable[str], files: Iterable[str]) -> None:
+        """Add texts by their SHA-256, and the files that were read as a whole, see ``list_files``.
 
         Raises:
-            AttnprobeError: When another table has read the same part, or the corpus was parted otherwise.
+            AttnprobeError: When another table has read one of them, or a part of it.
+        """
+        texts, files = list(texts), list(files)
+        if any(text in self._readers for text in texts):
+            raise AttnprobeError(f"{table} is about a text that is there already; it would count twice.")
+        for file in files:
+            if file in self._readers:
+                raise AttnprobeError(
+                    f"{self._readers[file]} and {table} read the same file, which would count twice; give "
+                    "each job a file of its own, or a part of it (--part)."
+                )
+            if file in self._by_file:
+                raise AttnprobeError(
+                    f"{self._corpora[self._by_file[file]].example}, and {table} holds all of it, which would "
+                    "count twice."
+                )
+        self._readers |= dict.fromkeys((*texts, *files), table)
+
+    def add_parts(self, table: str, parts: Parts) -> None:
+        """Add parts of a corpus. They have no document in common, though two documents may say the same.
+
+        Raises:
+            AttnprobeError: When another table has read one of them, or the corpus was parted otherwise.
         """
         for file in parts.corpus:
+            if file in self._readers:
+                raise AttnprobeError(
+                    f"{table} is {parts.spell()}, and {self._readers[file]} holds all of it, which would "
+                    "count twice."
+                )
             known = self._corpora.get(self._by_file.setdefault(file, parts.corpus))
             if known is not None:
-                _check_apart(known, table, parts)
-        known = self._corpora.setdefault(parts.corpus, _Known(parts, {}))
-        known.readers |= dict.fromkeys(parts.numbers, table)
+                known.check(table, parts)
+        corpus = self._corpora.setdefault(parts.corpus, _Corpus(parts))
+        corpus.readers |= dict.fromkeys(parts.numbers, table)
 
-    def find_reader(self, file: str) -> tuple[str, str] | None:
-        """Find who has read parts of a file, and which."""
-        known = self._corpora.get(self._by_file.get(file, ()))
-        if known is None:
-            return None
-        number, table = next(iter(known.readers.items()))
-        return table, known.parts.spell([number])
+    @property
+    def parts(self) -> list[Parts]:
+        """What was read of each corpus that was read in parts."""
+        return [corpus.parts for corpus in self._corpora.values()]
 
-    def list(self) -> list[Parts]:
-        """List what was read of each corpus, all tables together."""
-        return [
-            Parts(
-                one.parts.corpus, one.parts.chosen, one.parts.of, frozenset(one.readers), one.parts.described
-            )
-            for one in self._corpora.values()
-        ]
-
-    def notes(self) -> Iterator[str]:
+    def note_missing(self) -> Iterator[str]:
         """Say which parts are missing."""
-        for parts in self.list():
+        for parts in self.parts:
             if missing := parts.missing:
-                said, are = parts.spell(missing), "is" if len(missing) == 1 else "are"
-                yield f"{said[0].upper()}{said[1:]} {are} missing."
-
-
-def _check_apart(known: _Known, table: str, parts: Parts) -> None:
-    number, other = next(iter(known.readers.items()))
-    read = f"{other} is {known.parts.spell([number])}, and {table} is {parts.spell()}"
-    if known.parts.of != parts.of:
-        raise AttnprobeError(
-            f"{read}; the two may hold the same documents, so give tables of one number of parts."
-        )
-    if (known.parts.corpus, known.parts.chosen) != (parts.corpus, parts.chosen):
-        raise AttnprobeError(
-            f"{read}, but with other files beside it, or another --limit, --sample or --seed; the two may "
-            "hold the same documents."
-        )
-    if both := parts.numbers & known.readers.keys():
-        raise AttnprobeError(
-            f"{known.readers[min(both)]} and {table} both hold {parts.spell(both)}, which would count twice; "
-            "give one of them."
-        )
+                spelled = parts.spell(missing)
+                yield f"{spelled[0].upper()}{spelled[1:]} {'is' if len(missing) == 1 else 'are'} missing."
 
 
 def _list_ranges(numbers: Iterable[int], between: str) -> list[str]:
@@ -172,15 +198,16 @@ def _list_ranges(numbers: Iterable[int], between: str) -> list[str]:
     >>> _list_ranges([9, 1, 2, 3, 5, 6], "-")
     ['1-3', '5', '6', '9']
     """
-    found: list[str] = []
-    for _, run in groupby(enumerate(sorted(numbers)), key=lambda one: one[1] - one[0]):
-        some = [number for _, number in run]
-        found += map(str, some) if len(some) < _RANGE else [f"{some[0]}{between}{some[-1]}"]
-    return found
+    ranges: list[str] = []
+    for _, run in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):
+        following = [number for _, number in run]
+        short = len(following) < _RANGE
+        ranges += map(str, following) if short else [f"{following[0]}{between}{following[-1]}"]
+    return ranges
 
 
-def _parse_numbers(said: str) -> Iterator[int]:
-    for part in said.split(","):
+def _parse_numbers(text: str) -> Iterator[int]:
+    for part in text.split(","):
         first, _, last = part.partition("-")
         begin, end = int(first), int(last or first)
         if not 1 <= begin <= end <= _MOST:

@@ -24,7 +24,7 @@ from attnprobe.reports.view_alignment import (
     state_finding,
     tell_rates,
 )
-from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
+from attnprobe.table.sequence import Maps, SequenceAttention, Side, group_tokens
 
 #: Pixels between two columns of tokens, and between which they stay where a width is given.
 _BETWEEN, _CLOSEST = 200, 70

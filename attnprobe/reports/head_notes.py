@@ -12,7 +12,7 @@ from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.numbers import format_number, format_with_error, is_number
 
 if TYPE_CHECKING:
-    from attnprobe.survey.tokens import Maps, SequenceAttention
+    from attnprobe.table.sequence import Maps, SequenceAttention
 
 #: What names a head in a table.
 _PLACE = ("attention", "layer", "head")

@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason, write_together
 from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
-from attnprobe.table.destination import Destination, check_file, render_table, save_table
+from attnprobe.table.destination import Destination, check_file
 from attnprobe.table.formats import FORMATS as OF_FILES
 from attnprobe.table.head_table import HeadTable
 
@@ -56,6 +56,7 @@ def write_table(
     overwrite: bool = False,
     no_color: bool = False,
     full: bool = False,
+    rows: int | None = None,
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
@@ -65,6 +66,7 @@ def write_table(
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``full``: Whether a terminal shows all that the table has, however many lines that takes.
+    - ``rows``: How many rows of a list a terminal shows.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -72,11 +74,11 @@ def write_table(
     check_precision(precision)
     destination = check_output(output, overwrite, format)
     if destination.format == "table":
-        _show(table, precision, no_color, full)
+        _show(table, precision, no_color, full, rows)
         return []
     if destination.path is not None:
-        return save_table(table, destination, precision)
-    streams.write(render_table(table, destination.format, precision))
+        return table.write(destination, precision)
+    streams.write(table.render(destination.format, precision))
     return []
 
 
@@ -90,7 +92,7 @@ def write_rescued(
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
     chosen = wanted if wanted in OF_FILES and not OF_FILES[wanted].binary else "csv"
-    content, part, name = render_table(table, chosen, precision), "", f"table.{chosen}"
+    content, part, name = table.render(chosen, precision), "", f"table.{chosen}"
     if output is not None:
         taken = streams.hand_over(content)
         if taken == len(content):
@@ -134,12 +136,12 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
     raise AttnprobeError(f"could not write the {what} anywhere: {said}") from told
 
 
-def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool) -> None:
+def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool, rows: int | None) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
     from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
     with streams.ignore_closed_pipe():
         console = make_console(no_color)
-        show(table, console, precision, full)
+        show(table, console, precision, full, rows)
         console.file.flush()

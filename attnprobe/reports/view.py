@@ -28,9 +28,9 @@ from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
 from attnprobe.reports.view_alignment import EXPLANATION, describe_alignment, describe_rates
 from attnprobe.table.destination import Saveable
+from attnprobe.table.sequence import Maps, SequenceAttention, Side, group_tokens
 
 if TYPE_CHECKING:
-    from attnprobe.survey.tokens import Maps, SequenceAttention, Side
     from attnprobe.table.head_table import HeadTable
 
 
@@ -74,7 +74,7 @@ class View(Saveable):
 
     endings: ClassVar[Sequence[str]] = FORMATS
 
-    seen: "SequenceAttention" = field(repr=False)
+    seen: SequenceAttention = field(repr=False)
     start: Start
     chosen: bool
     theme: ThemeName | None = None
@@ -152,7 +152,7 @@ _LONGEST, _LONGEST_TEXT = 60, 4000
 
 
 def write_page(
-    seen: "SequenceAttention",
+    seen: SequenceAttention,
     start: Start,
     notes: "Sequence[HeadTable]" = (),
     still: str = "",
@@ -205,7 +205,7 @@ def write_page(
     )  # fmt: skip
 
 
-def _describe_kind(maps: "Maps", number: int, sides: list["Side"]) -> dict[str, Any]:
+def _describe_kind(maps: Maps, number: int, sides: list[Side]) -> dict[str, Any]:
     queries, keys = (
         next(n for n, side in enumerate(sides) if side is own) for own in (maps.queries, maps.keys)
     )
@@ -218,7 +218,7 @@ def _describe_kind(maps: "Maps", number: int, sides: list["Side"]) -> dict[str, 
     }  # fmt: skip
 
 
-def _pack_small_sets(maps: "Maps") -> dict[str, Any]:
+def _pack_small_sets(maps: Maps) -> dict[str, Any]:
     sides, image = [maps.queries, maps.keys], maps.keys.grid is not None
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     found = {}
@@ -229,13 +229,13 @@ def _pack_small_sets(maps: "Maps") -> dict[str, Any]:
     return found
 
 
-def _has_words(sides: list["Side"]) -> bool:
+def _has_words(sides: list[Side]) -> bool:
     """Tell whether words are known, and one of them has more than one token."""
     known = all(side.words is not None for side in sides)
     return known and any(side.continues is not None and side.continues.any() for side in sides)
 
 
-def describe_side(side: "Side") -> dict[str, Any]:
+def describe_side(side: Side) -> dict[str, Any]:
     """Describe the tokens of a side, for ``data.js``."""
     labels, names, word_labels = (
         [make_visible(label)[:_LONGEST] for label in one]
@@ -257,7 +257,7 @@ def _name_layer(kind: int, layer: int) -> str:
     return f"layer-{kind}-{layer}"
 
 
-def _explain_small_maps(seen: "SequenceAttention", *, image: bool) -> str:
+def _explain_small_maps(seen: SequenceAttention, *, image: bool) -> str:
     if image:
         return (
             "Each small map is the image, as its first token that is no patch looks at it; the stronger a "
@@ -271,7 +271,7 @@ def _explain_small_maps(seen: "SequenceAttention", *, image: bool) -> str:
     )
 
 
-def _explain_numbers(seen: "SequenceAttention", *, image: bool) -> str:
+def _explain_numbers(seen: SequenceAttention, *, image: bool) -> str:
     sentences = [
         "Attention is rounded to four decimals, as a share of all tokens; what is hidden is not shared out "
         "again. Colours follow the square root, so that little attention shows."
@@ -320,13 +320,13 @@ def pack_small_maps(rows: Rows) -> str:
     return _pack(np.rint(np.sqrt(np.clip(rows, 0, 1)) * 255).astype(np.uint8))
 
 
-def add_rollout(maps: "Maps") -> NDArray[np.float32]:
+def add_rollout(maps: Maps) -> NDArray[np.float32]:
     """Add the rollout, as one more head, to the maps of all heads (layer, head, query, key)."""
     return maps.rows if maps.rolled is None else np.concatenate([maps.rows, maps.rolled[:, None]], 1)
 
 
 def shrink_maps(
-    maps: "Maps", *, words: bool = False, special: bool = True, most: int = SMALL
+    maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
     """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown."""
     rows, grid = add_rollout(maps), maps.keys.grid
@@ -338,8 +338,6 @@ def shrink_maps(
         rows = patches.reshape(*patches.shape[:2], grid.rows, grid.columns)
     else:
         if words:
-            from attnprobe.survey.tokens import group_tokens  # takes torch
-
             rows = group_tokens(rows, maps.queries.words, maps.keys.words)
         if not special:
             (queries, _), (keys, _) = (
@@ -353,14 +351,14 @@ def shrink_maps(
     return rows.astype(np.float32)
 
 
-def find_query(maps: "Maps") -> int | None:
+def find_query(maps: Maps) -> int | None:
     """Find the first token of an image that is no patch; None, which stands for the mean, where none is."""
     if maps.queries.grid is None or not maps.queries.special.any():
         return None
     return int(maps.queries.special.argmax())
 
 
-def select_tokens(side: "Side", *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def select_tokens(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Choose the tokens or words of a side that are shown: their places and labels."""
     labels = side.word_labels if words else side.labels
     hidden = side.special_words if words else side.special

@@ -11,7 +11,7 @@ from attnprobe.statistics.alignment import RATES
 from attnprobe.table.numbers import is_number, name_head
 
 if TYPE_CHECKING:
-    from attnprobe.survey.tokens import Ends, Maps, Side, Way
+    from attnprobe.table.sequence import Ends, Maps, Side, Way
 
 #: What the rates are called, as ``RATES`` names them.
 _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.run.process_group import Ranks
-from attnprobe.table.head_table import describe_table
+from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint

@@ -135,10 +135,10 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
     layers, heads = mean.count.shape
     a, b = np.triu_indices(heads, 1)
-    apart, error = (np.full((layers, heads, heads), np.nan) for _ in range(2))
-    apart[:, a, b] = apart[:, b, a] = pairs.average
+    between, error = (np.full((layers, heads, heads), np.nan) for _ in range(2))
+    between[:, a, b] = between[:, b, a] = pairs.average
     error[:, a, b] = error[:, b, a] = pairs.standard_error
-    nearest = np.where(np.isnan(apart), np.inf, apart).argmin(-1)
+    nearest = np.where(np.isnan(between), np.inf, between).argmin(-1)
     place = (*np.ogrid[:layers, :heads], nearest)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -146,8 +146,8 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     title_of = "mean divergence from the other heads of the layer"
     build.measure("jsd_mean", "nats", mean.average, mean.standard_error, headline=True, title=title_of)
     title_of = "divergence from the nearest head"
-    build.measure("jsd_nearest", "nats", apart[place], error[place], title=title_of)
-    known = ~np.isnan(apart[place])
+    build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
+    known = ~np.isnan(between[place])
     build.add(Column("nearest_head", role="count"), np.where(known.ravel(), nearest.ravel(), None))
     return build.table(title, kind="heads")
 

@@ -68,8 +68,8 @@ def copying(block: AttentionBlock) -> Tensor:
     if score is None:
         score = kept[block.values] = _score(block, raising, ordinary)
     weights = block.probabilities * ordinary[:, None, None]
-    found = (weights @ score[..., None].to(weights.dtype))[..., 0]
-    return found / weights.sum(-1)
+    mass = (weights @ score[..., None].to(weights.dtype))[..., 0]
+    return mass / weights.sum(-1)
 
 
 def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
@@ -110,11 +110,11 @@ def earlier(block: AttentionBlock) -> Tensor:
     import torch
 
     rows = slice(block.offset, block.offset + block.probabilities.shape[2])
-    asking, asked = block.layout.queries.order[:, rows], block.layout.keys.order
+    asking, answering = block.layout.queries.order[:, rows], block.layout.keys.order
     if not block.layout.comparable:
         return torch.full_like(asking, -1)
-    places = torch.arange(asked.shape[1], device=asked.device)
-    same = (asking[:, :, None] == asked[:, None]) & (asking >= 0)[:, :, None]
+    places = torch.arange(answering.shape[1], device=answering.device)
+    same = (asking[:, :, None] == answering[:, None]) & (asking >= 0)[:, :, None]
     same &= places < places[rows, None]
     return torch.where(same, places, -1).amax(-1)
 
@@ -124,8 +124,8 @@ def _looked_at(block: AttentionBlock, places: Tensor, there: Tensor) -> Tensor:
     batch, heads, queries, _ = block.probabilities.shape
     known = places.clamp(min=0)
     there = there & block.layout.keys.kept.gather(1, known)
-    found = block.probabilities.gather(3, known[:, None, :, None].expand(batch, heads, queries, 1))
-    return found[..., 0].where(there[:, None], nan)
+    probability = block.probabilities.gather(3, known[:, None, :, None].expand(batch, heads, queries, 1))
+    return probability[..., 0].where(there[:, None], nan)
 
 
 def induction(block: AttentionBlock) -> Tensor:
@@ -177,8 +177,8 @@ def previous_again(block: AttentionBlock) -> Tensor:
     return previous(block).where((earlier(block) >= 0)[:, None], nan)
 
 
-def as_previous(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    mean_and_error(replace(statistic, name=previous.__name__), found, build)
+def as_previous(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    mean_and_error(replace(statistic, name=previous.__name__), sums, build)
 
 
 INDUCTION = Statistic(

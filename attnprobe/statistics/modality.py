@@ -84,8 +84,8 @@ def lift(values: Tensor, layout: Layout, sort: Sort, asker: Asker) -> Tensor:
         return mean_over_queries(values, layout)
     share = share[:, None].to(values.dtype).expand_as(values)
     seen = share > 0
-    found, uniform = (mean_of(part.where(seen, nan), layout, asker) for part in (values, share))
-    return found / uniform
+    mean, uniform = (mean_of(part.where(seen, nan), layout, asker) for part in (values, share))
+    return mean / uniform
 
 
 def entropy_over(block: AttentionBlock, sort: Sort) -> Tensor:

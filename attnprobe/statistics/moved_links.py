@@ -8,7 +8,7 @@ from attnprobe.statistics.rules import NONE, Ends, Words
 _MASK = (1 << 64) - 1
 
 
-def move_links(said: TokenAnnotation) -> TokenAnnotation:
+def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     """Move each link of a sequence to other words of the same text, at the same distance.
 
     Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
@@ -19,19 +19,19 @@ def move_links(said: TokenAnnotation) -> TokenAnnotation:
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
-    queries = Words(said.words, said.second, said.forms)
-    keys = queries if said.keys is None else Words(said.keys, forms=said.key_forms)
-    seed = sum(said.forms) + len(said.words)
-    found = []
-    for link in said.links:
+    queries = Words(annotation.words, annotation.second, annotation.forms)
+    keys = queries if annotation.keys is None else Words(annotation.keys, forms=annotation.key_forms)
+    seed = sum(annotation.forms) + len(annotation.words)
+    links = []
+    for link in annotation.links:
         if link.candidates:
-            found.append(_draw_answers(link, seed))
+            links.append(_draw_answers(link, seed))
             continue
         backward = link.asks == "backward"  # where the source is among the keys
         moved = _move(link, keys if backward else queries, queries if backward else keys, seed)
         if moved is not None:
-            found.append(moved)
-    return replace(said, links=tuple(found))
+            links.append(moved)
+    return replace(annotation, links=tuple(links))
 
 
 def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | None:

@@ -144,9 +144,9 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     asking = layout.queries.asking
     queries = torch.arange(length, device=peaks.device)
 
-    found = peaks - queries
-    counted = asking[:, None] & (found.abs() <= FURTHEST)
-    place = torch.where(counted, found + FURTHEST, len(offsets)).long()
+    distance = peaks - queries
+    counted = asking[:, None] & (distance.abs() <= FURTHEST)
+    place = torch.where(counted, distance + FURTHEST, len(offsets)).long()
     hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
     hits.scatter_add_(2, place, torch.ones_like(peaks))
 
@@ -177,10 +177,10 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     patches = slice(grid.first, grid.first + len(grid))
     peaks, kept = peaks[..., patches], layout.keys.kept[:, patches]
     # A step to a token that is no patch is NaN, and hits nothing.
-    found = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
+    steps_taken = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
     here = kept[:, None] & ~peaks.isnan()
-    counted = here & (found.abs() <= FURTHEST_STEP).all(-1)
-    cell = (found + FURTHEST_STEP) @ found.new_tensor([steps, 1])
+    counted = here & (steps_taken.abs() <= FURTHEST_STEP).all(-1)
+    cell = (steps_taken + FURTHEST_STEP) @ steps_taken.new_tensor([steps, 1])
     hits = peaks.new_zeros(batch, heads, steps**2 + 1)
     hits.scatter_add_(2, torch.where(counted, cell, steps**2).long(), torch.ones_like(peaks))
 
@@ -197,14 +197,14 @@ def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:
     return (hits / possible).where(usable, nan)
 
 
-def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append the offset with the largest share of argmaxes, and that share with its error."""
-    best, said = largest_share(found.count, found.average)
-    for name, cells in said.items():
+    best, offset_columns = largest_share(sums.count, sums.average)
+    for name, cells in offset_columns.items():
         build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
     layers, heads = best.shape
     rows, columns = np.ogrid[:layers, :heads]
-    mean_and_error(statistic, found[rows, columns, best], build)
+    mean_and_error(statistic, sums[rows, columns, best], build)
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
@@ -220,8 +220,10 @@ def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dic
     nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
     best = nearest_first[shares[..., nearest_first].argmax(-1)]
     defined = count.max(-1) > 0
-    said = {name: np.where(defined, places[best].astype(object), None) for name, places in steps.items()}  # type: ignore[call-overload]
-    return best, said
+    offset_columns = {
+        name: np.where(defined, places[best].astype(object), None) for name, places in steps.items()
+    }  # type: ignore[call-overload]
+    return best, offset_columns
 
 
 def _steps(offsets: int) -> dict[str, NDArray[Any]]:
@@ -283,17 +285,17 @@ RATIO = Statistic(
 )  # fmt: skip
 
 
-def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append the share at the offset that the head has in the text as it is, the column ``offset``.
 
     Not at the offset that is best now: that would be the largest of many shares again.
     """
-    layers, heads, offsets = found.count.shape
+    layers, heads, offsets = sums.count.shape
     best: Sequence[int | None] = build.data.get("offset") or [None] * (layers * heads)
     places = np.array([(offset or 0) + FURTHEST for offset in best]).reshape(layers, heads)
     assert offsets == 2 * FURTHEST + 1  # of patches, nothing is shuffled
     rows, columns = np.ogrid[:layers, :heads]
-    at = found[rows, columns, places]
+    at = sums[rows, columns, places]
     known = np.array([offset is not None for offset in best])
     average, error = (np.where(known, one.ravel(), np.nan) for one in (at.average, at.standard_error))
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)

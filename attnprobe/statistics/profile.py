@@ -56,10 +56,10 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     marks, sees = layout.once(mark_keys), layout.once(find_sight)
     asks = layout.queries.asking[:, here]
     reach = REACH if layout.comparable else -1
-    found = add_up_offsets(block.probabilities, marks, asks, sees[:, here], block.offset, reach)
+    places = add_up_offsets(block.probabilities, marks, asks, sees[:, here], block.offset, reach)
     if layout.comparable:
-        return found
-    return torch.nn.functional.pad(found, (0, 0, 0, 2 * REACH + 3))
+        return places
+    return torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
 
 
 def mark_keys(layout: Layout) -> Tensor:
@@ -111,11 +111,11 @@ def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
         return out
     near = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])  # what is seen, and how many
     for place, (down, right) in enumerate((down, right) for down in side for right in side):
-        found = block.at_step(down, right).where(there, torch.nan)
-        known = ~found.isnan()
-        found = found.nan_to_num(0)
-        near = near[0] + found, near[1] + known
-        out[:, :, place + 2, 0], out[:, :, place + 2, 1] = found.sum(-1), known.sum(-1).to(p.dtype)
+        probability = block.at_step(down, right).where(there, torch.nan)
+        known = ~probability.isnan()
+        probability = probability.nan_to_num(0)
+        near = near[0] + probability, near[1] + known
+        out[:, :, place + 2, 0], out[:, :, place + 2, 1] = probability.sum(-1), known.sum(-1).to(p.dtype)
     patches = ~layout.places[:, 0].isnan()
     seen = see(marks[:, 0] & patches) & patches[None, here, None]
     masses = torch.einsum("bhqk,bqk->bhq", rows, seen.to(p.dtype)) - near[0]
@@ -125,7 +125,7 @@ def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
     return out
 
 
-def average_places(found: Tensor, layout: Layout) -> Tensor:
+def average_places(places: Tensor, layout: Layout) -> Tensor:
     """Divide what was found by the queries that could find it; undefined where none could.
 
     Returns:
@@ -133,14 +133,14 @@ def average_places(found: Tensor, layout: Layout) -> Tensor:
     """
     import torch
 
-    total, queries = found.unbind(-1)
+    total, queries = places.unbind(-1)
     return (total / queries).where(queries > 0, torch.nan)
 
 
-def tabulate_places(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append a column for each offset, and for what lies beside and beyond, each with its error."""
-    patches = found.count.shape[-1] != 2 * REACH + 5
-    average, error = found.average, found.standard_error
+    patches = sums.count.shape[-1] != 2 * REACH + 5
+    average, error = sums.average, sums.standard_error
     for place, (name, title) in enumerate(list_offsets(patches=patches)):
         build.measure(
             f"{statistic.name}_{name}",

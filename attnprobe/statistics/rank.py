@@ -75,9 +75,9 @@ def qk_top_half(weights: HeadParameters) -> Tensor:
     queries, keys = _squares(weights)
     values, vectors = torch.linalg.eigh(queries)
     root = vectors * values.clamp_min(0).sqrt()[:, None]
-    found = torch.linalg.eigvalsh(root.transpose(1, 2) @ keys @ root).clamp_min(0)  # s^2, ascending
-    width = found.shape[1]
-    return found[:, width // 2 :].sum(1) / found.sum(1)
+    squares = torch.linalg.eigvalsh(root.transpose(1, 2) @ keys @ root).clamp_min(0)  # s^2, ascending
+    width = squares.shape[1]
+    return squares[:, width // 2 :].sum(1) / squares.sum(1)
 
 
 def _squares(weights: HeadParameters) -> tuple[Tensor, Tensor]:
@@ -110,12 +110,12 @@ def products(block: AttentionBlock) -> Tensor:
     if not asking.all_asking:
         place = slice(block.offset, block.offset + rows.shape[2])
         rows = rows * asking.asking[:, None, place, None].to(rows.dtype)
-    found = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
-    found[:, :, 0] = rows.transpose(2, 3) @ rows
+    squares = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
+    squares[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
         centred = _centred(_precise(block.keys), block.layout)
-        found[:, :, 1] = centred.transpose(2, 3) @ centred
-    return found
+        squares[:, :, 1] = centred.transpose(2, 3) @ centred
+    return squares
 
 
 def _precise(values: Tensor) -> Tensor:
@@ -130,15 +130,15 @@ def _centred(keys: Tensor, layout: Layout) -> Tensor:
     side = layout.keys
     if side.all_kept:
         # Keys that are all alike become 0 exactly, whatever their mean is rounded to.
-        apart = keys - keys[:, :, :1]
-        return apart - apart.mean(2, keepdim=True)
+        centred = keys - keys[:, :, :1]
+        return centred - centred.mean(2, keepdim=True)
     first = side.kept.byte().argmax(1)[:, None, None, None].expand(-1, keys.shape[1], 1, keys.shape[3])
     kept = side.kept[:, None, :, None].to(keys.dtype)
-    apart = (keys - keys.gather(2, first)) * kept
-    return (apart - apart.sum(2, keepdim=True) / kept.sum(2, keepdim=True).clamp_min(1)) * kept
+    centred = (keys - keys.gather(2, first)) * kept
+    return (centred - centred.sum(2, keepdim=True) / kept.sum(2, keepdim=True).clamp_min(1)) * kept
 
 
-def logit_rank(found: Tensor, layout: Layout) -> Tensor:
+def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of the row-centred logits Q (K - mean K)^T of a sequence.
 
     With A = Q^T Q and B = K^T K, K less its mean over keys, it is (tr AB)^2 / tr ABAB. It says how many
@@ -159,15 +159,15 @@ def logit_rank(found: Tensor, layout: Layout) -> Tensor:
     import torch
 
     # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
-    size = found.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-    rank = participation_rank(*(found / size.where(size > 0, 1.0)).unbind(2))
+    size = squares.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    rank = participation_rank(*(squares / size.where(size > 0, 1.0)).unbind(2))
     sides = layout.queries.asking.sum(1), layout.keys.kept.sum(1) - 1
-    largest = torch.minimum(*sides).clamp_max(found.shape[-1])[:, None].to(rank)
+    largest = torch.minimum(*sides).clamp_max(squares.shape[-1])[:, None].to(rank)
     rank = rank.where(largest > 0, nan)
-    return torch.stack([rank, rank / largest], -1).to(found.dtype)
+    return torch.stack([rank, rank / largest], -1).to(squares.dtype)
 
 
-def longer(found: Tensor, layout: Layout) -> Tensor:
+def longer(squares: Tensor, layout: Layout) -> Tensor:
     """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
 
     Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
@@ -182,21 +182,21 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
     """
     import torch
 
-    width = found.new_full((), found.shape[-1])
+    width = squares.new_full((), squares.shape[-1])
     count = layout.keys.kept.sum(1)
-    more = (count > found.shape[-1]).to(found.dtype).where(count > 0, nan)
-    return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, found.shape[1], -1)
+    more = (count > squares.shape[-1]).to(squares.dtype).where(count > 0, nan)
+    return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, squares.shape[1], -1)
 
 
-def _width_and_longer(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    (width, share), error = np.moveaxis(found.average, -1, 0), found.standard_error[..., 1]
+def _width_and_longer(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    (width, share), error = np.moveaxis(sums.average, -1, 0), sums.standard_error[..., 1]
     build.count("head_width", np.nan_to_num(width))  # NaN stands for removed heads, without rows
     build.measure(statistic.name, "share", share, error, title=statistic.title)
 
 
-def _rank_and_share(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    rank, share = np.moveaxis(found.average, -1, 0)
-    error, error_of_share = np.moveaxis(found.standard_error, -1, 0)
+def _rank_and_share(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    rank, share = np.moveaxis(sums.average, -1, 0)
+    error, error_of_share = np.moveaxis(sums.standard_error, -1, 0)
     build.measure(statistic.name, statistic.unit, rank, error, title=statistic.title)
     title = "share of the width that the logits use"
     build.measure(f"{statistic.name}_share", "share", share, error_of_share, headline=True, title=title)

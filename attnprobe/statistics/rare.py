@@ -91,8 +91,8 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
     second = _second_rarest(layout)[:, None]
-    found = read_at(peaks, layout.keys.rank)
-    hit = (found == rarest) | ((found >= second) & (second >= 0))
+    rank = read_at(peaks, layout.keys.rank)
+    hit = (rank == rarest) | ((rank >= second) & (second >= 0))
     return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, nan), layout)
 
 

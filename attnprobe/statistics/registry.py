@@ -34,8 +34,8 @@ EVERYTHING = Tabulation(
 @cache
 def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
-    found = sorted(_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
-    return {statistic.name: statistic for statistic in found}
+    every = sorted(_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
+    return {statistic.name: statistic for statistic in every}
 
 
 @cache
@@ -102,8 +102,8 @@ def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
     What heads carry adds nothing to the title of what it stands beside.
     """
     shown = [statistic for statistic in statistics if statistic.weights == "attention" or statistic.of]
-    found = {statistic.family for statistic in shown or statistics}
-    title = fixed or (found.pop().title if len(found) == 1 else CENSUS)
+    families_shown = {statistic.family for statistic in shown or statistics}
+    title = fixed or (families_shown.pop().title if len(families_shown) == 1 else CENSUS)
     return f"{title}{SAID}" if shown and all(statistic.of for statistic in shown) else title
 
 
@@ -119,13 +119,13 @@ def find_statistic(name: str, own: Iterable[Statistic] = ()) -> Statistic:
         return known[name]
     if (control := find_control(name)) is not None:
         return control
-    found = entry_points(group=GROUP, name=name)
-    if not found:
+    outside = entry_points(group=GROUP, name=name)
+    if not outside:
         plain = find_statistic(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None
         if plain is None or plain.weights == "norm":
             raise KeyError(name)
         return weight_by_norm(plain)
-    entry = next(iter(found))
+    entry = next(iter(outside))
     try:
         statistic = entry.load()
     except Exception as error:  # whatever a stranger's module does when it is imported

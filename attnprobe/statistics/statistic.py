@@ -171,7 +171,7 @@ class Statistic:
               together for it, which takes memory.
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: no block at all; from a layout it makes the questions about gold links that the
-              engine then asks of every head (``statistics.links.questions``).
+              engine then asks of every head (``statistics.questions``).
             - ``parameters``: no block either, but the weights of a layer's heads, as ``HeadParameters``. It
               gives (head,), which is the same for every text: it is kept as a ``Constant``, without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
@@ -191,12 +191,12 @@ class Statistic:
         unit_in_patches: Its unit where tokens are patches of an image, if it has another one there.
         by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
             don't add up.
-        control: What is done to the sequences before it is measured, in a pass of its own; see ``controls``.
+        control: What is done to the sequences before it is measured, in a pass of its own; see ``CONTROLS``.
         weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
             needs values and projections too, and its block holds no scores and no outputs.
         of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of the same sequence without what is looked
-            for is subtracted, where batches have such a baseline; see ``Repeated``.
+            for is subtracted, where batches have a ``baseline``.
         on_request: Whether it is measured only where somebody names it, and is no column of the census by
             default.
         version: Which definition this is; sums of different versions are never added up.

@@ -21,7 +21,7 @@ from attnprobe.statistics.alignment import (
     find_gold_alignments,
 )
 from attnprobe.sums.folds import Ratio
-from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
+from attnprobe.table.sequence import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
 _ACROSS = ("where the decoder predicts a word", "where the decoder reads a word")

@@ -1,6 +1,6 @@
 """One sequence through the model, and all its attention kept; a few sentences of a user's own data."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media_batches import PairBatches
 from attnprobe.corpus.sources.document import Document
@@ -25,20 +24,10 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.gold_alignment import align_maps
-from attnprobe.survey.labelling import Labeller
-from attnprobe.survey.tokens import (
-    Maps,
-    SequenceAttention,
-    Side,
-    find_squares,
-    find_stretches,
-    group_tokens,
-    number_groups,
-    roll_out,
-)
+from attnprobe.survey.pooling import TOKENS, pool_maps
+from attnprobe.survey.tokens import Labeller
+from attnprobe.table.sequence import Maps, Rows, SequenceAttention
 
-#: Most tokens on a side of a map.
-TOKENS = 256
 #: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
 CELLS = 64_000_000
 #: So many sentences, of so many tokens at most, among so many of the first documents.
@@ -108,10 +97,10 @@ def read_maps(
             checkpoint.forward(batch.inputs)
     if any(one is None for one in keeper.maps):
         raise AttnprobeError(_CHANGING)
-    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint)  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
     labeller = Labeller(checkpoint, batch, texts, target)
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
-    pooled = tuple(_pool(one, progress.say) for one in maps)
+    pooled = tuple(pool_maps(one, progress.say) for one in maps)
     if aligned:
         pooled = tuple(align_maps(one, batch.lay_out(one.kind, *one.rows.shape[2:])) for one in pooled)
         if all(one.alignment is None for one in pooled):
@@ -215,68 +204,68 @@ def _collect_maps(
         yield Maps(kind, numbers, rows, queries, keys, standing, flow)
 
 
-def _pool(maps: Maps, say: Callable[[str], None]) -> Maps:
-    """Put patches of a large image into squares, and frames of long sound into stretches."""
-    queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
-    if queries is None and keys is None:
-        return maps
-    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
-    for side, groups in sides.values():
-        if groups is not None:
-            what = "patches" if side.grid is not None or side.tiles is not None else "frames"
-            say(
-                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
-                f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
-                "them averaged."
-            )
-    to, from_ = (None if found is None else found[0] for found in (keys, queries))
-    return replace(
-        maps,
-        rows=group_tokens(maps.rows, from_, to),
-        rolled=None if maps.rolled is None else group_tokens(maps.rolled, from_, to),
-        queries=maps.queries if queries is None else queries[1],
-        keys=maps.keys if keys is None else keys[1],
-    )
+def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
+    """Roll attention (layer, head, token, token) out over layers: (layer, token, token).
+
+    R_l = A_l R_(l-1), R_0 = A_0, where A_l = (M_l + I) / 2 and M_l is the mean over the heads of layer l,
+    with its rows divided by their sums. It is no measure of a head.
+
+    Source: Abnar and Zuidema (2020), Quantifying attention flow in transformers, section 3.
+    """
+    layers, heads, length, _ = rows.shape
+    weight = np.ones((layers, heads)) if standing is None else standing.astype(np.float64)
+    found = np.empty((layers, length, length), rows.dtype)
+    before = np.eye(length)
+    for layer in range(layers):
+        number = weight[layer].sum()
+        mean = np.einsum("hqk,h->qk", rows[layer].astype(np.float64), weight[layer]) / max(number, 1.0)
+        mean = mean / mean.sum(1, keepdims=True) if number else np.eye(length)
+        before = (mean + np.eye(length)) / 2 @ before
+        found[layer] = before
+    return found
 
 
-def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
-    if len(side) <= TOKENS:
-        return None
-    grid = side.grid
-    if side.tiles is not None:
-        return _group_tiles(side, side.tiles)
-    if grid is None:
-        groups = find_stretches(len(side), TOKENS)
-        special = np.zeros(groups[-1] + 1, bool)
-        ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(len(special))]
-        labels = tuple(f"{first}\u2013{last}" for first, last in ends)
-        return groups, Side(labels, labels, special)
-    extra = len(side) - len(grid)
-    place, down, right = find_squares(grid.rows, grid.columns, TOKENS - extra)
-    names = np.concatenate([-1 - np.arange(grid.first), place, down * right + np.arange(extra - grid.first)])
-    groups = number_groups(names.tolist())
-    # Squares are numbered row by row, and occur in that order.
-    special = np.array([bool(side.special[groups == group].all()) for group in range(groups.max() + 1)])
-    return groups, Side.of_patches(len(special), Grid(grid.first, down, right), special)
+def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
+    """Measure the entropy of each head beyond special tokens; the lower, the sharper.
+
+    H = mean over queries q of -sum_k p_qk ln p_qk, in nats, where p_qk = a_qk + s_q / K_q: what a query gives
+    to special tokens, s_q, counts as spread evenly over the K_q other tokens that it sees, so that a head
+    which rests on a special token is not sharp. Queries are no special tokens either. In a decoder, the first
+    token counts as special, where attention that is not needed gathers (Xiao et al. 2024). Where every token
+    is special, all count.
+
+    Returns:
+        (layer, head), NaN for heads that were removed.
+
+    Source: Xiao et al. (2024), Efficient streaming language models with attention sinks (first token).
+    """
+    causal = maps.kind is Kind.DECODER
+    plain = [~side.special for side in (maps.queries, maps.keys)]
+    if causal:
+        plain[1] = plain[1] & (np.arange(len(maps.keys)) > 0)
+    queries, keys = (np.flatnonzero(one if one.any() else np.ones(len(one), bool)) for one in plain)
+    sees = np.ones((len(queries), len(keys)), bool)
+    if causal:
+        sees = keys <= queries[:, None]
+    asked = sees.any(1)
+    queries, sees = queries[asked], sees[asked]
+    found = np.full(maps.rows.shape[:2], np.nan)
+    for layer, rows in enumerate(maps.rows):  # of all layers at once, memory would be twice that of the maps
+        given = rows[:, queries][..., keys].astype(np.float64)
+        rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
+        shares = np.where(sees, given + rest / sees.sum(1)[:, None], 0)
+        logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+        entropies = -(shares * logs).sum(-1)
+        found[layer] = entropies.mean(1) if len(queries) else 0.0
+    found[~maps.standing] = np.nan
+    return found
 
 
-def _group_tiles(side: Side, tiles: Grid) -> tuple[NDArray[np.int64], Side]:
-    """Put the patches of an image into squares, and leave the tokens of its text as they are."""
-    extra = len(side) - len(tiles)
-    if extra > TOKENS - 4:
-        raise AttnprobeError(
-            f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
-            "one."
-        )
-    place, down, right = find_squares(tiles.rows, tiles.columns, TOKENS - extra)
-    stop = tiles.first + len(tiles)
-    before, after = np.arange(tiles.first), np.arange(extra - tiles.first)
-    groups = number_groups(np.concatenate([-1 - before, place, down * right + after]).tolist())
-    first = [int(np.argmax(groups == group)) for group in range(int(groups.max()) + 1)]
-    labels = tuple(side.labels[one] for one in first)
-    found = Side(labels, tuple(side.names[one] for one in first), side.special[first])
-    image = np.array([tiles.first <= one < stop for one in first])
-    return groups, found.with_image(image, Grid(tiles.first, down, right))
+def find_sharpest(maps: Maps) -> tuple[int, int]:
+    """Find the head of the lowest entropy beyond special tokens: the place of its layer, and its number."""
+    sharpness = np.where(maps.standing, measure_sharpness(maps), np.inf)
+    layer, head = np.unravel_index(int(sharpness.argmin()), sharpness.shape)
+    return int(layer), int(head)
 
 
 class SentenceChoice(NamedTuple):
@@ -329,6 +318,6 @@ def _count_tokens(document: Document, tokenizer: Any) -> int | None:
     return length if _FEWEST <= length <= SENTENCE_TOKENS else None
 
 
-def _list_texts(document: Document, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
-    text = document.text if checkpoint is None else checkpoint.prompt + document.text
+def _list_texts(document: Document, prompt: str = "") -> tuple[str, ...]:
+    text = prompt + document.text
     return (text,) if document.pair is None else (text, document.pair)

@@ -3,15 +3,12 @@
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from attnprobe.errors import AttnprobeError
-
-if TYPE_CHECKING:
-    from attnprobe.table.table import Column
+from attnprobe.table.column import Column, Role
 
 Cell = str | int | float | None
-Role = Literal["key", "count", "measure", "error", "text"]
 
 # Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
 # that never ends only loses its first two characters, so it can't swallow the text after it.
@@ -85,7 +82,7 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
     return clean(str(value))
 
 
-def to_plain_column(cells: Iterable[Cell], column: "Column") -> list[Cell]:
+def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
     """Turn a whole column into plain cells, the sooner if all are of one type."""
     given: list[Any] = list(cells)
     types = set(map(type, given))

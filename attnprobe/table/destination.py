@@ -12,10 +12,7 @@ from typing import ClassVar
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, reason, same_file, write_together
-from attnprobe.table.cells import check_precision
 from attnprobe.table.formats import FORMATS, either, extension
-from attnprobe.table.formats.json import write_description
-from attnprobe.table.table import Table
 
 
 @dataclass(frozen=True)
@@ -201,28 +198,6 @@ def _is_table(path: Path) -> bool:
         about = read_description(path)
         return "provenance" in about and "rows" in about
     return format is not None and (format.binary or is_description(find_description(path), path))
-
-
-def render_table(table: Table, format: str, precision: int | None = None) -> bytes:
-    """Write a table as bytes of a format."""
-    check_precision(precision)
-    content = FORMATS[format].write(table, precision)
-    if isinstance(content, bytes):
-        return content
-    return content.encode()
-
-
-def save_table(table: Table, destination: Destination, precision: int | None = None) -> list[Path]:
-    """Write a table and, where its format has no room for it, its units, notes and provenance beside it.
-
-    Returns the files, the table first. Raises AttnprobeError when a file can't be written.
-    """
-    assert destination.path is not None
-    files = {destination.path: render_table(table, destination.format, precision)}
-    if destination.description is not None:
-        files[destination.description] = write_description(table, destination.path.name).encode()
-    write_together(files)
-    return list(files)
 
 
 class Saveable(ABC):

@@ -6,10 +6,9 @@ has its columns. This is the only place that tells; a terminal and pictures ask 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from attnprobe.table.table import Table
+from attnprobe.table.column import Column
 
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
@@ -57,6 +56,9 @@ PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "hea
 IN, OUT = "_in", "_out"
 
 
+Data = Mapping[str, Sequence[Any]]
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is known of the tables of a kind."""
@@ -66,8 +68,8 @@ class Kind:
     columns: Collection[str] = ()  # what else it has
     #: What it can be drawn as where its numbers allow it; first what is drawn by default.
     pictures: Sequence[PictureKind] = ()
-    #: What else tells it, by its columns that name rows and by all of them.
-    fits: "Callable[[Collection[str], Table], bool]" = lambda keys, table: True
+    #: What else tells it, by its columns and their cells.
+    fits: Callable[[Sequence[Column], Data], bool] = lambda columns, data: True
 
 
 _HEAD = ("layer", "head")
@@ -79,11 +81,11 @@ KINDS: Mapping[TableKind, Kind] = {
     "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail")),
     "heads of groups": Kind(
         "a head in a group of documents", (*_HEAD, GROUP), (), ["groups", "heatmap"],
-        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+        lambda columns, data: ALL_GROUPS in data[GROUP],
     ),
     "groups": Kind(
         "anything in a group of documents", [GROUP], (), ["groups"],
-        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+        lambda columns, data: ALL_GROUPS in data[GROUP],
     ),
     "correlations": Kind(
         "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]
@@ -99,7 +101,7 @@ KINDS: Mapping[TableKind, Kind] = {
     "probes": Kind("a label with what all heads know of it together", (), PROBED, ["probes"]),
     "best heads": Kind(
         "a label with the head that finds it best", (), FOUND, ["relations"],
-        lambda keys, table: not {"layer", "head"} & set(keys) and any(name in table.data for name in RULES),
+        lambda columns, data: not set(_HEAD) & list_keys(columns) and bool({*RULES} & data.keys()),
     ),
     "alignments": Kind(
         "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
@@ -108,35 +110,35 @@ KINDS: Mapping[TableKind, Kind] = {
     "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, _OF_HEADS[:2]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
-        lambda keys, table: "seed" not in keys,
+        lambda columns, data: "seed" not in list_keys(columns),
     ),
     "layers of checkpoints": Kind(
         "a layer at a step of training", (STEP, "layer"), (), ["lines"],
-        lambda keys, table: "seed" not in keys,
+        lambda columns, data: "seed" not in list_keys(columns),
     ),
     "roles": Kind(
         "a head with its role", _HEAD, ["role"], ["roles", *_OF_HEADS],
-        lambda keys, table: not all(isinstance(cell, int | float) for cell in table.data["role"]),
+        lambda columns, data: not all(isinstance(cell, int | float) for cell in data["role"]),
     ),
     "change": Kind(
         "a head in two models", _HEAD, ["model_b"], ["change", *_OF_HEADS],
-        lambda keys, table: any(name == "jsd" or name.endswith("_delta") for name in table.data),
+        lambda columns, data: any(name == "jsd" or name.endswith("_delta") for name in data),
     ),
     "two sides": Kind(
         "a head in domain and out of domain", _HEAD, (), ["scatter", "heatmap", "depth"],
-        lambda keys, table: any(
-            name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in table.data for name in table.data
+        lambda columns, data: any(
+            name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in data for name in data
         ),
     ),
     "heads at positions": Kind(
         "a head at a position of a token", (*_HEAD, POSITION), (), ["positions"],
-        lambda keys, table: all(isinstance(cell, int) for cell in table.data[POSITION]),
+        lambda columns, data: all(isinstance(cell, int) for cell in data[POSITION]),
     ),
     "modalities": Kind(
         "a head, and whether it looks at image or text", _HEAD, MODALITIES, ["modality", *_OF_HEADS],
-        lambda keys, table: all(
+        lambda columns, data: all(
             column.name.startswith(("image_", "text_", "special_"))
-            for column in table.columns
+            for column in columns
             if column.role in {"measure", "error"}
         ),
     ),
@@ -169,18 +171,23 @@ ESSENTIAL: Mapping[TableKind, Collection[str]] = {
 }
 
 
-def guess_kind(table: "Table") -> TableKind:
+def guess_kind(columns: Sequence[Column], data: Data) -> TableKind:
     """Tell the kind of a table from its columns: the first that has them.
 
-    >>> from attnprobe.table.table import Column, Table
     >>> keys = [Column("layer", role="key"), Column("head", role="key")]
-    >>> guess_kind(Table("t", [*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]}))
+    >>> guess_kind([*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]})
     'heads'
     """
-    return next(name for name in KINDS if is_of_kind(table, name))
+    return next(name for name in KINDS if is_of_kind(name, columns, data))
 
 
-def is_of_kind(table: "Table", name: TableKind) -> bool:
+def is_of_kind(name: TableKind, columns: Sequence[Column], data: Data) -> bool:
     """Tell whether a table has what makes it one of a kind."""
-    kind, keys = KINDS[name], {column.name for column in table.columns if column.role == "key"}
-    return keys >= set(kind.keys) and table.data.keys() >= set(kind.columns) and kind.fits(keys, table)
+    kind = KINDS[name]
+    return (
+        list_keys(columns) >= set(kind.keys) and data.keys() >= set(kind.columns) and kind.fits(columns, data)
+    )
+
+
+def list_keys(columns: Sequence[Column]) -> set[str]:
+    return {column.name for column in columns if column.role == "key"}

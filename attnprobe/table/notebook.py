@@ -2,54 +2,31 @@
 
 from html import escape
 
-from attnprobe.table.cells import clean, format_cell, to_plain_column
+from attnprobe.table.cells import format_cell
 from attnprobe.table.naming import STACKING
-from attnprobe.table.rounding import find_errors, format_rounded
-from attnprobe.table.table import Column, Table
+from attnprobe.table.sheet import Sheet
 
 #: Of longer tables, the first and the last rows are shown, half of so many each.
 MOST_ROWS = 60
-_UNDEFINED = "\N{MIDDLE DOT}"
 
 
-def render_table(table: Table) -> str:
+def render_notebook(sheet: Sheet) -> str:
     """Render a table as HTML; every word is escaped."""
     import pandas
 
-    columns = [column for column in table.columns if not _stands_beside(table, column)]
-    cells = {column.name: to_plain_column(table.data[column.name], column) for column in columns}
-    same = [one for one in columns if one.name in STACKING and len(set(cells[one.name])) == 1]
-    frame = pandas.DataFrame({
-        clean(f"{one.name} ({one.unit})" if one.unit else one.name): _write_cells(table, one)
-        for one in columns if one not in same
-    }, dtype=str)  # fmt: skip
+    constant, shown = list[str](), dict[str, list[str]]()
+    for place, column in enumerate(sheet.columns):
+        if column.name in STACKING and len(set(sheet.cells[place])) == 1:
+            constant.append(f"{column.name} {format_cell(sheet.cells[place][0])}")
+        elif not sheet.is_beside(column):
+            header = f"{column.name} ({column.unit})" if column.unit else column.name
+            shown[header] = sheet.write(place, undefined="\N{MIDDLE DOT}", plus_minus=" ± ")
+    if len(sheet) > MOST_ROWS:
+        constant.append(f"{len(sheet):,} rows")
     with pandas.option_context("display.max_colwidth", None):
-        rows = frame.to_html(index=False, border=0, max_rows=MOST_ROWS)
-    said = [_escape(f"{one.name} {format_cell(cells[one.name][0])}") for one in same]
-    said += [f"{len(table):,} rows"] if len(table) > MOST_ROWS else []
-    notes = "".join(f"<li>{_escape(note)}</li>" for note in table.notes)
+        rows = pandas.DataFrame(shown, dtype=str).to_html(index=False, border=0, max_rows=MOST_ROWS)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in sheet.notes)
     return (
-        f"<div><p><b>{_escape(table.title)}</b> {', '.join(said)}</p>"
+        f"<div><p><b>{escape(sheet.title)}</b> {escape(', '.join(constant))}</p>"
         f'<div style="overflow: auto; max-height: 32em">{rows}</div><ul>{notes}</ul></div>'
     )
-
-
-def _stands_beside(table: Table, column: Column) -> bool:
-    name = column.name
-    return column.role == "error" and name.endswith("_se") and name.removesuffix("_se") in table.data
-
-
-def _write_cells(table: Table, column: Column) -> list[str]:
-    measured = column.role in {"measure", "error"}
-    errors = find_errors(table, column) if measured else [None] * len(table)
-    found = []
-    for value, error in zip(to_plain_column(table.data[column.name], column), errors, strict=True):
-        said = _UNDEFINED if value is None else clean(format_rounded(value, error))
-        if column.role == "measure" and value is not None and error is not None:
-            said += f" \N{PLUS-MINUS SIGN} {format_rounded(error, error)}"
-        found.append(said)
-    return found
-
-
-def _escape(text: str) -> str:
-    return escape(clean(text))

@@ -4,7 +4,6 @@ Files for programs hold all digits; ``cells.format_cell`` writes those.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -137,7 +136,7 @@ def choose_format(
     magnitude = max(math.floor(math.log10(peak)), -307)  # ten to a lower power has lost digits
     decimals = digits - 1 - magnitude
     if spread:
-        decimals = ERROR_DIGITS - 1 - _find_power(statistics.median(spread))
+        decimals = ERROR_DIGITS - 1 - _find_power(sorted(spread)[(len(spread) - 1) // 2])
     if decimals <= most_decimals and peak < large:
         return NumberFormat(max(0, decimals))
     return NumberFormat(max(0, decimals + magnitude), magnitude)

@@ -1,55 +1,41 @@
-"""What a table holds: rows with names, units and provenance."""
+"""HeadTable: what every command returns, writes, and reads again."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import Cell, Role, clean
+from attnprobe.errors import AttnprobeError
+from attnprobe.files import write_together
+from attnprobe.table.cells import Cell, Role, check_precision, clean, to_plain, to_plain_column
+from attnprobe.table.column import Column
+from attnprobe.table.destination import Destination, Saveable, check_file
+from attnprobe.table.formats import FORMATS
+from attnprobe.table.formats.json import write_description
 from attnprobe.table.kinds import ESSENTIAL, TableKind, guess_kind, is_of_kind
+from attnprobe.table.notebook import render_notebook
+from attnprobe.table.reading import read_parts
+from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
 
+__all__ = ["Cell", "Column", "HeadTable", "Role"]
 
 #: Of so many measures a reader is shown, where nobody says which tell most.
 _MOST_MEASURES = 8
+#: Keys that say what was measured and how, not which head a row is about.
+_SETTINGS = ("model", "dataset", "objective", "method", "metric", "replaced_by")
+#: How many columns a table names when it is printed.
+_NAMED = 6
 
 
-def _is_defined(cell: Cell) -> bool:
-    return cell is not None and not (isinstance(cell, float) and math.isnan(cell))
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a column holds.
-
-    Attributes:
-        name: The header; a contract with programs that read the table.
-        unit: "nats", "share", "tokens", "ratio", ...; what a count counts, if not sequences; "" for labels.
-        role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
-            or an index, "measure" is a measurement, "error" the standard error of the measure
-            whose name comes before ``_se``, "text" a finding in words.
-        headline: Whether a terminal shows the measure when there is no room for all.
-        title: A few words for the axis of a picture, where the name says too little.
-    """
-
-    name: str
-    unit: str = ""
-    role: Role = "measure"
-    headline: bool = False
-    title: str = ""
-
-    @property
-    def is_probability(self) -> bool:
-        """Whether it holds p values."""
-        return self.unit == "probability" or self.name == "p" or self.name.endswith(("_p", "p_adjusted"))
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of heads, pairs, layers or findings.
+@dataclass(frozen=True, repr=False)
+class HeadTable:
+    """A table of heads, pairs, layers or findings, that can be saved, read and joined.
 
     Attributes:
         title: What the table shows, in a few words.
@@ -76,8 +62,19 @@ class Table:
         if len({len(cells) for cells in self.data.values()}) > 1:
             raise ValueError("all columns of a table must have the same length")
         # Some of the columns of its kind may have been left out.
-        if self.kind == "other" or not is_of_kind(self, self.kind):
-            object.__setattr__(self, "kind", guess_kind(self))
+        if self.kind == "other" or not is_of_kind(self.kind, self.columns, self.data):
+            object.__setattr__(self, "kind", guess_kind(self.columns, self.data))
+
+    @classmethod
+    def read(cls, path: Path | str) -> "HeadTable":
+        """Read a table that attnprobe wrote, with units, roles, notes and provenance.
+
+        Its name ends in an extension of a format such as .csv, .json, .parquet or .xlsx.
+
+        Raises:
+            AttnprobeError: When there is no such file, or it is no table.
+        """
+        return cls(*read_parts(Path(path)))
 
     def __len__(self) -> int:
         return len(next(iter(self.data.values()), ()))
@@ -96,25 +93,94 @@ class Table:
         """Find the description of a column."""
         return next(column for column in self.columns if column.name == name)
 
+    @property
+    def models(self) -> list[str]:
+        """The checkpoints that the table is about."""
+        return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
+
     def essential(self) -> list[Column]:
         """List the columns that a reader needs: keys, and the measures that tell most with their errors.
 
         They are those of the table's kind, or else all; of more than eight its headlines, or else its first.
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
-        named = [column.name for column in measures if any(map(_is_defined, self.data[column.name]))]
+        headlines = [column.name for column in measures if column.headline]
+        named = [one.name for one in measures if not all(map(_is_undefined, self.data[one.name]))]
         if self.kind in ESSENTIAL:
-            named = [*ESSENTIAL[self.kind]]
+            named = [*ESSENTIAL[self.kind], *headlines]
         elif len(named) > _MOST_MEASURES:
-            headlines = [column.name for column in measures if column.headline]
             named = headlines or named[:_MOST_MEASURES]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
-    @property
-    def models(self) -> list[str]:
-        """The checkpoints that the table is about."""
-        return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
+    def take(self, only: Sequence[str] | None = None, rows: int | None = None) -> "HeadTable":
+        """Take some columns, with their errors and what names the rows; and the first rows.
+
+        Raises:
+            AttnprobeError: When there is no such column.
+        """
+        for name in only or ():
+            if name not in self.data:
+                near = get_close_matches(name, self.data, 1)
+                nearest = f"; the nearest is {clean(near[0])}" if near else ""
+                raise AttnprobeError(f"--only {clean(name)}: the table has no such column{nearest}.")
+        kept = list(self.columns)
+        if only is not None:
+            wanted = {*only, *(f"{name}_se" for name in only)}
+            kept = [
+                replace(column, headline=column.name in only)
+                for column in kept
+                if column.role == "key" or column.name in wanted
+            ]
+        data = {column.name: self.data[column.name][:rows] for column in kept}
+        return replace(self, columns=kept, data=data)
+
+    def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
+        """Put the columns of another table about the same rows behind these.
+
+        Rows are matched by the columns that name them in both, such as layer and head; the rows of this
+        table and their order stay. A column that both have with the same cells is there once.
+
+        Args:
+            other: The other table.
+            suffix: What goes behind the name of a column that both have.
+
+        Raises:
+            AttnprobeError: When the tables are about different models, or not about the same rows.
+
+        Examples:
+            >>> head, x = Column("head", role="key"), Column("x")
+            >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
+            >>> two = HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]})
+            >>> one.join(two)["x_other"].tolist()
+            [4.0, 3.0]
+        """
+        if self.models != other.models:
+            raise AttnprobeError(
+                f"One table is about {', '.join(self.models)}, the other about {', '.join(other.models)}; "
+                "only tables of the same model can be joined."
+            )
+        ours = [column.name for column in self.columns if column.role == "key"]
+        keys = [name for name in ours if name not in _SETTINGS and name in other.data]
+        if not keys:
+            raise AttnprobeError(
+                "The tables have no columns in common that name a row, such as layer and head."
+            )
+        order = _match_rows(self, other, keys)
+        data = {name: [cells[row] for row in order] for name, cells in other.data.items()}
+        alike = {name for name, cells in data.items() if _are_same(self.data.get(name), cells)}
+        columns, added = list(self.columns), dict[str, Sequence[Cell]]()
+        for column in other.columns:
+            if column.name in keys or _find_family(column.name, other) <= alike:
+                continue
+            columns.append(replace(column, name=_choose_name(column.name, self, suffix)))
+            added[columns[-1].name] = data[column.name]
+        joined = {**self.data, **added}
+        if len(joined) < len(columns):
+            raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
+        record = {"joined": [dict(self.provenance), dict(other.provenance)]}
+        title = self.title if self.title == other.title else f"{self.title}, and {other.title}"
+        return HeadTable(title, columns, joined, [*self.notes, *other.notes], record)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``.
@@ -131,8 +197,130 @@ class Table:
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 
+    def to_sheet(self, columns: Sequence[Column] | None = None) -> Sheet:
+        """Give the table, or some of its columns, as it leaves the program: clean text and plain numbers."""
+        chosen = self.columns if columns is None else columns
+        cleaned = [
+            replace(one, name=clean(one.name), unit=clean(one.unit), title=clean(one.title)) for one in chosen
+        ]
+        cells = [to_plain_column(self.data[column.name], column) for column in chosen]
+        return Sheet(clean(self.title), cleaned, cells, list(map(clean, self.notes)), self.provenance)
+
+    def render(self, format: str, precision: int | None = None) -> bytes:
+        """Give the table as bytes of a format; one for papers has the columns that a reader needs."""
+        check_precision(precision)
+        chosen = FORMATS[format]
+        sheet = self.to_sheet(self.essential() if chosen.is_for_papers else None)
+        content = chosen.write(sheet, precision)
+        return content if isinstance(content, bytes) else content.encode()
+
+    def to_csv(self, precision: int | None = None) -> str:
+        """Give the table as csv text, as ``save`` writes it."""
+        return self.render("csv", precision).decode()
+
+    def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
+        """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
+
+        A json beside it holds units, notes and provenance where the format itself does not. Files appear
+        whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Whether files that exist are replaced.
+            precision: Significant digits; all of them by default.
+
+        Returns:
+            The files, the table first.
+
+        Raises:
+            AttnprobeError: When a file can't be written.
+        """
+        return self.write(check_file(Path(path), overwrite), precision)
+
+    def write(self, destination: Destination, precision: int | None = None) -> list[Path]:
+        """Write the table into the files of a destination that was checked before."""
+        assert destination.path is not None
+        files = {destination.path: self.render(destination.format, precision)}
+        if destination.description is not None:
+            about = write_description(self.to_sheet(), destination.path.name)
+            files[destination.description] = about.encode()
+        write_together(files)
+        return list(files)
+
+    def plot(
+        self, kind: str | None = None, measure: str | Sequence[str] | None = None, **options: Any
+    ) -> Saveable:
+        """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
+        # A table knows no room above its own. It asks the package for its plot, as any user does.
+        import attnprobe
+
+        return attnprobe.plot(self, **{"kind": kind, "measure": measure, **options})
+
     def _repr_html_(self) -> str:
         """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
-        from attnprobe.table.notebook import render_table
+        return render_notebook(self.to_sheet())
 
-        return render_table(self)
+    def __repr__(self) -> str:
+        """Say what the table is, in a line."""
+        names = [column.name for column in self.columns if column.role in {"key", "measure"}]
+        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
+        return f"HeadTable({self.title!r}: {rows} of {shown})"
+
+
+def _is_undefined(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
+    """Find the row of another table for each row of one."""
+    ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
+    places = {place: row for row, place in enumerate(theirs)}
+    if len(places) < len(theirs) or len(set(ours)) < len(ours):
+        raise AttnprobeError(
+            f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
+        )
+    if set(ours) != set(theirs):
+        alone = len(set(ours) ^ set(theirs))
+        raise AttnprobeError(
+            f"The tables are not about the same rows: {alone} of them are in only one ({', '.join(keys)})."
+        )
+    return [places[place] for place in ours]
+
+
+def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
+    """Compare cells; what is undefined in both is the same, NaN or None."""
+    return ours is not None and [to_plain(cell) for cell in ours] == [to_plain(cell) for cell in theirs]
+
+
+def _find_family(name: str, table: HeadTable) -> set[str]:
+    """Find the columns that stay together: a measure and its error."""
+    base = name.removesuffix("_se")
+    base = base if base in table.data else name
+    return {base, f"{base}_se"} & set(table.data)
+
+
+def _choose_name(name: str, left: HeadTable, suffix: str) -> str:
+    """Give a column a name of its own; an error stays behind the measure it belongs to."""
+    base = name.removesuffix("_se")
+    if base != name and base in left.data:
+        return f"{base}{suffix}_se"
+    return f"{name}{suffix}" if name in left.data else name
+
+
+def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
+    """Put the columns of a table behind those of another of the same rows in the same order.
+
+    What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
+    once, and the provenance is that of the left. Raises ValueError when the rows are others, or a column is
+    in both.
+    """
+    keys = [column.name for column in right.columns if column.role == "key"]
+    if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
+        raise ValueError("only tables of the same rows belong side by side")
+    added = [column for column in right.columns if column.name not in {*keys, "n"}]
+    if doubled := {column.name for column in added} & left.data.keys():
+        raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
+    data = {**left.data, **{column.name: right.data[column.name] for column in added}}
+    notes = list(dict.fromkeys([*left.notes, *right.notes]))
+    return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)

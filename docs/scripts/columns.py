@@ -60,7 +60,7 @@ INSIDE = {
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.settling:tabulate_orders"
+            "attnprobe.findings.dynamics:tabulate_orders"
         ),
     },
     "census --weights": {

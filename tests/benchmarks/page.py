@@ -12,7 +12,7 @@ from figures import Figure
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.view import Start, write_page
-from attnprobe.survey.tokens import Maps, SequenceAttention, Side
+from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
 LAYERS, HEADS = 24, 16
 #: Heads of several layers, so that some may have to be unpacked; the worst of 20 counts too.

@@ -5,7 +5,7 @@ import pytest
 from chromium import drawn
 
 import attnprobe
-from attnprobe.survey.tokens import group_tokens
+from attnprobe.table.sequence import group_tokens
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertModel, PreTrainedTokenizerFast
 
 import attnprobe
-from attnprobe.survey.tokens import group_tokens
+from attnprobe.table.sequence import group_tokens
 
 pytestmark = pytest.mark.slow
 

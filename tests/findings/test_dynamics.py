@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.dynamics import check_alike, stack_steps
-from attnprobe.findings.settling import correlate_ranks, tabulate_orders
+from attnprobe.findings.dynamics import check_alike, correlate_ranks, stack_steps, tabulate_orders
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

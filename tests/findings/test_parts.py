@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.parts import Parts, PartsRead
+from attnprobe.findings.parts import AllRead, Parts
 
 LINES = [f"The dog number {place % 9} ran to the old house ." for place in range(30)]  # most of them twice
 ROWS = "\n".join(["text,who", *(f"{line},{place // 4}" for place, line in enumerate(LINES))])
@@ -92,10 +92,10 @@ class TestTables:
 
 class TestRefusals:
     def add(self, *several):
-        read = PartsRead()
+        read = AllRead()
         for place, parts in enumerate(several):
-            read.add(f"t{place}", parts)
-        return list(read.notes())
+            read.add_parts(f"t{place}", parts)
+        return list(read.note_missing())
 
     def test_missing_parts_are_named_in_ranges(self):
         here = set(range(1, 101)) - {3, 17, 18, 19, 20}

@@ -194,7 +194,7 @@ def test_json(table: HeadTable) -> None:
                 assert value == (cell if cell is None else clean(cell))
             else:
                 assert same(cell if math.isfinite(cell) else math.nan, value)
-    about = json_format.write_description(table, "\x1b[31m\ud800\u202e.csv")
+    about = json_format.write_description(table.to_sheet(), "\x1b[31m\ud800\u202e.csv")
     assert not _STEERING.search(about)
     assert strictly(about)["rows"] == len(table)
 

@@ -12,7 +12,6 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.sink import check_output, write_rescued, write_rescued_tables, write_table
-from attnprobe.table.destination import render_table
 
 
 class FakeStdout(io.TextIOWrapper):
@@ -287,7 +286,7 @@ def rooms(tmp_path, monkeypatch):
 
 
 def whole_of(table):
-    return render_table(table, "csv").decode()
+    return table.to_csv()
 
 
 @pytest.mark.parametrize("unbuffered", [True, False])

@@ -13,7 +13,7 @@ from attnprobe.reports.view import (
     pack_layer,
     shrink_maps,
 )
-from attnprobe.survey.tokens import Maps, Side
+from attnprobe.table.sequence import Maps, Side
 
 DRAW = np.random.default_rng(1)
 

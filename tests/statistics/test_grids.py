@@ -159,15 +159,6 @@ class TestByHand:
                 theirs = torch.tensor(expected[name], dtype=torch.float64)
                 torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True, msg=name)
 
-    def test_places(self, image: Image, content_only: bool):
-        layout = image.layout(content_only=content_only)
-        for position, place in enumerate(layout.places.tolist()):
-            patches = [patch for patch in image.patches if image.at(*patch) == position]
-            assert place == list(patches[0]) if patches else all(map(math.isnan, place))
-        for here, there in itertools.product(image.patches, repeat=2):
-            apart = layout.apart[image.at(*here), image.at(*there)].item()
-            assert apart == pytest.approx(math.dist(here, there), rel=1e-6)
-
 
 @pytest.mark.parametrize(
     "statistic",
@@ -190,38 +181,3 @@ class TestEvery:
         whole = image.drawn(content_only=content_only)
         found = pieced(statistic, whole, cuts)
         torch.testing.assert_close(found, statistic(shown(statistic, whole)), equal_nan=True)
-
-
-class TestKnown:
-    """Heads of which the answer is known."""
-
-    @pytest.mark.parametrize("name", NEIGHBOURS)
-    @pytest.mark.parametrize("image", IMAGES[:5], ids=str)
-    @both_ways
-    def test_neighbours(self, image: Image, number: Number, name: str, content_only: bool):
-        """A head that looks at one neighbour wherever there is one; at the border it looks far away."""
-        down, right = NEIGHBOURS[name]
-        block = image.looking(down, right, elsewhere=image.at(2, 1) or 0, content_only=content_only)
-        found = {other: number(all_statistics()[other], block).item() for other in NEIGHBOURS}
-        assert found[name] == 1
-        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
-        assert shares[down + FURTHEST_STEP, right + FURTHEST_STEP] == 1
-        assert shares.nan_to_num().argmax() == (down + FURTHEST_STEP) * len(STEPS) + right + FURTHEST_STEP
-
-    def test_rows_do_not_wrap(self, number: Number):
-        """The token before the first patch of a row is the last patch of the row above, and not beside it."""
-        image = Image(Grid(1, 3, 4))
-        rows = torch.zeros(1, 1, image.length, image.length)
-        for position in range(image.length):
-            rows[..., position, max(0, position - 1)] = 1
-        block = AttentionBlock(rows, image.layout())
-        assert number(all_statistics()["previous"], block).item() == 1
-        for row in range(3):
-            assert block.at_offset(-1)[0, 0, image.at(row, 0)].isnan()
-            assert block.at_offset(1)[0, 0, image.at(row, 3)].isnan()
-        # From the first column of rows 1 and 2 it looks three columns to the right in the row above.
-        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
-        assert shares[FURTHEST_STEP, FURTHEST_STEP - 1] == 1
-        assert number(all_statistics()["attention_distance"], block).item() == pytest.approx(
-            (9 * 1 + 2 * math.dist((0, 0), (1, 3))) / 11  # the first patch looks at [CLS] only
-        )

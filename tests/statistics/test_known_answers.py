@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from attnprobe.statistics.positional import FURTHEST
 
 Block = Callable[..., AttentionBlock]
 Ask = Callable[..., "float | list[float]"]
-LENGTHS = (2, 3, 8, 33, 100)
 N = 8
 #: One number a head; shares at offsets are many.
 OF_A_HEAD = [s.name for s in census_statistics() if s.name != "offset_share"]
@@ -52,89 +50,35 @@ def looks_at(key: int, n: int = N) -> Tensor:
     return rows
 
 
-def shifted(by: int, n: int = N, edge: int = 0) -> Tensor:
-    """Look ``by`` tokens further on; where there is no such token, at ``edge``."""
-    rows = torch.zeros(n, n)
-    for query in range(n):
-        key = query + by
-        rows[query, key if 0 <= key < n else edge] = 1
-    return rows
-
-
 def near(value: float) -> object:
     return pytest.approx(value, abs=1e-6, nan_ok=True)
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-class TestUniform:
-    """A head that prefers nothing."""
-
-    def test_entropy(self, ask: Ask, block: Block, n: int):
-        assert ask("entropy", block(uniform(n))) == near(math.log(n))
-        assert ask("entropy_normalized", block(uniform(n))) == near(1)
-        assert ask("entropy_first", block(uniform(n))) == near(math.log(n))
-
-    @pytest.mark.parametrize("statistic", ["confidence", "previous", "self", "next"])
-    def test_one_key_gets_its_share(self, ask: Ask, block: Block, n: int, statistic: str):
-        assert ask(statistic, block(uniform(n))) == near(1 / n)
-
-    def test_distance(self, ask: Ask, block: Block, n: int):
-        """The mean of |i - j| over all pairs is (n^2 - 1) / 3n."""
-        assert ask("attention_distance", block(uniform(n))) == pytest.approx((n * n - 1) / (3 * n), rel=1e-6)
-        assert ask("attention_distance_ratio", block(uniform(n))) == near(1)
-
-    def test_rare(self, ask: Ask, block: Block, n: int):
-        assert ask("rare_mass", block(uniform(n), rare=(n - 1,))) == near(1 / n)
-        assert ask("rare_lift", block(uniform(n), rare=(n - 1,))) == near(1)
-        assert ask("rare_lift", block(uniform(n), rare=(0, n - 1))) == near(1)
-
-    def test_special(self, ask: Ask, block: Block, n: int):
-        marked = block(uniform(n), first=(0,), separator=(n - 1,))
-        assert ask("first", marked) == near(1 / n)
-        assert ask("separator", marked) == near(1 / n)
-        assert ask("punctuation", marked) == 0
-        assert ask("other", marked) == near((n - 2) / n)
+@pytest.mark.parametrize("n", [2, 3, 8, 33])
+def test_uniform_one_hot_and_diagonal_attention(ask: Ask, block: Block, n: int):
+    """Of the distance, the mean of |i - j| over all pairs is (n^2 - 1) / 3n."""
+    heads = block(uniform(n), looks_at(n - 1, n), torch.eye(n), rare=(0,))
+    expected = {
+        "entropy": [math.log(n), 0, 0],
+        "entropy_normalized": [1, 0, 0],
+        "entropy_first": [math.log(n), 0, 0],
+        "confidence": [1 / n, 1, 1],
+        "previous": [1 / n, 0, 0],
+        "self": [1 / n, 1 / n, 1],
+        "next": [1 / n, 1 / (n - 1), 0],
+        "attention_distance": [(n * n - 1) / (3 * n), (n - 1) / 2, 0],
+        "rare_mass": [1 / n, 0, 1 / n],
+        "rare_lift": [1, 0, 1],
+    }
+    assert {name: ask(name, heads) for name in expected} == {name: near(of) for name, of in expected.items()}
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-class TestOneHot:
-    """Heads that look at a single key."""
-
-    def test_no_entropy(self, ask: Ask, block: Block, n: int):
-        for statistic in ("entropy", "entropy_normalized", "entropy_first"):
-            assert ask(statistic, block(looks_at(n - 1, n))) == 0
-        assert ask("confidence", block(looks_at(n - 1, n))) == 1
-
-    def test_different_keys_are_as_different_as_can_be(self, ask: Ask, block: Block, n: int):
-        three = block(looks_at(0, n), looks_at(n - 1, n), looks_at(0, n))
-        assert ask("jsd", three) == [near(math.log(2)), near(0), near(math.log(2))]
-        half = math.log(2) / 2
-        assert ask("jsd_mean", three) == [near(half), near(math.log(2)), near(half)]
-        assert ask("jsd_layer", three) == near(math.log(2) * 2 / 3)
-
-    def test_diagonal(self, ask: Ask, block: Block, n: int):
-        itself = block(shifted(0, n))
-        assert ask("self", itself) == 1
-        assert ask("previous", itself) == ask("next", itself) == 0
-        assert ask("attention_distance", itself) == ask("attention_distance_ratio", itself) == 0
-
-    def test_previous(self, ask: Ask, block: Block, n: int):
-        """The first token has no previous one, and does not count, wherever it looks."""
-        for edge in (0, n - 1):
-            assert ask("previous", block(shifted(-1, n, edge))) == 1
-        assert ask("attention_distance", block(shifted(-1, n))) == near((n - 1) / n)
-
-    def test_next(self, ask: Ask, block: Block, n: int):
-        for edge in (0, n - 1):
-            assert ask("next", block(shifted(1, n, edge))) == 1
-        assert ask("attention_distance", block(shifted(1, n, n - 1))) == near((n - 1) / n)
-
-
-def test_divergence_of_half_overlap(ask: Ask, block: Block):
-    """(1, 0) and (1/2, 1/2): H(3/4, 1/4) - ln 2 / 2."""
-    halves = looks_at(0, 2), uniform(2)
-    expected = -0.75 * math.log(0.75) - 0.25 * math.log(0.25) - math.log(2) / 2
-    assert ask("jsd", block(*halves)) == near(expected)
+def test_of_a_token_that_comes_three_times_each_copy_looks_back_to_the_last(ask: Ask, block: Block):
+    order, rows = [-1, 7, 7, 3, 7, -1], torch.arange(1, 37).reshape(6, 6)
+    shares = (rows / rows.sum(-1, keepdim=True)).tolist()
+    again = block(rows, first=(0,), separator=(5,), rank=[0, 7, 7, 3, 7, 0], order=order)
+    assert ask("duplicate", again) == near((shares[2][1] + shares[4][2]) / 2)
+    assert ask("induction", again) == near((shares[2][2] + shares[4][3]) / 2)
 
 
 def test_offsets_count_where_they_exist_for_half_of_the_queries(
@@ -164,35 +108,8 @@ def test_ties_go_to_the_first_key(ask: Ask, shares: Callable[..., dict[int, floa
     assert shares(block(tied)) == shares(block(looks_at(2)))
 
 
-class TestPlanted:
-    """Heads that look at one kind of token."""
-
-    MARKS: ClassVar = {"first": (0,), "separator": (4, 7), "punctuation": (3,), "rare": (2, 5)}
-
-    @pytest.mark.parametrize(
-        ("key", "statistic"),
-        [(0, "first"), (4, "separator"), (7, "separator"), (3, "punctuation"), (1, "other"), (5, "other")],
-    )
-    def test_mass(self, ask: Ask, block: Block, key: int, statistic: str):
-        for name in ("first", "separator", "punctuation", "other"):
-            assert ask(name, block(looks_at(key), **self.MARKS)) == (name == statistic)
-
-    @pytest.mark.parametrize("key", range(N))
-    def test_sink(self, ask: Ask, block: Block, key: int):
-        assert ask("sink_share", block(looks_at(key), **self.MARKS)) == (key in {0, 4, 7})
-
-    @pytest.mark.parametrize("key", range(N))
-    def test_rare(self, ask: Ask, block: Block, key: int):
-        hit = key in {2, 5}
-        assert ask("rare_mass", block(looks_at(key), **self.MARKS)) == hit
-        assert ask("rare_lift", block(looks_at(key), **self.MARKS)) == (4 if hit else 0)
-
-    def test_rarest(self, ask: Ask, block: Block):
-        rank = [0, 30, 7, 610, 0, 30, 600, 0]
-        for key in range(N):
-            planted = block(looks_at(key), **self.MARKS, rank=rank)
-            assert ask("rarest_share", planted) == (key == 3)
-            assert ask("rarest_two_share", planted) == (key in {3, 6})
+class TestRare:
+    """Which tokens are the rarest."""
 
     def test_of_equally_rare_tokens_any_will_do(self, ask: Ask, block: Block):
         """Ranks say how many types are more frequent; the order says which are different types."""
@@ -238,38 +155,14 @@ class TestSmall:
         assert math.isnan(ask("jsd_layer", block(uniform(N))))
 
 
-class TestContentOnly:
-    """[CLS] and [SEP] dropped as queries and keys, the rows renormalised."""
-
-    MARKS: ClassVar = {"first": (0,), "separator": (7,), "content_only": True}
-
-    def test_uniform_over_what_is_left(self, ask: Ask, block: Block):
-        left = block(uniform(N), **self.MARKS)
-        assert ask("entropy", left) == near(math.log(6))
-        assert ask("entropy_normalized", left) == near(1)
-        assert ask("confidence", left) == near(1 / 6)
-        assert ask("previous", left) == ask("self", left) == ask("next", left) == near(1 / 6)
-        assert ask("other", left) == near(1)
-        assert ask("attention_distance", left) == near(35 / 18)
-        assert ask("attention_distance_ratio", left) == near(1)
-
-    def test_rows_are_renormalised(self, ask: Ask, block: Block):
-        """Nine tenths on [SEP], the rest on the token itself: what is left is the token itself."""
-        sink = 0.9 * looks_at(7) + 0.1 * shifted(0)
-        left = block(sink, **self.MARKS)
-        assert ask("self", left) == near(1)
-        assert ask("entropy", left) == near(0)
-        assert ask("confidence", left) == near(1)
-        assert ask("self", block(sink, first=(0,), separator=(7,))) < 0.3
-
-    @pytest.mark.parametrize("n", [3, 32, 33])
-    @pytest.mark.parametrize("statistic", OF_A_HEAD)
-    def test_a_head_with_nothing_left_says_nothing(self, ask: Ask, block: Block, n: int, statistic: str):
-        """All probability on [SEP]: 0 / 0 is no attention; the other head is not touched by that."""
-        marks = {"first": (0,), "separator": (n - 1,), "content_only": True, "rare": (1,)}
-        rank = [600] * n
-        sunk = block(looks_at(n - 1, n), uniform(n), **marks, rank=rank)
-        assert math.isnan(ask(statistic, sunk)[0])
-        if not statistic.startswith("jsd"):
-            alone = ask(statistic, block(uniform(n), **marks, rank=rank))
-            assert ask(statistic, sunk)[1] == near(alone)
+@pytest.mark.parametrize("n", [3, 32, 33])
+@pytest.mark.parametrize("statistic", OF_A_HEAD)
+def test_a_head_with_nothing_left_says_nothing(ask: Ask, block: Block, n: int, statistic: str):
+    """All probability on [SEP]: 0 / 0 is no attention; the other head is not touched by that."""
+    marks = {"first": (0,), "separator": (n - 1,), "content_only": True, "rare": (1,)}
+    rank = [600] * n
+    sunk = block(looks_at(n - 1, n), uniform(n), **marks, rank=rank)
+    assert math.isnan(ask(statistic, sunk)[0])
+    if not statistic.startswith("jsd"):
+        alone = ask(statistic, block(uniform(n), **marks, rank=rank))
+        assert ask(statistic, sunk)[1] == near(alone)

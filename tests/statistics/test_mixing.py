@@ -10,10 +10,8 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.observed import Observed
 from attnprobe.statistics.mixing import (
-    CANCELLATION,
     CORRELATION,
     COSINE,
-    NORM,
     SHUFFLED,
     effective_heads,
     explained_by_others,
@@ -58,23 +56,6 @@ class TestLogits:
         np.testing.assert_allclose(explained_by_others(same), 1, atol=1e-5)
         assert effective_heads(same) == pytest.approx(1, abs=1e-6)
 
-    def test_a_mix_follows_from_its_parts(self, number, features):
-        a, b, c, d = orthogonal(4)
-        pairs = self.pairs(number, features, a, b, 2 * a - b, c, c + d)
-        np.testing.assert_allclose(explained_by_others(pairs), [1, 1, 1, 0.5, 0.5], atol=1e-5)
-
-    def test_least_squares(self, number, features):
-        generator = torch.Generator().manual_seed(2)
-        mix = torch.randn(6, 6, generator=generator, dtype=torch.float64)
-        heads = torch.einsum("gh,hqk->gqk", mix, orthogonal(6))
-        heads = heads + torch.randn(heads.shape, generator=generator, dtype=torch.float64)
-        found = explained_by_others(self.pairs(number, features, *heads))
-        x = (heads - heads.mean(-1, keepdim=True)).flatten(1).numpy()
-        for head in range(6):
-            others = np.delete(x, head, 0).T
-            left = x[head] - others @ np.linalg.lstsq(others, x[head], rcond=None)[0]
-            assert found[head] == pytest.approx(1 - left @ left / (x[head] @ x[head]), abs=1e-5)
-
     def test_sinks_alone(self, number, features):
         """Heads that share nothing but a sink: the null says it all; without the sink, nothing is left."""
         a, b = orthogonal(2)
@@ -114,24 +95,3 @@ class TestContributions:
         found = number(COSINE, given)[0]
         expected = [0, 1, -1, np.nan, 0, 0, np.nan, -1, np.nan, np.nan]
         torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=0, equal_nan=True)
-
-    def test_norm(self, given, number):
-        """Of an orthonormal projection, as long as what the head gives to it."""
-        found = number(NORM, given)
-        expected = given.outputs.square().sum(-1).mean(-1).sqrt()
-        expected[:, 4] = 0
-        torch.testing.assert_close(found, expected)
-
-    def test_cancellation(self, given, number):
-        squares = number(NORM, given).square()
-        # 0 and 3 cancel; 1 and 2 are left.
-        expected = (squares[:, 1] + squares[:, 2]) / squares.sum(1)
-        torch.testing.assert_close(number(CANCELLATION, given)[:, 0], expected, atol=1e-5, rtol=1e-4)
-        copies = replace(
-            given,
-            observed=Observed(
-                outputs=given.outputs[:, :1].expand(-1, 5, -1, -1),
-                projection=given.projection[:1].repeat(5, 1, 1),
-            ),
-        )
-        torch.testing.assert_close(number(CANCELLATION, copies), torch.full((2, 1), 5.0))

@@ -89,33 +89,3 @@ def test_uniform_attention_has_no_pattern(kind):
     for one in (VERTICAL, DIAGONAL, EITHER, FIRST_EXCESS):
         np.testing.assert_allclose(find(one, block), 0, atol=1e-6, err_msg=one.name)
     np.testing.assert_allclose(find(FIRST_PREFERENCE, block), 0.5, atol=1e-6)
-
-
-def test_planted_maps():
-    """A head of columns, one of the diagonal, one of either, half and half; one that is alike anywhere."""
-    layout = lay_out("[wwwwwwwwwwww|", "encoder")
-    length = layout.keys.length
-    columns, diagonal = torch.zeros(length, length), torch.eye(length).roll(1, 1)
-    columns[:, [0, -1]] = 0.5
-    diagonal[-1] = torch.eye(length)[-1]
-    maps = [columns, diagonal, (columns + diagonal) / 2]
-    block = AttentionBlock(torch.stack(maps)[None], layout)
-    found = {one: find(one, block) for one in (VERTICAL, DIAGONAL, EITHER)}
-    assert found[VERTICAL][0] == found[DIAGONAL][1] == 1
-    assert found[VERTICAL][1] < 0.1 > found[DIAGONAL][0]
-    assert max(found[VERTICAL][2], found[DIAGONAL][2]) < 0.55
-    np.testing.assert_allclose(found[EITHER], 1)
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(20, 40), (40, 20), (31, 17), (12, 12)])
-def test_planted_alignment(queries, keys):
-    """A head that goes along the other text comes to 1, one that stays or goes back to next to 0."""
-    layout = Layout(tokens("w" * queries), tokens("w" * keys))
-    along = ((np.arange(queries) + 0.5) * keys / queries).astype(int)
-    rows = torch.zeros(1, HEADS, queries, keys, dtype=torch.float64)
-    for head, peaks in enumerate((along, along[::-1].copy(), np.full(queries, keys // 2))):
-        rows[0, head, torch.arange(queries), torch.from_numpy(peaks)] = 1
-    found = find(ALIGNED, AttentionBlock(rows, layout))
-    assert found[0] == 1
-    assert abs(found[2]) < 0.1
-    assert found[1] < 0.2

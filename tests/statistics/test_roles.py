@@ -150,4 +150,4 @@ def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_oth
     read = replace(text, mixed=Modalities(image, torch.ones_like(image), sees))
     rows = (torch.arange(9) <= sees[0, :, None]) / (1 + sees[0, :, None])
     block = AttentionBlock(rows[None, None], Layout.of(read, causal=True))
-    assert SEGMENT.of_sequences(segment_mass(block), block.layout).item() == pytest.approx(0, abs=1e-6)
+    assert SEGMENT.reduce_sequences(segment_mass(block), block.layout).item() == pytest.approx(0, abs=1e-6)

@@ -8,7 +8,7 @@ from transformers import AutoModel
 import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.survey.maps import choose_sentences
-from attnprobe.survey.tokens import group_tokens
+from attnprobe.table.sequence import group_tokens
 
 TEXT, OTHER = "The walker came late , by the river .", "was it stopped ?"
 TOLERANCE = 1e-5
@@ -93,7 +93,7 @@ def test_an_image(media_model, photos):
 
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
     whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
-    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 8)
+    monkeypatch.setattr("attnprobe.survey.pooling.TOKENS", 8)
     with pytest.warns(attnprobe.AttnprobeWarning, match="shown together as 5, with attention to them summed"):
         found = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
     place = np.arange(16)

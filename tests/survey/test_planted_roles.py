@@ -2,16 +2,10 @@
 
 import json
 import random
-import re
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
-import numpy as np
 import pytest
 import torch
 from transformers import (
-    AutoModel,
-    AutoTokenizer,
     BartConfig,
     BartModel,
     BertConfig,
@@ -21,8 +15,7 @@ from transformers import (
 )
 
 import attnprobe
-from attnprobe.sums.base import select_prefix, unpack
-from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.base import unpack
 
 #: So wide is a head; more than there are tokens in a sequence.
 WIDTH = 64
@@ -197,52 +190,3 @@ def test_links_into_what_a_decoder_reads(tiny, tmp_path):
     assert sums[0]["links/blocks/asked"].sum() > 0
     assert all((sums[0][name] == sums[1][name]).all() for name in names)
     assert beside.provenance["asked"]["links"] == "aligns"
-
-
-def test_patterns_by_definition():
-    """On the encoder and the treebank of the package: from its own maps, by numpy, sentence by sentence."""
-    folder = Path(attnprobe.__file__).parent
-    model = AutoModel.from_pretrained(
-        folder / "demo", attn_implementation="eager", dtype=torch.float32
-    ).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder / "demo")
-    sentences = (folder / "corpus" / "sources" / "sentences" / "treebank.conllu").read_text().split("\n\n")
-    sentences = [one for one in sentences if "-" not in "".join(line.split("\t")[0] for line in body(one))]
-    chosen = "\n\n".join(sentences[:12])
-    found = {name: [] for name in ("vertical", "diagonal", "vertical_diagonal")}
-    for sentence in sentences[:12]:
-        text = re.search("# text = (.*)", sentence)[1]
-        read = tokenizer(text, return_special_tokens_mask=True)
-        maps = torch.stack(
-            model(torch.tensor([read["input_ids"]]), output_attentions=True).attentions
-        ).detach()[:, 0].double()  # fmt: skip
-        length = maps.shape[-1]
-        special = np.array(read["special_tokens_mask"], bool)
-        special[0] = True
-        place = np.arange(length)
-        near = np.abs(place - place[:, None]) <= 1
-        sinks = np.broadcast_to(special, near.shape)
-        for name, marks in (("vertical", sinks), ("diagonal", near), ("vertical_diagonal", near | sinks)):
-            found[name].append(average_beyond(maps.numpy(), marks))
-    with NamedTemporaryFile("w", suffix=".conllu") as file:
-        file.write(f"{chosen}\n\n")
-        file.flush()
-        table = attnprobe.roles("demo", treebank=file.name)
-    arrays = unpack(table.provenance["measurement"]["sums"])
-    for name, values in found.items():
-        sums = Clustered.from_arrays(select_prefix(arrays, f"{name}_excess")).average
-        np.testing.assert_allclose(sums, np.nanmean(values, 0), atol=2e-5)
-
-
-def body(sentence):
-    return [line for line in sentence.splitlines() if line and not line.startswith("#")]
-
-
-def average_beyond(maps, marks):
-    """Average (m - s/n) / (1 - s/n) over the queries for which it is defined, (layer, head)."""
-    uniform = marks.mean(-1)
-    defined = (uniform > 0) & (uniform < 1)
-    mass = (maps * marks).sum(-1)
-    return (
-        ((mass - uniform) / (1 - uniform))[..., defined].mean(-1) if defined.any() else np.nan * mass[..., 0]
-    )

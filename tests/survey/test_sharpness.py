@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.survey.sharpness import find_sharpest, measure_sharpness
-from attnprobe.survey.tokens import Maps, Side
+from attnprobe.survey.maps import find_sharpest, measure_sharpness
+from attnprobe.table.sequence import Maps, Side
 
 DRAW = np.random.default_rng(3)
 

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from attnprobe.survey.tokens import (
-    Side,
-    find_characters,
-    group_tokens,
-    roll_out,
-)
+from attnprobe.survey.maps import roll_out
+from attnprobe.survey.tokens import find_characters, label_text
+from attnprobe.table.sequence import group_tokens
 
 DRAW = np.random.default_rng(3)
 
@@ -16,7 +13,7 @@ DRAW = np.random.default_rng(3)
 def side_of(tokenizer, *texts, **options):
     ids = tokenizer(*texts, **options)["input_ids"]
     special = np.isin(ids, tokenizer.all_special_ids)
-    return Side.of_text(tokenizer, ids, special, texts, find_characters(tokenizer, ids, texts, **options))
+    return label_text(tokenizer, ids, special, texts, find_characters(tokenizer, ids, texts, **options))
 
 
 def test_labels_are_the_find_characters_the_text(tiny):
@@ -48,7 +45,7 @@ def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
 def test_a_token_that_bridges_words_makes_one_of_them(tiny):
     text = "out of late"
     covered = [None, (0, 0, 5), (0, 5, 6), (0, 7, 11), None]
-    side = Side.of_text(tiny("bert")[1], [2, 9, 9, 9, 3], np.zeros(5, bool), [text], covered)
+    side = label_text(tiny("bert")[1], [2, 9, 9, 9, 3], np.zeros(5, bool), [text], covered)
     assert side.labels[1:4] == ("out o", "f", "late")
     assert side.word_labels[1:3] == ("out of", "late")
     assert side.words.tolist() == [0, 1, 1, 2, 3]
@@ -57,12 +54,12 @@ def test_a_token_that_bridges_words_makes_one_of_them(tiny):
 def test_without_offsets(tiny):
     tokenizer = tiny("bert")[1]
     ids = tokenizer("walker ran")["input_ids"]
-    side = Side.of_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
+    side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
     assert side.labels == ("[CLS]", "walk", "##er", "ran", "[SEP]")
     assert side.word_labels == ("[CLS]", "walker", "ran", "[SEP]")
     tokenizer = tiny("t5")[1]
     ids = tokenizer("the dogs ran")["input_ids"]
-    side = Side.of_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["the dogs ran"], None)
+    side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["the dogs ran"], None)
     assert side.word_labels[:3] == ("the", "dogs", "ran")
 
 

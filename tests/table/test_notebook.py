@@ -46,10 +46,10 @@ def of_heads(values, errors, **more):
 
 
 def test_numbers_are_rounded_to_two_digits_of_their_errors():
-    table = of_heads([0.87654, 12.345, np.nan, 0.5], [0.0123, 1.26, np.nan, np.nan])
+    table = of_heads([0.87654, 12.345, np.nan, 0.5], [0.0123, 0.126, np.nan, np.nan])
     header, *rows = Reader(table._repr_html_()).rows
     assert header == ["layer", "head", "n", "x (nats)"]
-    assert [row[-1] for row in rows] == ["0.877 ± 0.012", "12.3 ± 1.3", "·", "0.500"]
+    assert [row[-1] for row in rows] == ["0.877 ± 0.012", "12.345 ± 0.126", "·", "0.500"]
     assert [row[:3] for row in rows] == [["0", str(head), "7"] for head in range(4)]
 
 

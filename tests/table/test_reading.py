@@ -5,9 +5,8 @@ import pandas
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.formats import csv as csv_format
-from attnprobe.table.head_table import HeadTable, describe_table, read_table
-from attnprobe.table.table import Column
+from attnprobe.table.reading import describe_table, read_table
+from attnprobe.table.table import Column, HeadTable
 
 ROWS = pandas.DataFrame({
     "model": ["null", "null", "null"],
@@ -47,7 +46,7 @@ def test_names_that_a_spreadsheet_would_take_for_formulas(tmp_path, name):
     columns = [Column("model", role="key"), Column("layer", role="key"), Column("importance", "nats")]
     table = HeadTable("t", columns, {"model": [name, "x"], "layer": [0, 1], "importance": [-0.5, 2.0]})
     path = tmp_path / "a.csv"
-    path.write_text(csv_format.render(table), encoding="utf-8")
+    path.write_text(table.to_csv(), encoding="utf-8")
     pandas.testing.assert_frame_equal(read_table(path), table.to_pandas(), check_dtype=False)
 
 

@@ -124,6 +124,6 @@ def _read_side(table: Any, name: str, column: str | None) -> "Side":
 def _describe(table: Any) -> dict[str, str]:
     if isinstance(table, HeadTable):
         return {"name": table.title}
-    from attnprobe.table.head_table import describe_table
+    from attnprobe.table.reading import describe_table
 
     return describe_table(Path(table))

@@ -129,7 +129,7 @@ class MeasuredRun:
 
     def tabulate_steps(self) -> HeadTable:
         """Tabulate how the order of heads settles."""
-        from attnprobe.findings.settling import tabulate_orders
+        from attnprobe.findings.dynamics import tabulate_orders
 
         return tabulate_orders(self.steps, self.record)
 

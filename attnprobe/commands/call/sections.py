@@ -36,7 +36,7 @@ from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.survey.survey import TableRequest
-    from attnprobe.survey.tokens import SequenceAttention
+    from attnprobe.table.sequence import SequenceAttention
 
 #: The tables of each section.
 _TABLES: Mapping[Section, Sequence[str]] = {

@@ -16,7 +16,7 @@ from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.record import record_versions
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.table.destination import check_file, save_table
+from attnprobe.table.destination import check_file
 from attnprobe.table.head_table import HeadTable
 
 #: Keywords of ``census`` that say how to load a model, and others that have no meaning in a training run.
@@ -117,5 +117,5 @@ class HeadCallback(StepCallback):
         self._steps.append((step, table))
         whole = self.table
         if self._output is not None and whole is not None and Ranks.detect().first:
-            save_table(whole, self._output)
+            whole.write(self._output)
         return summarise_step(table, before)

@@ -14,8 +14,8 @@ from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.reports.view import Start
-    from attnprobe.survey.tokens import SequenceAttention
     from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.sequence import SequenceAttention
 
 
 def look_at(
@@ -83,7 +83,7 @@ def choose_start(
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
     from attnprobe.reports.view import Start
     from attnprobe.survey.gold_alignment import find_best_head
-    from attnprobe.survey.sharpness import find_sharpest
+    from attnprobe.survey.maps import find_sharpest
 
     maps, place = found.of(attention), 0
     find_first = find_sharpest if maps.alignment is None else find_best_head

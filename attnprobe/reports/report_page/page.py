@@ -35,12 +35,11 @@ from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mar
 from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
 from attnprobe.reports.view import SCALE, encode_svg, make_visible, pack_layer
-from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
-from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind
 from attnprobe.table.numbers import format_number, format_with_error, is_number
+from attnprobe.table.sequence import SequenceAttention
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -227,7 +226,7 @@ def _describe_measure(measure: Measure) -> dict[str, Any]:
 
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
-    content = render_table(table, "csv", choose_precision(len(table)))
+    content = table.render("csv", choose_precision(len(table)))
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 

@@ -13,7 +13,7 @@ from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.survey.tokens import SequenceAttention
+    from attnprobe.table.sequence import SequenceAttention
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)

@@ -11,10 +11,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.table.sheet import Sheet
+
 if TYPE_CHECKING:
     import pandas
-
-    from attnprobe.table.table import Table
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Format:
     """What a format can do."""
 
     #: Gives a table as text or bytes, with so many significant digits or all.
-    write: "Callable[[Table, int | None], str | bytes]"
+    write: Callable[[Sheet, int | None], str | bytes]
     #: Gives the table in a file, where that can be read; some columns hold words even if they look like
     #: numbers.
     read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
@@ -30,6 +30,7 @@ class Format:
     describe: "Callable[[Path], Mapping[str, Any]] | None" = None
     stands_alone: bool = False  # whether no json with units, notes and provenance is written beside it
     holds_notes: bool = False  # whether a reader sees the notes of the table
+    is_for_papers: bool = False  # whether it has the columns that a reader needs, unless others are chosen
     binary: bool = False  # whether it is no text
     package: str = ""  # what it needs, if that may be missing
 

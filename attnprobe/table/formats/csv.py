@@ -8,16 +8,16 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.table.cells import GUARDED, clean, format_cell, guard, to_plain_column
+from attnprobe.table.cells import GUARDED, Cell, format_cell, guard
 from attnprobe.table.formats import Format
-from attnprobe.table.table import Cell, Table
+from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas
 
 
-def render(table: Table, precision: int | None = None) -> str:
-    """Write the table as RFC 4180 comma-separated values."""
+def render(sheet: Sheet, precision: int | None = None) -> str:
+    """Write a table as RFC 4180 comma-separated values."""
 
     def field(value: Cell) -> str:
         return guard(value) if isinstance(value, str) else format_cell(value, precision)
@@ -26,9 +26,8 @@ def render(table: Table, precision: int | None = None) -> str:
     # RFC 4180 ends its lines with CRLF, but every reader takes a bare newline, and Unix pipes
     # (cut, awk, diff) would carry the carriage return along inside the last column.
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([guard(clean(column.name)) for column in table.columns])
-    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
-    writer.writerows([field(value) for value in row] for row in zip(*cells, strict=True))
+    writer.writerow([guard(column.name) for column in sheet.columns])
+    writer.writerows([field(value) for value in row] for row in sheet.rows())
     return out.getvalue()
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import clean, round_cell, to_plain, to_plain_column
+from attnprobe.table.cells import clean, round_cell, to_plain
 from attnprobe.table.formats import Format
-from attnprobe.table.table import Table
+from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas
@@ -17,37 +17,36 @@ if TYPE_CHECKING:
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def render(table: Table, precision: int | None = None) -> str:
+def render(sheet: Sheet, precision: int | None = None) -> str:
     """Write ``{title, columns, rows, notes, provenance}``, one line a row so that it can be diffed."""
-    names = [clean(column.name) for column in table.columns]
-    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
+    names = [column.name for column in sheet.columns]
     rows: list[Json] = [
         {name: to_json(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
-        for row in zip(*cells, strict=True)
+        for row in sheet.rows()
     ]
     parts = [
-        f'  "title": {_dump(clean(table.title))}',
-        f'  "columns": {_dump_lines(_describe_columns(table))}',
+        f'  "title": {_dump(sheet.title)}',
+        f'  "columns": {_dump_lines(_describe_columns(sheet))}',
         f'  "rows": {_dump_lines(rows)}',
-        f'  "notes": {_dump_lines(_clean_notes(table))}',
-        f'  "provenance": {_dump_indented(to_json(table.provenance))}',
+        f'  "notes": {_dump_lines([*sheet.notes])}',
+        f'  "provenance": {_dump_indented(to_json(sheet.provenance))}',
     ]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def make_description(table: Table) -> dict[str, Json]:
+def make_description(sheet: Sheet) -> dict[str, Json]:
     """Describe a table by all but its rows, for a file beside it or for its own format."""
     return {
-        "title": clean(table.title),
-        "columns": _describe_columns(table),
-        "notes": _clean_notes(table),
-        "provenance": to_json(table.provenance),
+        "title": sheet.title,
+        "columns": _describe_columns(sheet),
+        "notes": [*sheet.notes],
+        "provenance": to_json(sheet.provenance),
     }
 
 
-def write_description(table: Table, name: str) -> str:
+def write_description(sheet: Sheet, name: str) -> str:
     """Write the description of a table that lies in the file ``name``."""
-    about: dict[str, Json] = {"table": clean(name), "rows": len(table), **make_description(table)}
+    about: dict[str, Json] = {"table": clean(name), "rows": len(sheet), **make_description(sheet)}
     return json.dumps(about, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
@@ -60,7 +59,7 @@ def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
         raise ValueError("it has no rows, as tables of attnprobe do")
     columns = found.get("columns")
     if not found["rows"] and isinstance(columns, list):
-        return pandas.DataFrame(columns=[str(one["name"]) for one in columns])
+        return pandas.DataFrame(columns=[str(column["name"]) for column in columns])
     return pandas.DataFrame(found["rows"])
 
 
@@ -83,19 +82,15 @@ def to_json(value: object) -> Json:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _describe_columns(table: Table) -> list[Json]:
+def _describe_columns(sheet: Sheet) -> list[Json]:
     return [
         {
-            **{"name": clean(column.name), "unit": clean(column.unit), "role": column.role},
-            **({"title": clean(column.title)} if column.title else {}),
+            **{"name": column.name, "unit": column.unit, "role": column.role},
+            **({"title": column.title} if column.title else {}),
             **({"headline": True} if column.headline else {}),
         }
-        for column in table.columns
+        for column in sheet.columns
     ]
-
-
-def _clean_notes(table: Table) -> list[Json]:
-    return [clean(note) for note in table.notes]
 
 
 def _dump(value: Json) -> str:

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from attnprobe.table.cells import clean, to_plain_column
+from attnprobe.table.cells import Cell
 from attnprobe.table.formats import Format
-from attnprobe.table.rounding import find_errors, format_rounded
-from attnprobe.table.table import Cell, Column, Table
+from attnprobe.table.sheet import Sheet
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
 # An underscore inside a word is harmless, and names such as js_distance should stay readable.
@@ -14,26 +13,18 @@ _SPECIAL = re.compile(r"[\\`*|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def render(table: Table, precision: int | None = None) -> str:
+def render(sheet: Sheet, precision: int | None = None) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
-
-    def field(value: Cell, error: Cell) -> str:
-        return escape(value) if isinstance(value, str) else format_rounded(value, error, precision)
-
-    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
-    errors = [find_errors(table, column) for column in table.columns]
-    written = [list(map(field, values, beside)) for values, beside in zip(cells, errors, strict=True)]
+    columns = [list(map(escape, sheet.write(place, precision))) for place in range(len(sheet.columns))]
     lines = [
-        f"### {escape(clean(table.title))}",
+        f"### {escape(sheet.title)}",
         "",
-        _write_row([escape(clean(column.name)) for column in table.columns]),
-        _write_row(
-            [_write_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]
-        ),
-        *map(_write_row, zip(*written, strict=True)),
+        _write_row([escape(column.name) for column in sheet.columns]),
+        _write_row(list(map(_write_rule, sheet.cells))),
+        *map(_write_row, zip(*columns, strict=True)),
     ]
-    if table.notes:
-        lines += ["", *(f"- {escape(clean(note))}" for note in table.notes)]
+    if sheet.notes:
+        lines += ["", *(f"- {escape(note)}" for note in sheet.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -48,10 +39,9 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _write_rule(column: Column, values: list[Cell]) -> str:
+def _write_rule(cells: Sequence[Cell]) -> str:
     # Text to the left, numbers to the right, so that digits of one size stand below each other.
-    is_text = any(isinstance(value, str) for value in values) or (column.role == "key" and not values)
-    return "---" if is_text else "---:"
+    return "---" if any(isinstance(cell, str) for cell in cells) else "---:"
 
 
 def _write_row(fields: Sequence[str]) -> str:

@@ -6,37 +6,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean, format_cell, round_cell, to_plain_column
+from attnprobe.table.cells import Cell, format_cell, round_cell
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import make_description
-from attnprobe.table.table import Cell, Table
+from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
 
-def render(table: Table, precision: int | None = None) -> bytes:
-    """Write the table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
+def render(sheet: Sheet, precision: int | None = None) -> bytes:
+    """Write a table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
-    arrays = [
-        _make_array(
-            [round_cell(value, precision) for value in to_plain_column(table.data[column.name], column)]
-        )
-        for column in table.columns
-    ]
-    about = make_description(table)
+    arrays = [_make_array([round_cell(value, precision) for value in cells]) for cells in sheet.cells]
+    about = make_description(sheet)
     # Notes lie under a name of their own too, for readers that know nothing of the rest.
     metadata = {
         name: json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         for name, value in ((b"attnprobe", about), (b"notes", about["notes"]))
     }
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
-    arrow = pyarrow.table(arrays, names=[clean(column.name) for column in table.columns])
+    arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(arrow.replace_schema_metadata(metadata), sink)
     return sink.getvalue().to_pybytes()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean, format_cell, guard, round_cell, to_plain_column
+from attnprobe.table.cells import Cell, format_cell, guard, round_cell
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import Json, make_description
-from attnprobe.table.table import Cell, Table
+from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas
@@ -32,8 +32,8 @@ _STAMP = re.compile(rb"(<dcterms:(created|modified)[^>]*>)[^<]*")
 _WIDTH = 16
 
 
-def render(table: Table, precision: int | None = None) -> bytes:
-    """Write the table as a workbook; title, notes, units and provenance stand on its second sheet.
+def render(sheet: Sheet, precision: int | None = None) -> bytes:
+    """Write a table as a workbook; title, notes, units and provenance stand on its second sheet.
 
     A string that a spreadsheet would take for a formula is a string, and marked as one.
     """
@@ -41,19 +41,18 @@ def render(table: Table, precision: int | None = None) -> bytes:
         from openpyxl import Workbook
     except ImportError as error:
         raise AttnprobeError("xlsx needs openpyxl: pip install openpyxl, or choose csv or json") from error
-    if len(table) > MOST_ROWS:
+    if len(sheet) > MOST_ROWS:
         raise AttnprobeError(
-            f"a sheet of xlsx holds {MOST_ROWS:,} rows, and the table has {len(table):,}: choose csv or "
+            f"a sheet of xlsx holds {MOST_ROWS:,} rows, and the table has {len(sheet):,}: choose csv or "
             "parquet"
         )
     book = Workbook(write_only=True)
-    sheet = _add_sheet(book, "table", len(table.columns))
-    sheet.append([_make_cell(sheet, clean(column.name), bold=True) for column in table.columns])
-    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
-    for row in zip(*cells, strict=True):
-        sheet.append([_make_cell(sheet, round_cell(value, precision)) for value in row])
+    rows = _add_sheet(book, "table", len(sheet.columns))
+    rows.append([_make_cell(rows, column.name, bold=True) for column in sheet.columns])
+    for row in sheet.rows():
+        rows.append([_make_cell(rows, round_cell(value, precision)) for value in row])
     about = _add_sheet(book, "about", 2)
-    for name, value in _list_said(make_description(table)):
+    for name, value in _list_said(make_description(sheet)):
         about.append([_make_cell(about, name, bold=True), _make_cell(about, value)])
     content = io.BytesIO()
     book.save(content)

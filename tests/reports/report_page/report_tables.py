@@ -4,8 +4,8 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.report_page.report import Contents, sort_tables
-from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.sequence import Maps, SequenceAttention, Side
 from attnprobe.table.table import Column
 
 MEASURES = ("entropy", "previous", "next", "separator", "punctuation", "jsd_mean")

@@ -146,45 +146,28 @@ def test_rows_are_the_columns_that_a_reader_needs():
     columns += [Column("accuracy"), Column("accuracy_se", role="error"), Column("baseline")]
     columns += [Column("baseline_rule", role="text"), Column("gain"), Column("gain_se", role="error")]
     columns += [Column("p_adjusted", "probability"), Column("accuracy_far")]
-    rows = [
-        (
-            "m",
-            "d",
-            "det",
-            "dependent_to_head",
-            40,
-            1,
-            2,
-            0.5,
-            0.012,
-            0.25,
-            "offset -1",
-            0.25,
-            0.02,
-            1e-9,
-            0.1,
-        ),
-        ("m", "d", "obj", "dependent_to_head", 30, 0, 1, 0.25, 0.1, 0.125, "nearest", 0.1, 0.02, 0.4, 0.1),
-    ]
-    names = [column.name for column in columns]
-    table = HeadTable("t", columns, dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-    lines = shown(table, 120)
+    data = {
+        "model": ["m", "m"], "dataset": ["d", "d"], "relation": ["det", "obj"],
+        "direction": ["dependent_to_head"] * 2, "n": [40, 30], "layer": [1, 0], "head": [2, 1],
+        "accuracy": [0.5, 0.25], "accuracy_se": [0.012, 0.1], "baseline": [0.25, 0.125],
+        "baseline_rule": ["offset -1", "nearest"], "gain": [0.25, 0.1], "gain_se": [0.02, 0.02],
+        "p_adjusted": [1e-9, 0.4], "accuracy_far": [0.1, 0.1],
+    }  # fmt: skip
+    lines = shown(HeadTable("t", columns, data), 120)
     assert "model m \u00b7 dataset d \u00b7 direction dependent_to_head" in lines
     cells = [re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line]
-    assert cells == [
-        [
-            "det",
-            "L1 H2",
-            "0.500 \u00b1 0.012",
-            "0.250",
-            "offset -1",
-            "0.250 \u00b1 0.020",
-            "< 0.001",
-            "40",
-            "*",
-        ],
-        ["obj", "L0 H1", "0.250 \u00b1 0.100", "0.125", "nearest", "0.100 \u00b1 0.020", "0.400", "30"],
+    found, other = cells
+    assert found[1:] == [
+        "L1 H2",
+        "0.500 ± 0.012",
+        "0.250",
+        "offset -1",
+        "0.250 ± 0.020",
+        "< 0.001",
+        "40",
+        "*",
     ]
+    assert other[1:] == ["L0 H1", "0.250 ± 0.100", "0.125", "nearest", "0.100 ± 0.020", "0.400", "30"]
     assert not any("accuracy far" in line for line in lines)
 
 

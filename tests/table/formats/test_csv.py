@@ -4,9 +4,12 @@ import io
 import numpy as np
 import pandas as pd
 
-from attnprobe.table.formats.csv import render
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+
+def render(table: HeadTable, precision: int | None = None) -> str:
+    return table.render("csv", precision).decode()
 
 
 def test_floats_come_back_exactly(heads):

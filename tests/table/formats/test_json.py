@@ -4,9 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnprobe.table.formats.json import render, to_json, write_description
+from attnprobe.table.formats.json import to_json, write_description
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+
+def render(table: HeadTable) -> str:
+    return table.render("json").decode()
 
 
 def _strictly(text: str):
@@ -59,7 +63,7 @@ def test_provenance_may_hold_anything(value, expected):
 
 
 def test_description_names_its_table(heads):
-    found = _strictly(write_description(heads(2, 2, entropy=np.ones(4)), "heads.csv"))
+    found = _strictly(write_description(heads(2, 2, entropy=np.ones(4)).to_sheet(), "heads.csv"))
     assert (found["table"], found["rows"]) == ("heads.csv", 4)
     assert found["columns"][-1]["unit"] == "nats"
     assert found["provenance"]["seed"] == 42

@@ -3,9 +3,13 @@ import re
 import numpy as np
 import pytest
 
-from attnprobe.table.formats.md import escape, render
+from attnprobe.table.formats.md import escape
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+
+def render(table: HeadTable) -> str:
+    return table.render("md").decode()
 
 
 def test_the_whole_of_it():

@@ -5,9 +5,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 
-from attnprobe.table.formats.parquet import render
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+
+def render(table: HeadTable) -> bytes:
+    return table.render("parquet")
 
 
 def _read(content: bytes) -> pyarrow.Table:

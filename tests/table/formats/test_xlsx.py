@@ -6,9 +6,12 @@ import numpy as np
 import openpyxl
 import pandas
 
-from attnprobe.table.formats.xlsx import render
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+
+def render(table: HeadTable, precision: int | None = None) -> bytes:
+    return table.render("xlsx", precision)
 
 
 def book(table, precision=None):

@@ -1,0 +1,122 @@
+"""Reading tables again, with all that lies in the file or beside it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.table.cells import Cell, to_plain_column
+from attnprobe.table.column import Column, Role
+from attnprobe.table.destination import find_description
+from attnprobe.table.formats import FORMATS, READABLE, extension
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Columns that name a row, in tables without a description.
+_WORDS = {
+    *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
+    *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
+    *("alignment", "weights"),
+}
+_KEYS = _WORDS | {
+    *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
+    *("share_removed", "place", "group"),
+}
+#: Columns that count or point.
+_COUNTS = {
+    *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
+    "rank_among_random",
+}
+
+
+class Parts(NamedTuple):
+    """What makes a table."""
+
+    title: str
+    columns: list[Column]
+    data: dict[str, list[Cell]]
+    notes: list[str]
+    provenance: dict[str, Any]
+
+
+def describe_table(path: Path) -> dict[str, str]:
+    """Name a table and its content, for the record."""
+    with path.open("rb") as stream:
+        return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+
+
+def read_table(path: Path) -> "pandas.DataFrame":
+    """Read the rows of a table; raises AttnprobeError when there is no such file, or it is no table."""
+    read = FORMATS[extension(path)].read if extension(path) in READABLE else None
+    if read is None:
+        endings = ", ".join(f".{ending}" for ending in READABLE)
+        raise AttnprobeError(f"{path} is no table; give a file that ends in {endings}.")
+    if not path.is_file():
+        raise AttnprobeError(f"There is no file {path}.")
+    try:
+        return read(path, _WORDS)
+    except Exception as error:
+        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def read_parts(path: Path) -> Parts:
+    """Read a table with its units, roles, notes and provenance.
+
+    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
+    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
+    """
+    frame, about = read_table(path), _read_description(path)
+    described, notes = (
+        value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
+    )
+    known = {str(column.get("name")): column for column in described if isinstance(column, dict)}
+    names = [str(name) for name in frame.columns]
+    columns = [_describe_column(name, known.get(name), names) for name in names]
+    data = {
+        name: to_plain_column(frame[key].tolist(), column)
+        for name, key, column in zip(names, frame.columns, columns, strict=True)
+    }
+    title, provenance = str(about.get("title") or path.stem), about.get("provenance")
+    record = provenance if isinstance(provenance, dict) else {}
+    return Parts(title, columns, data, list(map(str, notes)), record)
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    """Find what is said about a table: in the file itself, or in the json beside it."""
+    describe = FORMATS[extension(path)].describe
+    source = find_description(path)
+    try:
+        if describe is not None:
+            found = describe(path)
+        else:
+            found = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
+            if isinstance(found, dict) and found.get("table") not in {None, path.name}:
+                found = {}
+    except (OSError, ValueError, RecursionError) as error:
+        if describe is not None:
+            raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        raise AttnprobeError(
+            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            "the table again with -o."
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _describe_column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
+    if said is not None and said.get("role") in get_args(Role):
+        headline, title = said.get("headline") is True, str(said.get("title", ""))
+        return Column(name, str(said.get("unit", "")), said["role"], headline, title)
+    return Column(name, role=_guess_role(name, names))
+
+
+def _guess_role(name: str, names: Sequence[str]) -> Role:
+    """Tell what a column is from its name, where nobody says."""
+    if name.endswith("_se") and name.removesuffix("_se") in names:
+        return "error"
+    if name in _KEYS:
+        return "key"
+    counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
+    return "count" if counted else "measure"
