@@ -26,7 +26,6 @@ from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.inference import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 #: What corrections are called in a sentence.
@@ -108,9 +107,7 @@ def tabulate_ablation(
     build.measure("score", metric.unit, grid, errors, headline=keep_one, title=left)
     deltas, spread = (fill(getattr(found, part) for found in changes.compared) for part in ("delta", "error"))
     build.measure("delta", metric.unit, deltas, spread, headline=True, title=f"change of {named}")
-    build.add(Column("p", "probability", title="p"), fill(found.p for found in changes.compared))
-    p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
-    build.add(p_adjusted, fill(adjusted))
+    build.test(fill(found.p for found in changes.compared), fill(adjusted), headline=not keep_one)
     unit, size = (by_example.unit, title_moves(by_example)) if by_example else ("", "")
     build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=size)
     title = "each head alone in its layer" if keep_one else "ablation of heads"

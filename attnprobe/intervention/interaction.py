@@ -189,6 +189,5 @@ def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mappi
     mean, error = found.confirmed.average, found.confirmed.standard_error
     title = "loss without both, less those without each"
     build.measure("interaction", unit, mean, error, headline=True, title=title)
-    build.add(Column("p", "probability", title="p"), found.p)
-    build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), found.adjusted)
+    build.test(found.p, found.adjusted, headline=True)
     return build.table("interactions of heads", kind="interactions")

@@ -303,8 +303,7 @@ def _add_differences(build: TableBuilder, metric: Score, name: str, orders: Sequ
     title = f"{metric.name.replace('_', ' ')}, less that of {'random orders' if name else 'the whole'}"
     build.measure(f"delta{name}", metric.unit, delta, error, title=title)
     beside = " beside random orders" if name else ""
-    build.add(Column(f"p{name}", "probability", title=f"p{beside}"), p)
-    build.add(Column(f"p{name}_adjusted", "probability", title=f"adjusted p{beside}"), adjusted)
+    build.test(p, adjusted, name=f"p{name}", beside=beside)
 
 
 def describe_curve(
