@@ -159,8 +159,7 @@ def tabulate_labels(
     alike = {questions.tobytes(): number for number, questions in enumerate(rows)}
     once, where = np.unique([alike[questions.tobytes()] for questions in rows], return_inverse=True)
     adjusted = adjust(p[once])[where]  # rows about the same links count once
-    build.add(Column("p", title="p"), p)
-    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    build.test(p, adjusted)
     measure("baseline", {"rule": 1}, "links that the best rule finds")
     names = [None if one.named is None else task.name_of(one.named) for one in rule]
     build.add(Column("baseline_rule", role="text"), names)
