@@ -74,19 +74,19 @@ OBJECTIVES = {
     ),
     "regression": ObjectiveSpec("classification:Regression", "pearson, spearman, mse", (Gold.CLASS,)),
     "token-classification": ObjectiveSpec(
-        "token_classification:TokenClassification",
+        "tagging:TokenClassification",
         "f1 (by seqeval, where labels are of entities), accuracy (of words), loss",
         (Gold.WORDS,),
     ),
     "question-answering": ObjectiveSpec(
         "question_answering:QuestionAnswering", "f1, exact_match, loss", (Gold.ANSWERS,)
     ),
-    "seq2seq": ObjectiveSpec("seq2seq:SequenceToSequence", "loss, accuracy, bleu", (Gold.CLASS,)),
+    "seq2seq": ObjectiveSpec("language_modelling:SequenceToSequence", "loss, accuracy, bleu", (Gold.CLASS,)),
     "masked-lm": ObjectiveSpec("language_modelling:MaskedLanguageModel", "accuracy, loss"),
     "causal-lm": ObjectiveSpec("language_modelling:CausalLanguageModel", "loss, accuracy"),
     "representation": ObjectiveSpec("representation:Representation", "similarity"),
     "similarity": ObjectiveSpec(
-        "similarity:Similarity",
+        "related:Similarity",
         "spearman (of the cosine of two texts), pearson, mse",
         (Gold.PAIRS,),
         (
@@ -96,7 +96,7 @@ OBJECTIVES = {
         ),
     ),
     "triplet": ObjectiveSpec(
-        "triplet:Triplets",
+        "related:Triplets",
         "accuracy (the positive is nearer than the negative), loss",
         (Gold.TRIPLETS,),
         (("anchor", "query", "question"), ("positive", "pos"), ("negative", "neg")),

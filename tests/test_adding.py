@@ -13,7 +13,7 @@ TASKS = {
     "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
 }
 OBJECTIVE = '''
-from attnprobe.intervention.objectives.embedding import embed
+from attnprobe.intervention.objectives.representation import embed
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.objectives.representation import Representation
 

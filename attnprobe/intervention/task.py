@@ -218,7 +218,7 @@ def bind_task(
         workers=workers,
         progress=progress,
     ) as found:
-        objective = kind.bind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
+        objective = kind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
         corpus = _drop_short(found.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
@@ -231,7 +231,6 @@ def bind_task(
         }
         if kind.related:
             record["task"]["examples"] = len(objective.list_documents(corpus.batches))
-        record["task"] |= objective.facts
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):

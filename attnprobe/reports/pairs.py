@@ -68,6 +68,12 @@ def find_pairs(table: HeadTable) -> Pairs | None:
     return Pairs(of, one, other)
 
 
+def has_all_pairs(table: HeadTable) -> bool:
+    """Tell whether a table has the divergence of all pairs of heads, also those of different layers."""
+    pairs = find_pairs(table) if SQUARED in table.data else None
+    return pairs is not None and not pairs.within
+
+
 @dataclass(frozen=True)
 class Distances:
     """Distances between some heads."""

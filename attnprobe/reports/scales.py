@@ -173,6 +173,23 @@ def read_spreads(table: HeadTable, name: str) -> list[float | None]:
     ]
 
 
+def read_intervals(table: HeadTable, column: Column) -> tuple[list[float | None], list[float | None]]:
+    """Read the ends of the 95 % interval of each number of a column; that of a share ends at 0 and 1."""
+    values, spreads = read_numbers(table, column.name), read_spreads(table, column.name)
+    known = [value for value in values if value is not None]
+    shares = column.unit.startswith("share") and not is_effect(column.name, values)
+    shares = shares and max(known, default=2.0) <= 1
+    least, most = (0.0, 1.0) if shares else (-math.inf, math.inf)
+    low, high = (
+        [
+            None if value is None or spread is None else min(max(value + sign * spread, least), most)
+            for value, spread in zip(values, spreads, strict=True)
+        ]
+        for sign in (-1, 1)
+    )
+    return low, high
+
+
 def find_p_column(table: HeadTable, name: str) -> str | None:
     """Find the column of the adjusted p values of an effect."""
     return find_p_name(name, table.data, lambda found: any(p is not None for p in read_numbers(table, found)))

@@ -335,7 +335,7 @@ def _define(
         sums=LinkCounts, version=4, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     by_label = partial(by_label_table, statistic, task)
-    best = f"{name}: the best head for each {task.counted(1)}"
+    best = f"{name}: the best head for each {task.noun or task.label}"
     return (
         statistic,
         Tabulation(

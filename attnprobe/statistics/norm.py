@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
@@ -68,20 +68,10 @@ Weighting = Literal["attention", "norm", "both"]
 SUFFIX = "_norm"
 #: How its unit and the title of its table do.
 SAID = ", by norm"
-#: What stands below a table.
-MEANING = (
-    "Columns that end in _norm are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the "
-    "length of what a key gives to the residual stream (Kobayashi et al. 2020), each row divided by its sum."
+_MEANING = (
+    "are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the length of what a key gives to "
+    "the residual stream (Kobayashi et al. 2020), each row of a map divided by its sum."
 )
-
-#: What stands below a table that has rows of both.
-_STACKED = (
-    "Rows with the weights norm are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the "
-    "length of what a key gives to the residual stream (Kobayashi et al. 2020), each row of a map divided by "
-    "its sum."
-)
-
-Tabled = TypeVar("Tabled", bound=HeadTable)
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
@@ -114,54 +104,48 @@ def strip_norm(
     return [of for of, _ in pairs], Measurement(sums, measurement.sequences, measurement.tokens)
 
 
-def mark_by_norm(table: Tabled, shared: Sequence[str]) -> Tabled:
-    """Name the columns and notes of a table of plain names as those of weighted attention.
+def mark_by_norm(table: HeadTable, shared: Sequence[str]) -> HeadTable:
+    """Give measures of weighted attention, which go by plain names, their suffix, and their notes a mark.
 
-    Notes that are ``shared`` are not about what is weighted.
+    Notes that are ``shared`` stand below every table of the same model and text.
     """
-    names = {column.name: _name_by_norm(column.name, table) for column in table.columns}
-    names |= {column.name: column.name for column in table.columns if column.role == "key"} | {"n": "n"}
-    columns = [
-        column
-        if names[column.name] == column.name
-        else replace(
-            column,
-            name=names[column.name],
-            unit=column.unit and f"{column.unit}{SAID}",
-            title=column.title and f"{column.title}{SAID}",
-        )
-        for column in table.columns
-    ]
-    data = {names.get(name, name): cells for name, cells in table.data.items()}
-    of_weighted = [f"By norm: {note}" for note in table.notes if note not in shared]
-    rest = [note for note in table.notes if note in shared]
-    return replace(table, columns=columns, data=data, notes=[MEANING, *of_weighted, *rest])
+    columns, data = [], {}
+    for column in table.columns:
+        name, unit, title = column.name, column.unit, column.title
+        if column.role != "key" and name != "n":
+            name = _name_by_norm(name, table)
+            unit, title = unit and f"{unit}{SAID}", title and f"{title}{SAID}"
+        columns.append(replace(column, name=name, unit=unit, title=title))
+        data[name] = table.data[column.name]
+    notes = [note if note in shared else f"By norm: {note}" for note in table.notes]
+    notes.sort(key=set(shared).__contains__)
+    return replace(table, columns=columns, data=data, notes=[f"Columns that end in _norm {_MEANING}", *notes])
 
 
-def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[str]) -> Tabled:
+def stack_by_norm(as_it_is: Sequence[HeadTable], table: HeadTable, shared: Sequence[str]) -> HeadTable:
     """Put the rows of a table of weighted attention below those of attention as it is, if there are any.
 
-    A column ``weights`` tells them apart. Notes that are ``shared`` are not about what is weighted,
-    and those that say the same of both are said once.
+    A column ``weights`` tells them apart. Of notes that are the same, one stands there.
     """
-    marked: list[Tabled] = []
-    for name, one in [*(("attention", one) for one in as_it_is), ("norm", table)]:
-        place = next((at for at, column in enumerate(one.columns) if column.name == "dataset"), -1) + 1
-        columns = [*one.columns[:place], Column("weights", role="key"), *one.columns[place:]]
-        data = {**one.data, "weights": [name] * len(one)}
-        marked.append(replace(one, columns=columns, data={each.name: data[each.name] for each in columns}))
-    first, last = marked[0], marked[-1]
+    marked = [_insert_weights(one, "attention") for one in as_it_is] + [_insert_weights(table, "norm")]
+    columns = list(dict.fromkeys(column for one in marked for column in one.columns))
+    data = {
+        column.name: [cell for one in marked for cell in one.data.get(column.name, [None] * len(one))]
+        for column in columns
+    }
     notes = [note for one in as_it_is for note in one.notes if note not in shared]
-    of_weighted = [f"By norm: {note}" for note in last.notes if note not in {*shared, *notes}]
-    whole = first
-    if as_it_is:
-        every = list(dict.fromkeys([*first.columns, *last.columns]))
-        cells = {
-            one.name: [cell for part in marked for cell in part.data.get(one.name, [None] * len(part))]
-            for one in every
-        }
-        whole = replace(first, columns=every, data=cells)
-    return replace(whole, notes=[_STACKED, *notes, *of_weighted, *shared])
+    by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *notes}]
+    notes = [f"Rows with the weights norm {_MEANING}", *notes, *by_norm, *shared]
+    return replace(marked[0], columns=columns, data=data, notes=notes)
+
+
+def _insert_weights(table: HeadTable, weights: str) -> HeadTable:
+    """Insert a column that says how rows are weighted, behind the data set."""
+    names = [column.name for column in table.columns]
+    place = names.index("dataset") + 1 if "dataset" in names else 0
+    columns = [*table.columns[:place], Column("weights", role="key"), *table.columns[place:]]
+    data = {**table.data, "weights": [weights] * len(table)}
+    return replace(table, columns=columns, data={column.name: data[column.name] for column in columns})
 
 
 def _name_by_norm(name: str, table: HeadTable) -> str:

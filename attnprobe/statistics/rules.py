@@ -103,11 +103,6 @@ class LinkTask:
         order = sorted(range(len(offsets)), key=lambda place: abs(offsets[place]))
         return max([*order, *range(len(order), len(right))], key=lambda rule: right[rule])
 
-    def counted(self, number: int) -> str:
-        """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
-        first, *rest = (self.noun or self.label).split()
-        return " ".join([first if number == 1 else f"{first}s", *rest])
-
     def directions(self, link: TokenLink) -> Iterator[tuple[str, bool]]:
         """Name the questions that are asked of a link, and say whether the source is who is asked."""
         if link.asks != "backward":

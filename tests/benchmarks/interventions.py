@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -75,11 +74,11 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
 class _Single(BatchReader):
     """Stands where a corpus would: one batch."""
 
-    labels: Mapping[int, Label] = MappingProxyType({})
     digest = rarity_digest = ""
 
     def __init__(self, batch: Batch) -> None:
         super().__init__([batch.members])
+        self.labels: Mapping[int, Label] = {int(member): int(member) % 2 for member in batch.members}
         self._batch = batch
 
     @property
@@ -100,9 +99,8 @@ def _bench(case: Case) -> Bench:
     subject = Subject(
         checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
-    labels = {member: int(member) % 2 for member in batch.members}
-    corpus = Corpus(_Single(batch), Reading(), case.length, 0)
-    objective = Classification(checkpoint, labels, len(labels))
+    corpus = Corpus(_Single(batch), Reading(), len(batch), 0)
+    objective = Classification(checkpoint, corpus)
     return Bench(subject, corpus, objective, {}, open_single_run(), Workers())
 
 

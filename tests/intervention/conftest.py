@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,17 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
             yield found
 
     return bench
+
+
+@pytest.fixture(scope="session")
+def labelled() -> Callable[..., Any]:
+    """Stand in for a corpus of which only the labels are known."""
+
+    def give(*labels: Any) -> Any:
+        known = SimpleNamespace(labels=dict(enumerate(labels)))
+        return SimpleNamespace(sequences=len(labels), batches=known)
+
+    return give
 
 
 @pytest.fixture

@@ -110,6 +110,20 @@ def _mark_classes(classes: int, predictions: Predictions) -> tuple[Values, Value
     return predicted == every, gold == every
 
 
+def correlation(name: str, gold: Floats, decimals: int | None = None) -> Score:
+    """Score ``pearson`` or ``spearman``, see there.
+
+    Raises:
+        AttnprobeError: When the right numbers are all alike.
+    """
+    if len(np.unique(gold)) < 2:
+        raise AttnprobeError(
+            f"All examples that are scored have the same number, which leaves {name} undefined; take "
+            "data with others, or --metric mse."
+        )
+    return pearson() if name == "pearson" else spearman(decimals)
+
+
 def pearson() -> Score:
     """Score Pearson's correlation of predicted numbers with right ones; NaN where either are all alike."""
 
@@ -136,15 +150,6 @@ def spearman(decimals: int | None = None) -> Score:
         )
 
     return Score("spearman", "", ("label", "prediction"), rows, _correlate)
-
-
-def require_spread(name: str, gold: Floats) -> None:
-    """Refuse a correlation with numbers that are all alike."""
-    if len(np.unique(gold)) < 2:
-        raise AttnprobeError(
-            f"All examples that are scored have the same number, which leaves {name} undefined; take "
-            "data with others, or --metric mse."
-        )
 
 
 def _read_numbers(predictions: Predictions) -> tuple[Floats, Floats]:

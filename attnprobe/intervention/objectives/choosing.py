@@ -5,13 +5,19 @@ from functools import cache
 from importlib import import_module
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.classification import (
+    Classification,
+    MultiLabel,
+    Prediction,
+    Regression,
+    find_prediction,
+)
 from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
-from attnprobe.intervention.objectives.objective import Objective, Prediction, find_prediction
+from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.retrieval import Retrieval
-from attnprobe.intervention.objectives.token_classification import TokenClassification
+from attnprobe.intervention.objectives.tagging import TokenClassification
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CLASSIFICATION, TaskHead, find_stated_head, infer_head

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,12 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import (
-    class_f1,
-    f1_macro,
-    f1_micro,
-    matthews,
-    pearson,
-    require_spread,
-    spearman,
-)
+from attnprobe.intervention.metrics.scores import class_f1, correlation, f1_macro, f1_micro, matthews
 from attnprobe.intervention.objectives.objective import (
     Answer,
-    Classes,
-    LabelledObjective,
-    Prediction,
+    Objective,
     compute_margin,
-    find_prediction,
+    list_labels,
     upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
@@ -38,11 +29,83 @@ from attnprobe.model.task_heads import (
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
 )
+from attnprobe.run.preparation import Corpus
 
 _OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
+#: How many classes an error message names.
+NAMED = 8
 
 
-class Classification(LabelledObjective):
+class Prediction(Enum):
+    """What a sequence classification head predicts of a text."""
+
+    CLASS = auto()
+    NUMBER = auto()
+    LABELS = auto()
+
+
+def find_prediction(checkpoint: Checkpoint) -> Prediction:
+    """Find what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
+    config: Any = checkpoint.model.config
+    if config.num_labels < 2 or config.problem_type == "regression":
+        return Prediction.NUMBER
+    if config.problem_type == "multi_label_classification":
+        return Prediction.LABELS
+    return Prediction.CLASS
+
+
+class Classes:
+    """The classes that a checkpoint knows: their ``count``, and their ``names`` by number."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        config: Any = checkpoint.model.config
+        self._owner = checkpoint.name
+        self.names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
+        self.count: int = config.num_labels
+
+    def number(self, label: Any) -> int:
+        """Find the number of a class that a file spells by its name or its number."""
+        number = self.find(label)
+        if number is not None:
+            return number
+        hint = ""
+        if _read_float(str(label)) == -1:
+            hint = " (-1 marks texts whose label is kept secret; take another split)"
+        named = ", ".join(self.spelled(known) for known in range(min(self.count, NAMED)))
+        more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
+        raise AttnprobeError(
+            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {named}{more}{hint}."
+        )
+
+    def find(self, label: Any) -> int | None:
+        """Find the number of a class, or None where there is none of that name or number."""
+        spelled, number = str(label).strip(), _read_float(str(label))
+        # A column of whole numbers with a gap is read as 1.0, 2.0, ...
+        whole = str(int(number)) if number.is_integer() else spelled
+        for one in (spelled, whole):
+            for alike in (str, str.casefold):  # the exact name first
+                for known, name in self.names.items():
+                    if alike(one) == alike(name):
+                        return known
+        if number in range(self.count):
+            return int(number)
+        if self.count == 2 and spelled.casefold() in {"false", "true"}:
+            return int(spelled.casefold() == "true")
+        return None
+
+    def spelled(self, number: int) -> str:
+        name = self.names.get(number, "")
+        return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
+
+
+def _read_float(label: str | int | float) -> float:
+    try:
+        return float(label)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+class Classification(Objective):
     """Which class a text belongs to; needs labels and a trained classification head."""
 
     name = "classification"
@@ -51,8 +114,8 @@ class Classification(LabelledObjective):
     other_heads = _OTHER_HEADS
     explains = "the logit of the predicted class less that of the runner-up"
 
-    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint, labels, examples)
+    def read_labels(self, corpus: Corpus) -> None:
+        checkpoint = self.checkpoint
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not a class; use --objective regression."
@@ -61,16 +124,14 @@ class Classification(LabelledObjective):
             raise AttnprobeError(
                 f"{checkpoint.name} gives several labels to a text; use --objective multi-label."
             )
-        self._known = Classes(checkpoint)
-        self.count = self._known.count
-        found = [self._known.number(labels[example]) for example in range(examples)]
-        self.classes: NDArray[np.int64] = np.array(found, np.int64)
+        known = Classes(checkpoint)
+        self.count = known.count
+        self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
-        present: NDArray[np.bool_] = np.zeros(self.count, bool)
-        present[self.classes] = True
-        if present.sum() == 1:
+        present = np.unique(self.classes)
+        if len(present) == 1:
             self.remarks = [
-                f"Every example has the label {self._known.spelled(int(present.argmax()))}: a model that "
+                f"Every example has the label {known.spelled(int(present[0]))}: a model that "
                 "always says so would be right, so accuracy and loss say little here."
             ]
 
@@ -98,9 +159,10 @@ class Classification(LabelledObjective):
 
 #: What parts labels that are written into one string.
 _PARTED = re.compile(r"[|,]")
+_BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1}
 
 
-class MultiLabel(LabelledObjective):
+class MultiLabel(Objective):
     """Which labels a text has, out of several that don't exclude one another.
 
     The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
@@ -117,20 +179,18 @@ class MultiLabel(LabelledObjective):
     other_heads = _OTHER_HEADS
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
-    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint, labels, examples)
+    def read_labels(self, corpus: Corpus) -> None:
+        checkpoint = self.checkpoint
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not labels; use --objective regression."
             )
-        self._known = Classes(checkpoint)
-        self.labels = self._read([self._split(labels[example]) for example in range(examples)])
+        self.labels = _mark_labels(Classes(checkpoint), list_labels(corpus))
         self.known = {"label": self.labels}
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name.startswith("f1"):
-            return f1_micro() if name == "f1_micro" else f1_macro()
-        return super().build_metric(name, examples)
+        builders = {"f1_micro": f1_micro, "f1_macro": f1_macro}
+        return builders[name]() if name in builders else super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
@@ -141,30 +201,29 @@ class MultiLabel(LabelledObjective):
         scores = {"prediction": prediction, "accuracy": (prediction == right).all(-1)}
         return Answer(loss, scores, margin=lambda: logits.abs().mean(-1))
 
-    def _split(self, label: Label) -> list[str | int | float]:
-        if isinstance(label, tuple):
-            return list(label)
-        if isinstance(label, str) and self._known.find(label) is None:
-            return [part for part in _PARTED.split(label) if part.strip()]
-        assert isinstance(label, str | int | float)
-        return [label]
 
-    def _read(self, listed: Sequence[Sequence[str | int | float]]) -> NDArray[np.float64]:
-        count = self._known.count
-        rows = [[_read_bit(one) for one in labels] for labels in listed]
-        if all(len(row) == count and None not in row for row in rows):
-            return np.array(rows, np.float64)
-        found = np.zeros((len(listed), count))
-        for row, labels in zip(found, listed, strict=True):
-            row[[self._known.number(one) for one in labels]] = 1
-        return found
+def _mark_labels(known: Classes, labels: Sequence[Label]) -> NDArray[np.float64]:
+    """Say which labels each example has, (example, label)."""
+    listed = [_split_labels(known, label) for label in labels]
+    rows = [[_BITS.get(str(one).strip()) for one in names] for names in listed]
+    if all(len(row) == known.count and None not in row for row in rows):
+        return np.array(rows, np.float64)
+    marks = np.zeros((len(listed), known.count))
+    for row, names in zip(marks, listed, strict=True):
+        row[[known.number(one) for one in names]] = 1
+    return marks
 
 
-def _read_bit(label: str | int | float) -> int | None:
-    return {"0": 0, "1": 1, "0.0": 0, "1.0": 1}.get(str(label).strip())
+def _split_labels(known: Classes, label: Label) -> list[str | int | float]:
+    if isinstance(label, tuple):
+        return list(label)
+    if isinstance(label, str) and known.find(label) is None:
+        return [part for part in _PARTED.split(label) if part.strip()]
+    assert isinstance(label, str | int | float)
+    return [label]
 
 
-class Regression(LabelledObjective):
+class Regression(Objective):
     """Which number a text has, such as how alike two sentences are; the label is the number.
 
     The loss of an example is (prediction - label) ** 2.
@@ -177,8 +236,8 @@ class Regression(LabelledObjective):
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
-    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint, labels, examples)
+    def read_labels(self, corpus: Corpus) -> None:
+        checkpoint = self.checkpoint
         count: Any = checkpoint.model.config.num_labels
         if find_prediction(checkpoint) is not Prediction.NUMBER:
             raise AttnprobeError(
@@ -189,14 +248,13 @@ class Regression(LabelledObjective):
                 f"{checkpoint.name} predicts {count} numbers at once, and "
                 "attnprobe scores one; use --objective representation."
             )
-        self.values: NDArray[np.float64] = np.array([_read_number(labels[one]) for one in range(examples)])
+        self.values = np.array([_read_number(label) for label in list_labels(corpus)])
         self.known = {"label": self.values}
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name == "mse":
             return super().build_metric(name, examples)
-        require_spread(name, self.values[examples])
-        return pearson() if name == "pearson" else spearman()
+        return correlation(name, self.values[examples])
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the squared error of each example, and the number that was predicted."""
@@ -206,10 +264,7 @@ class Regression(LabelledObjective):
 
 
 def _read_number(label: Label) -> float:
-    try:
-        found = float(label) if isinstance(label, str | int | float) else math.nan
-    except (ValueError, OverflowError):
-        found = math.nan
-    if not math.isfinite(found):
+    number = _read_float(label) if isinstance(label, str | int | float) else math.nan
+    if not math.isfinite(number):
         raise AttnprobeError(f"The label {str(label)[:60]!r} is not a number, which regression needs.")
-    return found
+    return number

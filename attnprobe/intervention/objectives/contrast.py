@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.contrasts import ContrastBatches, Readout
+from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.language_modelling import narrow_head
-from attnprobe.intervention.objectives.objective import Answer, Classes, Objective, upcast
+from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.contrasts import Asked
@@ -34,27 +35,25 @@ class ContrastMeasure(Objective):
     def __init__(
         self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
     ) -> None:
-        super().__init__(checkpoint)
-        readouts = batches.readouts
-        self.places = np.array([one.places for one in readouts], np.int64)
-        self.others = np.array([one.other is not None for one in readouts])
-        self.answers, self.seconds = self.read(readouts)
-        self.targets = targets
+        """Bind it; ``answers`` are the numbers of answers, and ``seconds`` of others, -1 where none is."""
+        self.checkpoint, self.targets, readouts = checkpoint, targets, batches.readouts
+        self.places = np.array([readout.places for readout in readouts], np.int64)
+        pairs = [[self.number(each) for each in (readout.answer, readout.other)] for readout in readouts]
+        self.answers, self.seconds = np.array(pairs, np.int64).T
+        self.others = self.seconds >= 0
 
-    def read(self, readouts: Sequence[Readout]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Give the number of the answer to each pair, and of what it is compared with, -1 for none."""
-        pairs = [(one.answer, one.other) for one in readouts]
-        found = [[-1 if one is None else int(one) for one in pair] for pair in pairs]
-        answers, others = np.array(found, np.int64).T
-        return answers, others
+    def number(self, answer: str | int | None) -> int:
+        """Find the number of an answer, -1 for none."""
+        return -1 if answer is None else int(answer)
 
     @property
     def said(self) -> str:
         """What m is, in words."""
-        several = bool(self.others.any()), not self.others.all()
-        return f"{self.compared}, or, where there is one answer, {self.about}" if all(several) else (
-            self.compared if several[0] else self.about
-        )  # fmt: skip
+        if self.others.all():
+            return self.compared
+        if not self.others.any():
+            return self.about
+        return f"{self.compared}, or, where there is one answer, {self.about}"
 
     @abstractmethod
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
@@ -75,13 +74,16 @@ class ContrastMeasure(Objective):
         p_a / (1 - p_a).
         """
         first, second = (
-            torch.from_numpy(numbers[members]).to(logits.device) for numbers in (self.answers, self.seconds)
+            torch.from_numpy(numbers[members]).to(logits.device)[:, None]
+            for numbers in (self.answers, self.seconds)
         )
         logits = upcast(logits)
-        own = logits.gather(-1, first[:, None]).squeeze(-1)
-        rest = logits.scatter(-1, first[:, None], -torch.inf).logsumexp(-1)
-        other = logits.gather(-1, second.clamp_min(0)[:, None]).squeeze(-1)
-        return own - torch.where(second >= 0, other, rest)
+        answer, other = (logits.gather(-1, number.clamp_min(0)) for number in (first, second))
+        return (answer - torch.where(second >= 0, other, self.join_others(logits, first))).squeeze(-1)
+
+    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
+        """Join the logits (batch, choice) of all but the answer (batch, 1) to one, (batch, 1)."""
+        return logits.scatter(-1, answer, -torch.inf).logsumexp(-1, keepdim=True)
 
 
 class ClassContrast(ContrastMeasure):
@@ -92,17 +94,19 @@ class ClassContrast(ContrastMeasure):
     about = "the log odds of the answer, ln p / (1 - p)"
     head = CLASSIFICATION
 
-    def read(self, readouts: Sequence[Readout]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        known = Classes(self.checkpoint)
-        pairs = [(one.answer, one.other) for one in readouts]
-        found = [[-1 if one is None else known.number(one) for one in pair] for pair in pairs]
-        answers, others = np.array(found, np.int64).T
-        if (alike := np.flatnonzero(answers == others)).size:
+    def __init__(
+        self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
+    ) -> None:
+        self._known = Classes(checkpoint)
+        super().__init__(checkpoint, batches, targets)
+        if (alike := np.flatnonzero(self.answers == self.seconds)).size:
             raise AttnprobeError(
-                f"Both answers are {known.spelled(int(answers[alike[0]]))} in a pair; give two that differ, "
-                "or one."
+                f"Both answers are {self._known.spelled(int(self.answers[alike[0]]))} in a pair; give two "
+                "that differ, or one."
             )
-        return answers, others
+
+    def number(self, answer: str | int | None) -> int:
+        return -1 if answer is None else self._known.number(answer)
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return self.compare(self.ask(batch).logits, batch.members)
@@ -113,14 +117,8 @@ class LabelContrast(ClassContrast):
 
     name = "multi-label"
 
-    def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        first, second = (
-            torch.from_numpy(numbers[members]).to(logits.device) for numbers in (self.answers, self.seconds)
-        )
-        logits = upcast(logits)
-        own = logits.gather(-1, first[:, None]).squeeze(-1)
-        other = logits.gather(-1, second.clamp_min(0)[:, None]).squeeze(-1)
-        return own - torch.where(second >= 0, other, torch.zeros_like(other))
+    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
+        return logits.new_zeros(len(logits), 1)
 
 
 class NumberContrast(ContrastMeasure):
@@ -133,9 +131,8 @@ class NumberContrast(ContrastMeasure):
     signed = False
     unit = ""
 
-    def read(self, readouts: Sequence[Readout]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        self.others = np.zeros(len(readouts), bool)
-        return self.others - 1, self.others - 1
+    def number(self, answer: str | int | None) -> int:
+        return -1
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return upcast(self.ask(batch).logits).squeeze(-1)
@@ -214,8 +211,8 @@ class TargetContrast(ContrastMeasure):
         whole = logits.log_softmax(-1).gather(-1, right[..., None]).squeeze(-1).sum(-1)
         second = torch.from_numpy(self.seconds[batch.members]).to(logits.device)
         last = logits[:, -1]  # where two targets part, what the decoder reads ends
-        apart = last.gather(-1, right[:, -1:]) - last.gather(-1, second.clamp_min(0)[:, None])
-        return torch.where(second >= 0, apart.squeeze(-1), whole)
+        difference = last.gather(-1, right[:, -1:]) - last.gather(-1, second.clamp_min(0)[:, None])
+        return torch.where(second >= 0, difference.squeeze(-1), whole)
 
 
 #: By the name of the objective, for pairs with answers; and where there are none.

@@ -1,26 +1,30 @@
-"""Language modelling, masked and causal: cross-entropy of tokens."""
+"""Language modelling, masked, causal and from sequence to sequence: cross-entropy of tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.scores import bleu
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
     compute_margin,
+    list_labels,
     mean_by_example,
     upcast,
 )
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM
+from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ, SPEECH
+from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.preparation import Corpus
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
@@ -39,19 +43,14 @@ class MaskedLanguageModel(Objective):
     head = MASKED_LM
     explains = "the mean over hidden tokens of the best logit less that of the runner-up"
 
-    def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
-        super().__init__(checkpoint)
-        mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
+    def read_labels(self, corpus: Corpus) -> None:
+        tokenizer = self.checkpoint.tokenizer
+        mask = getattr(tokenizer, "mask_token_id", None)
         if mask is None:
             raise AttnprobeError(
-                f"The tokenizer of {checkpoint.name} has no mask token; use --objective representation."
+                f"The tokenizer of {self.checkpoint.name} has no mask token; use --objective representation."
             )
-        self._mask, self._seed = int(mask), seed
-        self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
-
-    @classmethod
-    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
-        return cls(checkpoint, seed)
+        self._mask, self._special = int(mask), list(getattr(tokenizer, "all_special_ids", ()))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
@@ -82,7 +81,7 @@ class MaskedLanguageModel(Objective):
             if not len(places):  # nothing but special tokens: hide the last of them
                 places = np.array([ordinary.shape[1] - 1])
             number = max(1, round(HIDDEN * len(places)))
-            draw = np.random.default_rng((self._seed, int(member)))
+            draw = np.random.default_rng((self.seed, int(member)))
             chosen[row, draw.choice(places, number, replace=False)] = True
         return torch.from_numpy(chosen)
 
@@ -94,10 +93,10 @@ def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
     if not isinstance(last, nn.Linear):
         yield
         return
-    asking = get_ident()
+    thread = get_ident()
 
     def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if get_ident() != asking:  # another thread's pass, with hidden tokens of its own
+        if get_ident() != thread:  # another thread's pass, with hidden tokens of its own
             return given
         states = given[0]
         fits = states.shape[:2] == places.shape and states.ndim == 3
@@ -124,11 +123,58 @@ class CausalLanguageModel(Objective):
     least = 2
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's next tokens, and the share named right."""
-        logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits[:, :-1]
-        right = batch.ids[:, 1:].to(logits.device)
-        loss = cross_entropy(upcast(logits).transpose(1, 2), right, reduction="none").mean(-1)
-        correct = (logits.argmax(-1) == right).to(torch.float32)
-        return Answer(
-            loss, {"accuracy": correct.mean(-1)}, margin=lambda: compute_margin(upcast(logits)).mean(-1)
-        )
+        return _answer_tokens(self.ask(batch).logits[:, :-1], batch.ids[:, 1:])
+
+
+class SequenceToSequence(Objective):
+    """Which text answers a text: a translation, a summary. The label is the target text.
+
+    ``targets`` are the token ids of every example's target; those of a batch agree in their length.
+    """
+
+    name = "seq2seq"
+    about = "Sequence to sequence: cross-entropy of the target text, and the text that is generated."
+    head = SEQ2SEQ
+    has_targets = True
+    other_heads: ClassVar = {"sound": SPEECH}
+    explains = "the mean over target tokens of the best logit less that of the runner-up"
+
+    def read_labels(self, corpus: Corpus) -> None:
+        references = [str(label) for label in list_labels(corpus)]
+        self.known = {"reference": np.array(references, dtype=object)}
+        self.targets = tokenise_targets(self.checkpoint, references)
+
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
+        return bleu() if name == "bleu" else super().build_metric(name, examples)
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Compute the mean cross-entropy over each example's target, and the share of tokens right."""
+        if not self.resumable:
+            return Answer(torch.full((len(batch),), torch.nan), texts=self._generate_texts(batch))
+        targets = torch.tensor([self.targets[member] for member in batch.members])
+        given = self.ask(batch, labels=targets.to(self.checkpoint.device))
+        return _answer_tokens(given.logits, targets)
+
+    def _generate_texts(self, batch: Batch) -> list[str]:
+        """Generate greedily, up to twice the longest target."""
+        model: Any = self.checkpoint.model
+        tokenizer: Any = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
+        inputs = self.checkpoint.inputs(batch.inputs)
+        for name in ("decoder_input_ids", "use_cache"):
+            inputs.pop(name, None)
+        if "input_ids" in inputs:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        longest = 2 * max(map(len, self.targets))
+        ids = model.generate(**inputs, max_new_tokens=longest, do_sample=False, num_beams=1)
+        return tokenizer.batch_decode(ids, skip_special_tokens=True)
+
+
+def _answer_tokens(logits: Tensor, right: Tensor) -> Answer:
+    """Compute the mean over each example's tokens of their cross-entropy, and the share named right.
+
+    ``logits`` are (batch, token, class), and the ``right`` classes (batch, token).
+    """
+    logits, right = upcast(logits), right.to(logits.device)
+    loss = cross_entropy(logits.transpose(1, 2), right, reduction="none").mean(-1)
+    accuracy = (logits.argmax(-1) == right).to(loss.dtype).mean(-1)
+    return Answer(loss, {"accuracy": accuracy}, margin=lambda: compute_margin(logits).mean(-1))

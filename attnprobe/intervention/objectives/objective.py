@@ -1,10 +1,9 @@
-"""The interface of an objective: batches in, one loss and one score for each example out."""
+"""What every task is: batches in, one loss and one score for each example out."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
-from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -61,16 +59,15 @@ class Objective(ABC):
         about: What it is, and its loss, in a line.
         head: The task head it needs, or None.
         other_heads: Its heads where no text is read, by modality.
-        remarks: Sentences worth telling the user.
-        known: What a metric needs of the examples beside the answers: the right class, the reference.
         has_targets: Whether labels are texts that a decoder reads.
         related: Whether an example is about several sequences: see ``RelatedTexts``.
-        facts: What goes on record of it beside its name.
-        resumable: Whether an answer is one forward pass, which can resume at a layer.
         compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words; nothing where there is none.
         positive: What a head does whose relevance is positive, a sentence.
+        remarks: Sentences worth telling the user.
+        known: What a metric needs of the examples beside the answers: the right class, the reference.
+        resumable: Whether an answer is one forward pass, which can resume at a layer.
     """
 
     name: ClassVar[str]
@@ -83,13 +80,19 @@ class Objective(ABC):
     least: ClassVar[int] = 1
     explains: ClassVar[str] = ""
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
+    remarks: Sequence[str] = ()
+    known: Mapping[str, Values] = MappingProxyType({})
+    resumable: bool = True
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
-        self.remarks: Sequence[str] = ()
-        self.known: dict[str, Values] = {}
-        self.facts: dict[str, Any] = {}
-        self.resumable = True
+    def __init__(
+        self, checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0, generate: bool = False
+    ) -> None:
+        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
+        self.checkpoint, self.seed, self.resumable = checkpoint, seed, not generate
+        self.read_labels(corpus)
+
+    def read_labels(self, corpus: Corpus) -> None:  # noqa: B027 (some tasks have no labels)
+        """Read what is right for each example, and refuse a checkpoint that can't answer it."""
 
     @classmethod
     def read_examples(cls, documents: Documents) -> Documents:
@@ -97,17 +100,12 @@ class Objective(ABC):
         return documents
 
     @classmethod
-    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> "Objective":
-        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
-        return cls(checkpoint)
-
-    @classmethod
     def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
         """List the metrics that can score a checkpoint, the usual one first."""
         return OBJECTIVES[cls.name].metrics
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        """Build a metric for some examples.
+        """Build a metric for some examples: as a rule, the mean of the number of its name.
 
         Raises:
             AttnprobeError: When these examples leave it undefined.
@@ -124,7 +122,7 @@ class Objective(ABC):
     def complete(
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
-        """Make the predictions of all examples of what was kept of the answers, in the order of sequences."""
+        """Put together what was kept of the answers to all examples, in the order of sequences."""
         members = batches.members
         known = {name: self.known[name][members] for name in needs if name in self.known}
         return {**known, CLUSTER: batches.clusters[members], **answers}
@@ -137,11 +135,11 @@ class Objective(ABC):
         """Keep one half of the documents, and what is to be read of it."""
         return self, batches.half(second)
 
-    def ask(self, batch: Batch) -> Any:
+    def ask(self, batch: Batch, **more: Any) -> Any:
         """Run the model with its head on a batch; one with a decoder shifts its text itself."""
         inputs = self.checkpoint.inputs(batch.inputs)
         inputs.pop("decoder_input_ids", None)
-        return self.checkpoint.model(**inputs)
+        return self.checkpoint.model(**inputs, **more)
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
@@ -151,15 +149,9 @@ class Objective(ABC):
         """
 
 
-class LabelledObjective(Objective):
-    """An objective that takes what is right from one label of each example."""
-
-    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint)
-
-    @classmethod
-    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
-        return cls(checkpoint, corpus.batches.labels, corpus.sequences)
+def list_labels(corpus: Corpus) -> list[Label]:
+    """List the label of each example."""
+    return [corpus.batches.labels[example] for example in range(corpus.sequences)]
 
 
 def upcast(values: Tensor) -> Tensor:
@@ -188,80 +180,3 @@ def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor
         return values.new_zeros(examples).index_add(0, example, values) / count
 
     return mean
-
-
-#: How many classes an error message names.
-NAMED = 8
-
-
-class Prediction(Enum):
-    """What a sequence classification head predicts of a text."""
-
-    CLASS = auto()
-    NUMBER = auto()
-    LABELS = auto()
-
-
-def find_prediction(checkpoint: Checkpoint) -> Prediction:
-    """Find what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
-    config: Any = checkpoint.model.config
-    if config.num_labels < 2 or config.problem_type == "regression":
-        return Prediction.NUMBER
-    if config.problem_type == "multi_label_classification":
-        return Prediction.LABELS
-    return Prediction.CLASS
-
-
-class Classes:
-    """The classes that a checkpoint knows: their ``count``, and their ``names`` by number."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        config: Any = checkpoint.model.config
-        self._owner = checkpoint.name
-        self.names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
-        self.count: int = config.num_labels
-
-    def number(self, label: Any) -> int:
-        """Find the number of a class that a file spells by its name or its number."""
-        found = self.find(label)
-        if found is not None:
-            return found
-        hint = ""
-        if _number(str(label)) == -1:
-            hint = " (-1 marks texts whose label is kept secret; take another split)"
-        raise AttnprobeError(
-            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: "
-            f"{self._list_names()}{hint}."
-        )
-
-    def find(self, label: Any) -> int | None:
-        """Find the number of a class, or None where there is none of that name or number."""
-        spelled, number = str(label).strip(), _number(str(label))
-        # A column of whole numbers with a gap is read as 1.0, 2.0, ...
-        whole = str(int(number)) if number.is_integer() else spelled
-        for one in (spelled, whole):
-            for alike in (str, str.casefold):  # the exact name first
-                for known, name in self.names.items():
-                    if alike(one) == alike(name):
-                        return known
-        if number in range(self.count):
-            return int(number)
-        if self.count == 2 and spelled.casefold() in {"false", "true"}:
-            return int(spelled.casefold() == "true")
-        return None
-
-    def spelled(self, number: int) -> str:
-        name = self.names.get(number, "")
-        return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
-
-    def _list_names(self) -> str:
-        named = [self.spelled(number) for number in range(min(self.count, NAMED))]
-        more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
-        return ", ".join(named) + more
-
-
-def _number(spelled: str) -> float:
-    try:
-        return float(spelled)
-    except ValueError:
-        return math.nan

@@ -1,6 +1,6 @@
 """Extractive question answering: cross-entropies of where the answer begins and ends."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -10,19 +10,24 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.document import Asked, Label
+from attnprobe.corpus.sources.document import Asked
 from attnprobe.intervention.metrics.words import answer_f1, exact_match
-from attnprobe.intervention.objectives.objective import Answer, LabelledObjective, compute_margin, upcast
-from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.intervention.objectives.objective import (
+    Answer,
+    Objective,
+    compute_margin,
+    list_labels,
+    upcast,
+)
 from attnprobe.model.task_heads import QUESTION_ANSWERING
 from attnprobe.run.examples import attach_contexts
-from attnprobe.run.preparation import Documents
+from attnprobe.run.preparation import Corpus, Documents
 
 #: Most tokens of an answer, as ``run_qa`` has it.
 LONGEST = 30
 
 
-class QuestionAnswering(LabelledObjective):
+class QuestionAnswering(Objective):
     """Where a text answers a question; needs a question, its context and the answers, as SQuAD has them.
 
     The loss of an example is the mean of the cross entropies of the first and the last token of its answer,
@@ -40,12 +45,10 @@ class QuestionAnswering(LabelledObjective):
     head = QUESTION_ANSWERING
     explains = "the mean over first and last token of the best logit less that of the runner-up"
 
-    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint, labels, examples)
-        found = [labels[example] for example in range(examples)]
-        self._asked = [one for one in found if isinstance(one, Asked)]
-        self.abstains = any(not one.answers for one in self._asked)
-        special = (getattr(checkpoint.tokenizer, name, None) for name in ("cls_token_id", "bos_token_id"))
+    def read_labels(self, corpus: Corpus) -> None:
+        self._asked = [label for label in list_labels(corpus) if isinstance(label, Asked)]
+        self.abstains = any(not label.answers for label in self._asked)
+        special = (getattr(self.checkpoint.tokenizer, f"{name}_token_id", None) for name in ("cls", "bos"))
         self._first = next((token for token in special if token is not None), None)
 
     @classmethod
@@ -60,15 +63,17 @@ class QuestionAnswering(LabelledObjective):
         """
         given = self.ask(batch)
         start, end = upcast(given.start_logits), upcast(given.end_logits)
-        gold = [said.answers for said in batch.annotations if said is not None and said.answers is not None]
+        gold = [
+            known.answers for known in batch.annotations if known is not None and known.answers is not None
+        ]
         none = self._find_no_answer(batch)
         ends = [
-            (one.spans[0].start, one.spans[0].stop - 1) if one.spans else (place, place)
-            for one, place in zip(gold, none.tolist(), strict=True)
+            (answers.spans[0].start, answers.spans[0].stop - 1) if answers.spans else (place, place)
+            for answers, place in zip(gold, none.tolist(), strict=True)
         ]
-        begins, stops = torch.tensor(ends, device=start.device).T
+        first, last = torch.tensor(ends, device=start.device).T
         loss = (
-            cross_entropy(start, begins, reduction="none") + cross_entropy(end, stops, reduction="none")
+            cross_entropy(start, first, reduction="none") + cross_entropy(end, last, reduction="none")
         ) / 2
 
         @cache
@@ -93,18 +98,18 @@ class QuestionAnswering(LabelledObjective):
     def _extract_answers(
         self, batch: Batch, gold: list[TokenAnswers], start: Tensor, end: Tensor, none: Tensor
     ) -> list[str]:
-        inside = torch.tensor([[ends is not None for ends in one.characters] for one in gold])
+        inside = torch.tensor([[ends is not None for ends in answers.characters] for answers in gold])
         first, last, best = find_best_spans(start, end, inside)
         rows = torch.arange(len(gold))
         silent = (start[rows, none] + end[rows, none] > best) & self.abstains
-        found = []
+        texts = []
         for row, member in enumerate(batch.members):
             begins, stops = gold[row].characters[first[row]], gold[row].characters[last[row]]
             assert begins is not None
             assert stops is not None
             context = self._asked[member].context
-            found.append("" if silent[row] else context[begins[0] : stops[1]])
-        return found
+            texts.append("" if silent[row] else context[begins[0] : stops[1]])
+        return texts
 
 
 def find_best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:

@@ -1,7 +1,6 @@
 """Retrieval: whether a query finds the passages that answer it, among all passages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from typing import Self
 
 import numpy as np
@@ -17,10 +16,8 @@ from attnprobe.intervention.objectives.related import (
     RelatedTexts,
     normalise,
     remark_left_out,
-    require_examples,
     round_cosines,
 )
-from attnprobe.model.checkpoint import Checkpoint
 
 #: What cosines are multiplied by in the loss.
 SCALE = 20.0
@@ -59,18 +56,20 @@ class Retrieval(RelatedTexts):
     name = "retrieval"
     about = "Retrieval: cross-entropy of the passages that answer a query, among those that don't."
     nouns = "query", "queries"
+    by_example = ("numbers", "queries", "own")
 
-    def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
-        super().__init__(checkpoint, texts)
+    def read_uses(self, texts: Mapping[int, Uses]) -> None:
         queries = {
             use.example: (member, text.name, use)
             for member, text in texts.items()
             for use in text.uses
             if not use.place
         }
-        asked = {member for member, _, _ in queries.values()}
-        self._asked = frozenset(asked)
-        passages = sorted((text.name, member) for member, text in texts.items() if member not in asked)[::-1]
+        self._queries = frozenset(member for member, _, _ in queries.values())
+        passages = sorted(
+            ((text.name, member) for member, text in texts.items() if member not in self._queries),
+            reverse=True,
+        )
         self.passages: Ints = np.array([member for _, member in passages], np.int64)
         places = {name: place for place, (name, _) in enumerate(passages)}
         pairs = sorted(
@@ -93,75 +92,64 @@ class Retrieval(RelatedTexts):
             *remark_left_out(self.nouns, len(queries) - len(kept), "no answer among the passages"),
             *remark_left_out(("answer", "answers"), lost, "not among the passages"),
         ]
-        require_examples(self.nouns, len(kept))
 
-    def select(self, some: NDArray[np.bool_]) -> Self:
-        found, rows = copy(self), np.cumsum(some) - 1
-        for name in ("numbers", "queries", "own"):
-            setattr(found, name, getattr(self, name)[some])
-        kept = some[self.row]
-        found.row = rows[self.row[kept]]
-        found.column, found.grades = self.column[kept], self.grades[kept]
-        return found
+    def select(self, kept: NDArray[np.bool_]) -> Self:
+        part, rows, pairs = super().select(kept), np.cumsum(kept) - 1, kept[self.row]
+        part.row = rows[self.row[pairs]]
+        part.column, part.grades = self.column[pairs], self.grades[pairs]
+        return part
 
     def list_roles(self, members: Ints) -> list[str]:
-        return ["query" if member in self._asked else "document" for member in members.tolist()]
+        return ["query" if member in self._queries else "document" for member in members.tolist()]
 
     def list_texts(self) -> Ints:
         return np.concatenate([self.queries, self.passages])
 
-    def score(self, states: Tensor, rows: Ints, needs: Sequence[str]) -> dict[str, Values]:
-        found: dict[str, Values] = {}
+    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Values]:
+        scores: dict[str, Values] = {}
         if "loss" in needs:
-            found["loss"] = torch.cat([*self._iterate_losses(states, rows)]).numpy()
+            scores["loss"] = self.compute_losses(states).numpy()
         measures = [name for name in needs if name != "loss"]
         if measures:
-            ranks = np.concatenate([*self._iterate_ranks(states, rows)])
+            ranks = self.find_ranks(states)
             for name in measures:
                 measure = getattr(ranking, name)
-                found[name] = measure(ranks, self.row, self.grades, len(self.queries))
-        return found
+                scores[name] = measure(ranks, self.row, self.grades, len(self.queries))
+        return scores
 
-    def compute_loss(self, states: Tensor, rows: Ints) -> Tensor:
-        return torch.cat([*self._iterate_losses(states, rows)]).mean()
-
-    def _iterate_ranks(self, states: Tensor, rows: Ints) -> Iterator[Ints]:
-        """Rank the passages that are looked for, some queries at a time: (pair,)."""
-        for cosines, some, pairs in self._iterate_cosines(states, rows):
+    def find_ranks(self, states: Tensor) -> Ints:
+        """Rank the passages that are looked for, (pair,)."""
+        ranks = []
+        for cosines, queries, pairs in self._iterate_cosines(states):
             scores = round_cosines(cosines).numpy().astype(np.float32)
-            row = self.row[pairs] - some.start
-            yield ranking.find_ranks(scores, self.own[some], row, self.column[pairs])
+            row = self.row[pairs] - queries.start
+            ranks.append(ranking.find_ranks(scores, self.own[queries], row, self.column[pairs]))
+        return np.concatenate(ranks)
 
-    def _iterate_losses(self, states: Tensor, rows: Ints) -> Iterator[Tensor]:
-        """Compute the losses of some queries at a time, (query,)."""
-        for cosines, some, pairs in self._iterate_cosines(states, rows):
-            row, right, others = self._tell_apart(SCALE * cosines, some, pairs)
-            losses = torch.logaddexp(right, others.logsumexp(-1)[row]) - right
-            yield mean_by_example(row, len(others))(losses)
+    def compute_losses(self, states: Tensor) -> Tensor:
+        losses = []
+        for cosines, queries, pairs in self._iterate_cosines(states):
+            scores = SCALE * cosines
+            row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
+            row = row - queries.start
+            own = torch.from_numpy(self.own[queries])
+            no_negative = torch.zeros(scores.shape, dtype=torch.bool)  # its answers, and the query itself
+            no_negative[row, column] = True
+            no_negative[own >= 0, own[own >= 0]] = True
+            right, others = scores[row, column], scores.masked_fill(no_negative, _NEVER)
+            lost = torch.logaddexp(right, others.logsumexp(-1)[row]) - right
+            losses.append(mean_by_example(row, len(scores))(lost))
+        return torch.cat(losses)
 
-    def _tell_apart(self, scores: Tensor, some: slice, pairs: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Tell the scores of some queries with their answers from those with other passages.
-
-        Returns:
-            The query of each pair (pair,), its score (pair,), and the scores with all passages, those that
-            answer it or are the query itself at ``_NEVER`` (query, passage).
-        """
-        row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
-        row = row - some.start
-        own = torch.from_numpy(self.own[some])
-        out = torch.zeros(scores.shape, dtype=torch.bool)
-        out[row, column] = True
-        out[own >= 0, own[own >= 0]] = True
-        return row, scores[row, column], scores.masked_fill(out, _NEVER)
-
-    def _iterate_cosines(self, states: Tensor, rows: Ints) -> Iterator[tuple[Tensor, slice, slice]]:
+    def _iterate_cosines(self, states: Tensor) -> Iterator[tuple[Tensor, slice, slice]]:
         """Compute the cosines of some queries at a time with all passages, (query, passage).
 
         Yields:
             The cosines, which queries they are of, and which pairs.
         """
-        unit = normalise(states)
-        queries, passages = (unit[torch.from_numpy(rows[side])] for side in (self.queries, self.passages))
+        queries, passages = (
+            normalise(states[torch.from_numpy(side)]) for side in (self.queries, self.passages)
+        )
         step = max(1, _CELLS // len(self.passages))
         for start in range(0, len(self.queries), step):
             some = slice(start, min(start + step, len(self.queries)))

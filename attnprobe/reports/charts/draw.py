@@ -106,7 +106,7 @@ def _choose_kind(
     # Whoever names a measure wants a picture that can show it.
     chosen = min(known, key=lambda one: (one != kind, bool(measures) and FIGURES[one].fixed))
     if measures and FIGURES[chosen].fixed:
-        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
+        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --only out")
     return chosen
 
 
@@ -127,7 +127,7 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
             break
         request = replace(
             request,
-            room=request.room - max(0.0, wide - request.width),
+            room=(drawing.room or request.room) - max(0.0, wide - request.width),
             high=request.high - max(0.0, high - TALLEST),
         )
     return chart
@@ -135,6 +135,8 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
 
 def _state_figure(figure: Figure, table: HeadTable, request: DrawingRequest) -> str:
     """State what a figure shows, see ``state_finding``; empty where it draws several measures."""
+    if figure.states is None:
+        return ""
     if figure.states:
         return state_finding(table, table.column(figure.states))
     columns = figure.columns(table, request)

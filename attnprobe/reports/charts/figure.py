@@ -18,6 +18,7 @@ class Drawing:
 
     chart: Any
     caption: Sequence[str] = ()  # what marks are, a phrase each, in at most 30 words
+    room: float | None = None  # pixels that it took of the room that it had; all of it by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,9 @@ class Figure(ABC):
     fits: Callable[[HeadTable], object] = field(default=bool, repr=False)
     #: Whether it draws the same columns of every table, so that none can be named.
     fixed: bool = False
-    #: The column that its finding is about; by default the only column that is drawn, if it is one.
-    states: str = ""
+    #: The column that its finding is about; by default the only column that is drawn, if it is one. None
+    #: where no head stands out.
+    states: str | None = ""
     caption: Sequence[str] = ()
 
     @abstractmethod

@@ -1,14 +1,18 @@
 """What each kind of picture shows, and of which kinds of tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from attnprobe.reports.charts.figure import Drawing, Figure
+from attnprobe.reports.charts.atlas import Atlas
+from attnprobe.reports.charts.bars import Bars, has_shares
+from attnprobe.reports.charts.figure import Figure
 from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
 from attnprobe.reports.charts.grid import Grid, Letters
 from attnprobe.reports.charts.groups import list_compared, take_groups
-from attnprobe.reports.charts.places import place_heads, place_pairs, place_positions
+from attnprobe.reports.charts.lines import Lines
+from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
+from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
+from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
     has_measures,
@@ -16,25 +20,17 @@ from attnprobe.reports.columns import (
     label_rows,
     list_keys,
     read_cells,
+    read_numbers,
 )
-from attnprobe.reports.pictures import (
-    atlas,
-    clustermap,
-    curves,
-    modality,
-    scatter,
-    settling,
-    similarity,
-    training,
-)
+from attnprobe.reports.pairs import has_all_pairs
 from attnprobe.reports.profile import can_draw_atlas
 from attnprobe.reports.scales import mark_column
-from attnprobe.reports.shapes import name_pairs
+from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import format_cell
+from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import PAIR, RULES, PictureKind
+from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP, PictureKind
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
@@ -120,6 +116,83 @@ def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
 def _has_changes(table: HeadTable) -> bool:
     changed = (name == "jsd" or name.endswith("_delta") for name in table.data)
     return place_heads(table) is not None and any(changed)
+
+
+def _has_curves(table: HeadTable) -> bool:
+    scored = any(value is not None for value in read_numbers(table, SCORE))
+    return "share_removed" in list_keys(table) and scored
+
+
+def _label_removals(table: HeadTable) -> list[str]:
+    known = {"criterion", "seed", STEP, PRUNING_STEP, "share_removed"}
+    return label_by_others(table, known | ({"model"} if PRUNING_STEP in table.data else set()))
+
+
+def _name_orders(table: HeadTable) -> list[str]:
+    return label_rows(table, ["criterion", "seed", *([STEP] if PRUNING_STEP in table.data else [])])
+
+
+def _colour_curves(table: HeadTable) -> Sequence[Cell]:
+    """Colour curves by their criterion, or by the step of training that a checkpoint was saved at."""
+    return read_cells(table, STEP) if PRUNING_STEP in table.data else write_column("criterion")(table)
+
+
+def _name_score(table: HeadTable, column: Column) -> str:
+    """Name the metric with its unit, which does not repeat it: an accuracy in shares, a cosine in cosines."""
+    metrics = set(write_column("metric")(table))
+    name = metrics.pop() if len(metrics) == 1 and column.name == SCORE else clean(column.name)
+    name, unit = (name or column.name).replace("_", " "), clean(column.unit)
+    return f"{name} ({unit})" if unit and unit != name else name
+
+
+def _melt_steps(table: HeadTable) -> HeadTable:
+    """Give both correlations of the order of heads at a step a row each."""
+    lines = {"spearman_last": "with the last step", "spearman_previous": "with the step before"}
+    keys = [column for column in table.columns if column.role == "key"]
+    data = {key.name: list(read_cells(table, key.name)) * len(lines) for key in keys}
+    data["line"] = [line for line in lines.values() for _ in range(len(table))]
+    data["value"] = [cell for name in lines for cell in read_cells(table, name)]
+    columns = [*keys, Column("line", role="text"), Column("value", title="rank correlation")]
+    return HeadTable(table.title, columns, data, provenance=table.provenance)
+
+
+def _has_steps(table: HeadTable) -> bool:
+    """Tell whether each head or layer is there once at each step, with a number."""
+    names = [name for name in list_keys(table) if name not in {"model", STEP}]
+    steps = read_cells(table, STEP)
+    rows = set(zip(steps, *(read_cells(table, name) for name in names), strict=True))
+    return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
+
+
+def _label_layers(table: HeadTable) -> list[str]:
+    """Label the panel of each head by its layer, and by other keys."""
+    others = label_by_others(table, {"model", STEP, *AXES})
+    if "head" not in list_keys(table):
+        return others
+    layers = write_column("layer")(table)
+    return [", ".join(filter(None, [label, f"layer {n}"])) for label, n in zip(others, layers, strict=True)]
+
+
+def _name_lines(table: HeadTable) -> list[str]:
+    letter, key = ("H", "head") if "head" in list_keys(table) else ("L", "layer")
+    return [f"{letter}{cell}" for cell in write_column(key)(table)]
+
+
+#: Columns that say what was measured, where and by what.
+_OF_DEPTH = {
+    *("layer", "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"),
+    "replaced_by",
+}
+
+
+def _has_depth(table: HeadTable) -> bool:
+    """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
+    rows = set(zip(*(read_cells(table, name) for name in list_keys(table)), strict=True))
+    return set(list_keys(table)) <= _OF_DEPTH and has_measures(table) and len(rows) == len(table)
+
+
+#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
+_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
@@ -289,32 +362,73 @@ FIGURES: Mapping[PictureKind, Figure] = {
         p="",
         caption=[_INTERVALS, f"*: groups differ, adjusted p < {SIGNIFICANT}"],
     ),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Unlike(Figure):
-    """A kind of picture that no template draws yet."""
-
-    by: Callable[[HeadTable, DrawingRequest], Any]
-    listed: int = 0
-
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return request.columns(table, self.listed) if self.listed else []
-
-    def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        return Drawing(self.by(table, request))
-
-
-FIGURES = {
-    **FIGURES,
-    "atlas": _Unlike(fits=can_draw_atlas, fixed=True, by=atlas.draw_atlas),
-    "settling": _Unlike(by=settling.draw_settling),
-    "curves": _Unlike(fits=curves.can_draw_curves, by=curves.draw_curves),
-    "lines": _Unlike(fits=training.can_draw_lines, by=training.draw_lines),
-    "scatter": _Unlike(fits=scatter.can_draw_scatter, by=scatter.draw_scatter),
-    "map": _Unlike(fits=similarity.can_draw_map, by=similarity.draw_map),
-    "clustermap": _Unlike(fits=clustermap.can_draw_clustermap, by=clustermap.draw_clustermap),
-    "depth": _Unlike(fits=curves.can_draw_depth, by=curves.draw_depth, listed=4),
-    "modality": _Unlike(fits=modality.can_draw_modality, fixed=True, by=modality.draw_modality),
+    "curves": Lines(
+        states=None,
+        fits=_has_curves,
+        x="share_removed",
+        axis="share",
+        panel=_label_removals,
+        series=_name_orders,
+        hue=_colour_curves,
+        back=lambda table: [cell == RANDOM for cell in read_cells(table, "criterion")],
+        legend="order of heads",
+        envelope=True,
+        choose=lambda table, request: (
+            request.columns(table, 1) if request.measures else [table.column(SCORE)]
+        ),
+        name=_name_score,
+        caption=[_INTERVALS, "thin: random orders; band: from the lowest to the highest of these"],
+    ),
+    "settling": Lines(
+        states=None,
+        x=STEP,
+        axis="step",
+        panel=lambda table: label_rows(table, ["attention", "measure", "dataset"]),
+        series=write_column("line"),
+        hue=write_column("line"),
+        zero=True,
+        choose=lambda table, _: [table.column("value")],
+        name=lambda *_: "rank correlation",
+        prepare=_melt_steps,
+    ),
+    "lines": Lines(
+        states=None,
+        fits=_has_steps,
+        x=STEP,
+        axis="step",
+        panel=_label_layers,
+        series=_name_lines,
+        hue=_name_lines,
+        leading=True,
+        choose=lambda table, request: request.columns(table, 3),
+        caption=["bands: 95 % intervals", "named: those farthest from 0 at the end"],
+    ),
+    "depth": Lines(
+        fits=_has_depth,
+        x="layer",
+        axis="layer",
+        panel=lambda table: [""] * len(table),
+        series=lambda table: label_by_others(table, {"layer"}),
+        hue=lambda table: label_by_others(table, {"layer", "head"}),
+        dots=True,
+        zero=True,
+        choose=lambda table, request: request.columns(table, 4),
+        caption=["line: mean of a layer", _INTERVALS],
+    ),
+    "scatter": Points(
+        fits=lambda table: find_sides(table) or len(list_measures(table)) > 1, read=read_scatter
+    ),
+    "map": Points(fits=has_all_pairs, read=read_map),
+    "modality": Bars(
+        fits=lambda table: has_shares(table, MODALITIES),
+        fixed=True,
+        panels={
+            name: {part: f"{asker}_to_{part.split()[0]}" for part in _PARTS}
+            for asker, name in (("text", "what text looks at"), ("image", "what the image looks at"))
+        },
+        colours=_PARTS,
+        caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
+    ),
+    "atlas": Atlas(fits=can_draw_atlas, fixed=True),
+    "clustermap": Tree(fits=has_all_pairs),
 }

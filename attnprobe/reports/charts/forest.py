@@ -18,7 +18,7 @@ from attnprobe.reports.charts.marks import (
     tell_marks_apart,
 )
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.scales import mark_column, mark_effects, read_spreads
+from attnprobe.reports.scales import mark_column, mark_effects, read_intervals
 from attnprobe.reports.theme import Theme
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import format_cell
@@ -142,15 +142,10 @@ class Forest(Figure):
             values = read_numbers(table, point.column)
             if point.ends:
                 low, high = (read_numbers(table, f"{point.column}{end}") for end in point.ends)
+            elif point.interval:
+                low, high = read_intervals(table, table.column(point.column))
             else:
-                spreads = read_spreads(table, point.column) if point.interval else [None] * len(table)
-                low, high = (
-                    [
-                        None if value is None or spread is None else value + sign * spread
-                        for value, spread in zip(values, spreads, strict=True)
-                    ]
-                    for sign in (-1, 1)
-                )
+                low = high = [None] * len(table)
             marks = [_name_mark(point, sure=bool(sign)) for sign in signs]
             columns |= {
                 f"{point.column} {part}": cells

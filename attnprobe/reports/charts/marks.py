@@ -25,8 +25,11 @@ _FORMATS = {
 _PLAIN = (1e-3, 1e6)
 #: More layers than this are a bar of colours instead of a list.
 _MOST_LISTED = 16
+#: About how many pixels stand beside and above a small chart, how wide one is that is easy to read, and how
+#: high it is for its width.
+AXIS, _ABOVE, _COMFORTABLE, _RATIO = 50, 46, 130, 0.62
 #: Letters are about half as wide as high: where a line of prose breaks, and nothing else, depends on it.
-_LETTER = 0.53
+_LETTER = 0.5
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
@@ -35,12 +38,16 @@ def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
 
 
 def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``."""
+    """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``.
+
+    Vega-Lite writes titles into an expression, between quotes, where a backslash would end them.
+    """
     lines = []
     for field, title in titles.items():
         name, _, kind = field.partition(":")
         format = _FORMATS.get(name, ".4~g") if kind == "Q" else None
-        lines.append(alt.Tooltip(field, title=title, format=format or alt.Undefined))
+        plain = title.replace("\\", "/").replace('"', "'")
+        lines.append(alt.Tooltip(field, title=plain, format=format or alt.Undefined))
     return lines
 
 
@@ -95,18 +102,22 @@ def balance_panels(panels: int, most: int) -> int:
 
 
 def colour_by_layer(
-    labels: Sequence[Cell], theme: Theme, *, field: str = "layer", colours: Sequence[str] = (), **look: Any
+    labels: Sequence[Cell],
+    theme: Theme,
+    *,
+    colours: Sequence[str] = (),
+    channel: Any = alt.Color,
+    **look: Any,
 ) -> Any:
-    """Make the channel that colours by layer, or by another number that counts up."""
+    """Make the channel that colours by layer."""
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
-    title = field.replace("_", " ")
     if len(labels) > _MOST_LISTED and all(isinstance(label, int) for label in labels):
-        legend = alt.Legend(title=title, format="~s", gradientLength=140, **look)
+        legend = alt.Legend(title="layer", format="~s", gradientLength=140, **look)
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
-        return alt.Color(f"{field}:Q", scale=scale, legend=legend)
+        return channel("layer:Q", scale=scale, legend=legend)
     scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
-    return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1, **look))
+    return channel("layer:O", scale=scale, legend=alt.Legend(title="layer", symbolOpacity=1, **look))
 
 
 def tell_marks_apart(looks: Mapping[str, tuple[str, str, str]], legend: Any) -> dict[str, Any]:
@@ -169,3 +180,23 @@ def round_ends(low: float, high: float) -> list[float]:
     """
     step = 10.0 ** math.floor(math.log10((high - low) / 2)) if high > low else 1.0
     return [math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step]
+
+
+def arrange_panels(number: int, room: float, high: float, beside: float = 0) -> tuple[int, float, float]:
+    """Arrange small charts: how many stand side by side, how wide and how high each is.
+
+    They are as many as leave comfortable widths, or else as make the charts largest. ``beside`` is what
+    stands right of each.
+    """
+
+    def size(across: int) -> tuple[float, float]:
+        width = room / across - AXIS - beside
+        return width, min(_RATIO * width, high / math.ceil(number / across) - _ABOVE)
+
+    choices = [balance_panels(number, across) for across in range(min(number, 8), 0, -1)]
+    comfortable = (
+        one for one in choices if size(one)[0] >= _COMFORTABLE and size(one)[1] >= _COMFORTABLE / 3
+    )
+    across = next(comfortable, max(choices, key=lambda one: min(_RATIO * size(one)[0], size(one)[1])))
+    width, height = size(across)
+    return across, max(width, 40.0), max(height, 30.0)

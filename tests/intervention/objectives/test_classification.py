@@ -59,8 +59,10 @@ def named(headed: Headed, names: list[str], **options: Any) -> Checkpoint:
     return Checkpoint("sst", model, original.tokenizer, head=original.head)
 
 
-def classes(checkpoint: Checkpoint, labels: list[Any]) -> list[int]:
-    return Classification(checkpoint, dict(enumerate(labels)), len(labels)).classes.tolist()
+@pytest.fixture
+def classes(labelled: Any) -> Callable[[Checkpoint, list[Any]], list[int]]:
+    """Read the classes of labels."""
+    return lambda checkpoint, labels: Classification(checkpoint, labelled(*labels)).classes.tolist()
 
 
 SENTIMENT = ["NEGATIVE", "POSITIVE", "Neutral"]
@@ -74,7 +76,7 @@ SENTIMENT = ["NEGATIVE", "POSITIVE", "Neutral"]
         (np.float32(2), 2),
     ],
 )  # fmt: skip
-def test_label(headed: Headed, label: Any, expected: int):
+def test_label(headed: Headed, classes: Any, label: Any, expected: int):
     assert classes(named(headed, SENTIMENT), [label]) == [expected]
 
 
@@ -84,13 +86,13 @@ LISTED = r"0 \(NEGATIVE\), 1 \(POSITIVE\), 2 \(Neutral\)"
 @pytest.mark.parametrize(
     "label", ["bad", 3, "3", "0.5", 0.5, "", "nan", float("nan"), "inf", "1e400", "-2", True]
 )
-def test_unknown(headed: Headed, label: Any):
+def test_unknown(headed: Headed, classes: Any, label: Any):
     spelled = str(label).strip()
     with pytest.raises(AttnprobeError, match=f"'{spelled}' is not one that sst knows: {LISTED}\\.$"):
         classes(named(headed, SENTIMENT), ["positive", label])
 
 
 @pytest.mark.parametrize("options", [{"problem_type": "regression"}, {"num_labels": 1}])
-def test_regression_is_refused(headed: Headed, options: dict[str, Any]):
+def test_regression_is_refused(headed: Headed, classes: Any, options: dict[str, Any]):
     with pytest.raises(AttnprobeError, match="sst predicts a number, not a class"):
         classes(named(headed, SENTIMENT, **options), [0])

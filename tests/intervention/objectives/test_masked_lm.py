@@ -146,7 +146,7 @@ class TestHidden:
                 assert torch.equal(ids[~hidden], batch.ids[~hidden])
 
 
-def test_no_mask(headed: Headed):
+def test_no_mask(headed: Headed, labelled: Any):
     t5 = headed("t5", "representation")
     with pytest.raises(AttnprobeError, match="The tokenizer of t5 has no mask token; use --objective repr"):
-        MaskedLanguageModel(t5, 42)
+        MaskedLanguageModel(t5, labelled(), seed=42)

@@ -34,12 +34,14 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert seen == len(some)
 
 
-def labels(headed: Headed, *given: Any) -> list[list[float]]:
+@pytest.fixture
+def labels(headed: Headed, labelled: Any) -> Callable[..., list[list[float]]]:
+    """Read labels for a model that knows three."""
     original = headed("bert", "multi-label")
     model = copy.copy(original.model)
     model.config = copy.deepcopy(model.config)
     model.config.id2label = {0: "joy", 1: "love, or so", 2: "anger"}
-    return MultiLabel(replace(original, model=model), dict(enumerate(given)), len(given)).labels.tolist()
+    return lambda *given: MultiLabel(replace(original, model=model), labelled(*given)).labels.tolist()
 
 
 @pytest.mark.parametrize(
@@ -51,16 +53,16 @@ def labels(headed: Headed, *given: Any) -> list[list[float]]:
         (("0", "0", "1"), [0, 0, 1]), ((0.0, 1.0, 0.0), [0, 1, 0]),
     ],
 )  # fmt: skip
-def test_spelled(headed: Headed, given: Any, expected: list[int] | None):
+def test_spelled(labels: Any, given: Any, expected: list[int] | None):
     if expected is None:  # a comma in a name parts labels, unless the name stands alone
         with pytest.raises(AttnprobeError, match="The label 'love' is not one that bert knows"):
-            labels(headed, given)
+            labels(given)
     else:
-        assert labels(headed, given) == [expected]
+        assert labels(given) == [expected]
 
 
-def test_unknown(headed: Headed):
+def test_unknown(headed: Headed, labels: Any, labelled: Any):
     with pytest.raises(AttnprobeError, match=r"The label 'fear' is not one that bert knows: 0 \(joy\)"):
-        labels(headed, ("joy", "fear"))
+        labels(("joy", "fear"))
     with pytest.raises(AttnprobeError, match="bert predicts a number, not labels"):
-        MultiLabel(headed("bert", "regression"), {0: (0,)}, 1)
+        MultiLabel(headed("bert", "regression"), labelled((0,)))

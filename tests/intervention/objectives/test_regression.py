@@ -31,6 +31,6 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", float("nan"), (1, 2), "1,5", 10**400])
-def test_what_is_no_number(headed: Headed, label: Any):
+def test_what_is_no_number(headed: Headed, labelled: Any, label: Any):
     with pytest.raises(AttnprobeError, match="is not a number, which regression needs"):
-        Regression(headed("bert", "regression"), {0: label}, 1)
+        Regression(headed("bert", "regression"), labelled(label))

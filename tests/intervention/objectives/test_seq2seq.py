@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.intervention.objectives.language_modelling import SequenceToSequence
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
@@ -39,19 +39,19 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert seen == len(some)
 
 
-def test_targets_have_their_own_tokenizer(headed: Headed, tiny: Any):
+def test_targets_have_their_own_tokenizer(headed: Headed, tiny: Any, labelled: Any):
     checkpoint = headed("bart", "seq2seq")
     other = tiny("t5")[1]
-    found = SequenceToSequence(replace(checkpoint, target_tokenizer=other), {0: "a dog ran"}, 1)
+    found = SequenceToSequence(replace(checkpoint, target_tokenizer=other), labelled("a dog ran"))
     assert found.targets == [other("a dog ran")["input_ids"]]
-    assert found.targets != SequenceToSequence(checkpoint, {0: "a dog ran"}, 1).targets
+    assert found.targets != SequenceToSequence(checkpoint, labelled("a dog ran")).targets
 
 
-def test_empty_target(headed: Headed, tiny: Any):
+def test_empty_target(headed: Headed, tiny: Any, labelled: Any):
     unframed = tiny("bert-unframed")[1]
     checkpoint = replace(headed("bart", "seq2seq"), target_tokenizer=unframed)
     with pytest.raises(AttnprobeError, match="The target '' gives not a single token"):
-        SequenceToSequence(checkpoint, {0: "a dog", 1: ""}, 2)
+        SequenceToSequence(checkpoint, labelled("a dog", ""))
 
 
 def test_generation_has_no_loss(headed: Headed, documents: Any, benched: Any):

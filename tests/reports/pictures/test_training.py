@@ -33,7 +33,7 @@ def rows_of(table, **how):
 
 def leading(table):
     """Name the heads that lead, in their order."""
-    found = {row["rank"]: row["name"] for row in rows_of(table) if row["rank"] is not None}
+    found = {row["hue"]: row["series"] for row in rows_of(table) if not row["back"]}
     return [found[rank] for rank in sorted(found)]
 
 
@@ -45,6 +45,6 @@ def test_a_head_without_a_value_at_the_last_step_does_not_lead():
 def test_intervals_are_those_of_the_leading_heads():
     table = over_steps([[0.1] * 5, [0.2] * 5, [0.5, 0.4, 0.3, 0.2, 0.1]], "previous")
     rows = rows_of(table)
-    assert {row["name"] for row in rows if row["low"] is not None} == {"H0", "H1", "H2"}
+    assert {row["series"] for row in rows if row["low"] is not None} == {"H0", "H1", "H2"}
     (spread,) = set(read_spreads(table, "previous"))
     assert all(row["low"] == pytest.approx(row["value"] - spread) for row in rows if row["low"])

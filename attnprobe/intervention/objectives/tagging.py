@@ -1,6 +1,6 @@
 """Token classification: cross-entropy of the label of each word."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.metrics.scores import entity_f1, word_accuracy
 from attnprobe.intervention.metrics.words import count_entities, has_entities, require_seqeval
+from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.objective import (
     Answer,
-    Classes,
     Objective,
     compute_margin,
     mean_by_example,
@@ -45,23 +44,19 @@ class TokenClassification(Objective):
     head = TOKEN_CLASSIFICATION
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
-    def __init__(self, checkpoint: Checkpoint, annotations: Iterable[TokenAnnotation | None]) -> None:
-        super().__init__(checkpoint)
-        self._classes = Classes(checkpoint)
+    def read_labels(self, corpus: Corpus) -> None:
+        self._classes = Classes(self.checkpoint)
         number = cache(self._classes.number)
         self.targets: list[NDArray[np.int64]] = []
-        for annotation in annotations:
+        for example in range(corpus.sequences):
+            annotation = corpus.batches.annotation(example)
             assert annotation is not None
-            found = [(tag.position, number(tag.name)) for tag in annotation.tags]
-            self.targets.append(np.array(found, np.int64).T)
+            tags = [(tag.position, number(tag.name)) for tag in annotation.tags]
+            self.targets.append(np.array(tags, np.int64).T)
 
     @classmethod
     def read_examples(cls, documents: Documents) -> Documents:
         return join_words(documents)
-
-    @classmethod
-    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
-        return cls(checkpoint, map(corpus.batches.annotation, range(corpus.sequences)))
 
     @classmethod
     def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
