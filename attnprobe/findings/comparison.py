@@ -26,6 +26,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 #: Notes name so many columns.
@@ -195,9 +196,10 @@ def _add_statistics(
 def _note_chance(found: Comparison) -> Iterator[str]:
     """Note what CKA chance alone gives, where there are too few tokens."""
     if found.chance >= _CHANCE:
+        chance = format_number(found.chance, digits=2)
         yield (
-            f"Heads that have nothing to do with each other have a CKA of about {found.chance:.2f} over so "
-            "few tokens; read more text."
+            f"Heads that have nothing to do with each other have a CKA of about {chance} over so few tokens; "
+            "read more text."
         )
 
 
@@ -208,10 +210,8 @@ def _note_rounding(found: Comparison, rows: Places) -> Iterator[str]:
     divergences = found.numbered.average.ravel()[rows]
     defined = divergences[np.isfinite(divergences)]
     if same := int((defined <= found.rounding).sum()):
-        yield (
-            f"{same} of {len(defined)} heads have a jsd of at most {found.rounding:.1g} nats, which may be "
-            "rounding."
-        )
+        most = format_number(found.rounding, digits=1)
+        yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
 
 
 def _note_differences(found: Comparison, differences: Mapping[str, Difference]) -> Iterator[str]:
