@@ -19,7 +19,7 @@ from attnprobe.findings.partners import (
     pick_pairs,
 )
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.sums.documents import BLOCKS
@@ -237,7 +237,7 @@ def _note_differences(found: Comparison, differences: Mapping[str, Difference]) 
 
 def _count_blocks(found: Comparison) -> int:
     for one in found.sums[0].values():
-        if isinstance(one, Jackknife):
+        if isinstance(one, Blocked):
             return one.documents
     return BLOCKS
 

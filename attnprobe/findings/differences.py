@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.norm import SUFFIX
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import SIGNIFICANT, Estimate, adjust
 
 Floats = NDArray[np.float64]
@@ -71,12 +71,12 @@ class Difference:
 def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
     """Compare a statistic of two models over the same texts; see ``compare_paired``.
 
-    Its sums are a ``Jackknife`` of (layer, head, ...), or a ``Constant``.
+    Its sums are a ``Blocked`` of (layer, head, ...), or a ``Constant``.
 
     References:
         Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
-    if not isinstance(first, Jackknife):
+    if not isinstance(first, Blocked):
         a = _average_heads(first.average.ravel(), rows.first)
         b = _average_heads(second.average.ravel(), rows.second)
         nothing = np.full(len(a), np.nan)
@@ -87,7 +87,7 @@ def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows)
     return replace(compare_paired(ours, theirs, rows), said=said)
 
 
-def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
+def compare_paired(first: Blocked, second: Blocked, rows: Rows) -> Difference:
     """Compare numbers of heads of two models over the same texts.
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
@@ -107,36 +107,34 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
     """
     number = first.counts.shape[1]
     counts = np.concatenate([first.counts, second.counts], 1)
-    both = Jackknife(counts, np.concatenate([first.totals, second.totals], 1))
+    both = Blocked(counts, np.concatenate([first.totals, second.totals], 1))
     a, b = _average_heads(first.average, rows.first), _average_heads(second.average, rows.second)
 
     def subtract(means: Floats) -> Floats:
         mine, its = means[..., :number], means[..., number:]
         return _average_heads(its, rows.second) - _average_heads(mine, rows.first)
 
-    delta, error = both.apply(subtract)
-    delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
-    freedom = np.minimum(_count_freedom(first, rows.first), _count_freedom(second, rows.second))
-    p = Estimate(delta, error, freedom + 1).p()
-    return Difference(a, b, delta, error, np.where((delta == 0) & ~np.isnan(p), 1.0, p))
+    estimate = both.apply(subtract)
+    rounding = np.abs(estimate.value) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    delta = np.where(rounding, 0.0, estimate.value)
+    clusters = np.minimum(_count_blocks(first, rows.first), _count_blocks(second, rows.second))
+    return Difference(a, b, delta, estimate.error, Estimate(delta, estimate.error, clusters).p())
 
 
-def _count_freedom(one: Jackknife, weights: Floats) -> Floats:
-    """Count the blocks in which the heads of each row were seen, by what they weigh, less one."""
-    squares = np.square(one.counts).sum(0)
-    blocks = np.divide(np.square(one.count), squares, out=np.zeros(squares.shape), where=squares > 0)
-    return np.where(weights > 0, blocks, 0).max(1, initial=0) - 1
+def _count_blocks(side: Blocked, weights: Floats) -> Floats:
+    """Count the blocks in which the heads of each row were seen, by what they weigh."""
+    return np.where(weights > 0, side.estimate.clusters, 0).max(1, initial=0)
 
 
-def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
+def pick_number(statistic: Statistic, one: Blocked) -> tuple[Blocked, dict[str, NDArray[Any]]]:
     """Pick the sums of the one number that a table has of each head, (block, head), and say which it is."""
     blocks = len(one.counts)
     if statistic.pick is None:
-        return Jackknife(one.counts.reshape(blocks, -1), one.totals.reshape(blocks, -1)), {}
+        return Blocked(one.counts.reshape(blocks, -1), one.totals.reshape(blocks, -1)), {}
     places, said = statistic.pick(one.count, one.average)
     at = places[None, ..., None]
     counts, totals = (np.take_along_axis(side, at, -1) for side in (one.counts, one.totals))
-    return Jackknife(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
+    return Blocked(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
 
 
 def _average_heads(means: Floats, weights: Floats) -> Floats:

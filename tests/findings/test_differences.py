@@ -6,7 +6,7 @@ from scipy import stats
 
 from attnprobe.findings.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.documents import BLOCKS, find_block
 
 ENTROPY = find_statistic("entropy")
@@ -26,7 +26,7 @@ def drawn(seed, texts, *shape, shift=0.0):
 
 
 def summed(values, documents=None):
-    return Jackknife.of(values, documents=np.arange(len(values)) if documents is None else documents)
+    return Blocked.of(values, documents=np.arange(len(values)) if documents is None else documents)
 
 
 def test_with_a_text_a_block_it_is_the_paired_t_test():
