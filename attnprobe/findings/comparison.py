@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.differences import Difference, Rows, compare_statistic
+from attnprobe.findings.differences import Difference, compare_statistic
 from attnprobe.findings.partners import (
     Floats,
     Places,
@@ -167,16 +167,16 @@ def _add_statistics(
     build: TableBuilder, found: Comparison, rows: Places, partner: Places
 ) -> dict[str, Difference]:
     """Append each statistic of a head and of its partner, and their difference."""
-    pairs = Rows.of_heads(rows, partner, (found.shared.first.size, found.shared.second.size))
     first, second = found.sums
     differences = {
-        one.name: compare_statistic(one, first[one.name], second[one.name], pairs) for one in found.statistics
+        one.name: compare_statistic(one, first[one.name], second[one.name], rows, partner)
+        for one in found.statistics
     }
     most = sorted(differences, key=lambda name: -differences[name].certain.sum())[:_SHOWN]
     for statistic in found.statistics:
         name, difference = statistic.name, differences[statistic.name]
         unit = statistic.unit_of(patches=build.patches)
-        for chosen, (ours, theirs) in difference.said.items():
+        for chosen, (ours, theirs) in difference.picked.items():
             build.add(Column(f"{chosen}_a", role="count"), ours[rows])
             cells = [theirs[head] if head >= 0 else None for head in partner]
             build.add(Column(f"{chosen}_b", role="count"), cells)
@@ -184,9 +184,8 @@ def _add_statistics(
             build.add(Column(f"{name}_{side}", unit, title=f"{statistic.title}, {which} model"), values)
         title = f"change of {statistic.title}"
         headline = name in most and bool(difference.certain.any())
-        build.measure(
-            f"{name}_delta", unit, difference.delta, difference.error, headline=headline, title=title
-        )
+        delta = difference.estimate
+        build.measure(f"{name}_delta", unit, delta.value, delta.error, headline=headline, title=title)
         adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}")
         build.add(adjusted, difference.adjusted)
     return differences
