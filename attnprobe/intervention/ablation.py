@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.changes import (
     Changes,
@@ -19,19 +17,15 @@ from attnprobe.intervention.changes import (
 )
 from attnprobe.intervention.effects import Effects
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.replacing import Replacing, build_replacing
-from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.request import DRAWS, ReplacedBy
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_run
-from attnprobe.run.progress import Progress
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 #: What corrections are called in a sentence.
@@ -39,45 +33,33 @@ CORRECTIONS: dict[Correction, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg"
 
 
 def run_ablation(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
+    session: TaskSession,
     *,
     keep_one: bool,
     correction: Correction,
     replaced_by: ReplacedBy = "zero",
     draws: int = DRAWS,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
 ) -> HeadTable:
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
 
     ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
-    in so many ``draws`` if it is drawn; ``facts`` are added to the provenance.
+    in so many ``draws`` if it is drawn.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
     """
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, subject.objective, subject.metrics)
-    more = {} if replaced_by == "zero" else {"--with": replaced_by}
-    question = subject.question("ablate", metric=name, **{"--keep-one": keep_one, **more})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
-    ):
+    question: dict[str, object] = {"--keep-one": keep_one}
+    if replaced_by != "zero":
+        question["--with"] = replaced_by
+    with session.open_task("ablate", question, scored=True) as bench:
         return tabulate_ablation(
             bench,
-            build_metric(name, bench, task.seed),
-            source.name,
+            session.build_metric(bench),
+            session.source.name,
             keep_one=keep_one,
             correction=correction,
-            facts=facts,
-            replacing=build_replacing(replaced_by, bench, draws=draws, seed=task.seed),
+            facts=session.facts,
+            replacing=build_replacing(replaced_by, bench, draws=draws, seed=session.task.seed),
         )
 
 
@@ -125,9 +107,7 @@ def tabulate_ablation(
     build.measure("score", metric.unit, grid, errors, headline=keep_one, title=left)
     deltas, spread = (fill(getattr(found, part) for found in changes.compared) for part in ("delta", "error"))
     build.measure("delta", metric.unit, deltas, spread, headline=True, title=f"change of {named}")
-    build.add(Column("p", "probability", title="p"), fill(found.p for found in changes.compared))
-    p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
-    build.add(p_adjusted, fill(adjusted))
+    build.test(fill(found.p for found in changes.compared), fill(adjusted), headline=not keep_one)
     unit, size = (by_example.unit, title_moves(by_example)) if by_example else ("", "")
     build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=size)
     title = "each head alone in its layer" if keep_one else "ablation of heads"

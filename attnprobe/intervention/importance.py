@@ -1,38 +1,26 @@
 """The importance of every head as a table."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
-from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.preparation import examine_part, prepare_corpus
-from attnprobe.run.progress import Progress
-from attnprobe.run.record import record_provenance
-from attnprobe.statistics import all_statistics
-from attnprobe.survey.measure import open_evaluator
+from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench, choose_subject
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
-#: The ``objective`` column of a method that needs none.
-NO_OBJECTIVE = "none"
 #: The column of sizes, by which heads of two tables are compared.
 SIZES = {"gradient": "importance", "confidence": "importance", "ig": "ig_abs", "lrp": "relevance_abs"}
 _RANDOM_SIGN = (
@@ -44,49 +32,27 @@ _PER_TEXT = (
 )
 
 
-def run_importance(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    method: Method,
-    nodes: int = NODES,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
-) -> HeadTable:
+def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
-    for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
-    added to the provenance.
+    gate; ``ig``, that of the derivative along a line of so many ``nodes``; or ``lrp``, the relevance of the
+    head for what is predicted.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
-    if method == "confidence":
-        return _tabulate_confidence(
-            load, source, options, facts=facts, resume=resume, workers=workers, progress=progress
-        )
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    subject = subject.check_methods([method])
-    question = subject.question("importance", **{"--method": method})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers) as bench,
-    ):
-        return tabulate_task(bench, source.name, method, nodes=nodes, facts=facts)
+    with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
+        return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
-def attribute(bench: Bench, method: Method, nodes: int = NODES) -> Attributions:
-    """Attribute what a task needs to the heads by a method, over the examples of a bench."""
+def attribute(
+    bench: Bench, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+) -> Attributions:
+    """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
-        return integrate_gradients(bench, nodes)
-    return head_relevance(bench) if method == "lrp" else gradient_importance(bench)
+        return integrate_gradients(bench, nodes, open_heads)
+    return (head_relevance if method == "lrp" else gradient_importance)(bench, open_heads)
 
 
 def tabulate_task(
@@ -103,75 +69,13 @@ def tabulate_task(
         notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
     if method == "ig":
         labels = labels.with_record({"integrated": {"nodes": nodes}})
-    return _tabulate(attribute(bench, method, nodes), objective.name, method, labels, notes)
+    return tabulate_attributions(attribute(bench, method, nodes), objective.name, method, labels, notes)
 
 
-def attention_importance(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    batches: BatchReader,
-    name: str,
-    run: Run,
-    workers: Workers,
-) -> Attributions:
-    """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
-    statistic = all_statistics()[name]
-    with open_evaluator(checkpoint, architecture, [statistic]) as measure:
-        return run.total(
-            name,
-            batches,
-            lambda batch: Attributions.of(np.asarray(measure.values(batch)[name], np.float64), batch),
-            Attributions.from_arrays,
-            workers=workers,
-            thread_context=measure.thread_context,
-        )
-
-
-def _tabulate_confidence(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    *,
-    facts: Mapping[str, Any],
-    resume: Path | None,
-    workers: int | None,
-    progress: Progress,
-) -> HeadTable:
-    checkpoint, documents, architecture = examine_part(
-        load((), False, source.kind), source.documents, progress
-    )
-    question = {"command": "importance", "--method": "confidence"}
-    with (
-        prepare_corpus(
-            checkpoint,
-            architecture,
-            documents,
-            options,
-            workers=workers,
-            progress=progress,
-        ) as ready,
-        open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
-    ):
-        found = attention_importance(
-            checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
-        )
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(
-            facts
-        )
-    labels = Labels(
-        checkpoint.name,
-        source.name,
-        record,
-        architecture.places,
-        removed=architecture.removed,
-        tied=architecture.lacking,
-    )
-    return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
-
-
-def _tabulate(
+def tabulate_attributions(
     sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
+    """Tabulate what a method attributes to heads, one row a head."""
     size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
     layers, heads = sums.size.count.shape
     labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size[0]))
@@ -210,44 +114,35 @@ DOMAINS = ("in domain", "out of domain")
 
 
 def measure_sides(
-    load: Loader,
-    sources: tuple[OpenSource, OpenSource],
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    measure: Measure,
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
-    """Measure the importance of every head in domain and out of domain, with one checkpoint and task.
+    """Measure the importance of every head in domain, the session's texts, and out of domain.
 
     It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
 
     Returns:
         Both sides, and what goes into the provenance.
     """
+    sources = session.source, outside
     peeked = [peek(source.documents) for source in sources]
-    labelled = find_shared_gold([found for found, _ in peeked])
-    if any(found for found, _ in peeked) and not labelled:
-        bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
-        progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    subject = subject.check_methods([measure])
-    by_metric = measure == "ablation"
-    name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
+    labelled = find_shared_gold([gold for gold, _ in peeked])
+    if any(gold for gold, _ in peeked) and not labelled:
+        bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
+        session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
+    subject = choose_subject(
+        session.load,
+        session.task,
+        labelled=labelled,
+        progress=session.progress,
+        modality=session.source.kind,
+    ).check_methods([measure])
+    metric = session.find_metric(subject) if measure == "ablation" else ""
     sides, records = [], []
-    question = subject.question("correlate", measure=measure, metric=name)
-    with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
+    with session.open_run(subject, "correlate", {"measure": measure, "metric": metric}) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            examples = bind_task(
-                subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
-            )
-            with examples as bench:
-                if by_metric:
-                    table = tabulate_ablation(
-                        bench, build_metric(name, bench, task.seed), source.name, facts={}
-                    )
+            with session.bind(subject, documents, run, metric, domain) as bench:
+                if measure == "ablation":
+                    table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
                 else:
                     table = tabulate_task(bench, source.name, measure, facts={})
             sides.append(Side.from_table(table, source.name))

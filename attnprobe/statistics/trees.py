@@ -29,7 +29,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
-from attnprobe.sums.inference import Estimate, adjust
+from attnprobe.sums.inference import Estimate
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -121,9 +121,7 @@ def edge_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> 
     build.add(Column("baseline", unit, title="edges that the chain finds"), baseline.ravel())
     gain = find_share(counts, HELD, NEIGHBOURS)
     build.measure("gain", unit, gain.value, gain.error, title="gain over the chain")
-    p = gain.p(one_sided=True).ravel()
-    build.add(Column("p", title="p"), p)
-    build.add(Column("p_adjusted", title="adjusted p"), adjust(p))
+    build.test(gain.p(one_sided=True))
 
 
 def arc_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
@@ -133,9 +131,7 @@ def arc_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> N
     title = "words with their gold head"
     build.measure("uas", unit, score.value, score.error, headline=statistic.headline, title=title)
     build.measure("uas_gain", unit, gain.value, gain.error, title="gain over the best simple tree")
-    p = gain.p(one_sided=True).ravel()
-    build.add(Column("uas_p", title="p"), p)
-    build.add(Column("uas_p_adjusted", title="adjusted p"), adjust(p))
+    build.test(gain.p(one_sided=True), name="uas_p")
     for name, tree, title in (
         ("uas_baseline", simple, "words with their gold head, best simple tree"),
         ("uas_random", RANDOM, "words with their gold head, random trees"),

@@ -96,11 +96,10 @@ FOUND = {
         "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {
-        "The probe": "attnprobe.kernels.probing:answer",
-        "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
+        "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
         "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
-        "NAME_se": "attnprobe.sums.folds:Ratio.of_totals",
+        "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
         "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
     },

@@ -1,27 +1,24 @@
 """From pairs of texts to the table of what carries their difference."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain, islice
-from pathlib import Path
-from typing import Any
 
 from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.text import EMBEDDED, OpenSource
+from attnprobe.corpus.sources.text import EMBEDDED
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
 from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
-from attnprobe.intervention.request import PEEKED, TaskOptions
+from attnprobe.intervention.request import PEEKED
+from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
 from attnprobe.model.gates import freeze_weights
 from attnprobe.run.contrasts import tokenise_contrasts
 from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.progress import Progress
+from attnprobe.run.passes import Run, Workers
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import Correction
 from attnprobe.table.head_table import HeadTable
@@ -34,8 +31,8 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     first = list(islice(rest, PEEKED))
     if not first:
         raise AttnprobeError("The data hold no pairs of texts; give at least one.")
-    contrasts = [one.label for one in first if isinstance(one.label, Contrast)]
-    return any(one.answer is not None for one in contrasts), chain(first, rest)
+    contrasts = [document.label for document in first if isinstance(document.label, Contrast)]
+    return any(contrast.answer is not None for contrast in contrasts), chain(first, rest)
 
 
 def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]:
@@ -45,9 +42,9 @@ def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]
         AttnprobeError: When nothing can be, with what to do.
     """
     name, objective = subject.checkpoint.name, subject.objective
-    found = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
-    if found is not None:
-        return found
+    measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
+    if measure is not None:
+        return measure
     if objective not in MEASURES:
         known = ", ".join(MEASURES)
         raise AttnprobeError(
@@ -90,61 +87,48 @@ def bind_pairs(
             options,
             measure.asked,
             progress=progress.advance,
-        ) as found,
+        ) as tokenised,
         report_halving(progress.say),
     ):
-        objective = measure(checkpoint, found.batches, found.targets)
-        for sentence in found.counts.describe(found.corpus.window):
+        objective = measure(checkpoint, tokenised.batches, tokenised.targets)
+        for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
-        record = record_provenance(checkpoint, architecture, found.corpus, options, shared)
+        record = record_provenance(checkpoint, architecture, tokenised.corpus, options, shared)
         record["task"] = {
             "objective": objective.name,
             "measure": objective.said,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
-            "pairs": asdict(found.counts),
+            "pairs": asdict(tokenised.counts),
         }
         with freeze_weights(checkpoint):
-            yield Bench(subject, found.corpus, objective, record, run, shared)
+            yield Bench(subject, tokenised.corpus, objective, record, run, shared)
 
 
 def run_patching(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    plan: PatchPlan,
-    *,
-    fast: bool,
-    top: int,
-    correction: Correction,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
+    source, task = session.source, session.task
     if task.objective is not None and task.objective not in MEASURES:
         raise AttnprobeError(
             f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
         )
     answered, documents = peek_answers(source.documents)
     labelled = Gold.CLASS if answered else Gold.NONE
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(session.load, task, labelled=labelled, progress=session.progress)
     measure = choose_measure(subject, answered=answered)
     if source.name == EMBEDDED and measure.asked not in {"mask", "next"}:
         raise AttnprobeError(
             f"The pairs that ship with attnprobe ask for a word, and {subject.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
         )
-    question = subject.question(
-        "patch", measure=measure.about, **plan.describe(), **{"--fast": fast, "--top": top}
-    )
+    question = {"measure": measure.about, **plan.describe(), "--fast": fast, "--top": top}
     with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_pairs(subject, documents, options, measure, run=run, workers=workers) as bench,
+        session.open_run(subject, "patch", question) as run,
+        bind_pairs(subject, documents, session.options, measure, run=run, workers=session.workers) as bench,
     ):
         pairs = measure_pairs(bench, plan, fast=fast, top=top)
         return tabulate_patching(
-            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=facts
+            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
         )
