@@ -188,7 +188,7 @@ def by_label_and_group_table(
         part = _tabulate(title, chosen, rows, task, labels, [], with_control="control" in table.data)
         blocks = dict(zip(counts.keys, counts.blocks, strict=True))
         by_row = {}
-        for key, one in zip(whole.places, chosen, strict=True):
+        for key, one in zip(whole.keys, chosen, strict=True):
             condition = one.condition
             of_layers = blocks.get(condition.key(condition.positions[0]))
             by_row[key] = 0 if of_layers is None else int(of_layers[condition.layers[0]])
