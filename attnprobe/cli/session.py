@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.stopping import stopping
-from attnprobe.commands.registry import Command
+from attnprobe.commands.registry import Command, split_names
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.table.cells import clean
@@ -162,12 +162,18 @@ def emit(table: "HeadTable", given: Given) -> None:
     """Write the table where the options say; notes go to standard error where the output has none.
 
     Raises:
-        AttnprobeError: When the file can't be written; the table is then on standard output.
+        AttnprobeError: When the file can't be written, and the table is then on standard output; or when a
+            column that is to be written is not there, and then all are written.
     """
     if not is_first_process():  # which writes for all
         return
     with stopping.working(gentle=True):
-        _write(table, given)
+        try:
+            chosen = table.take(split_names(given["only"]), given["rows"])
+        except AttnprobeError as error:  # a wrong name is not to cost a long run
+            _write(table, given)
+            raise AttnprobeError(f"{str(error).rstrip('.')}; all columns were written.") from error
+        _write(chosen, given)
 
 
 def _write(table: "HeadTable", given: Given) -> None:
@@ -176,7 +182,7 @@ def _write(table: "HeadTable", given: Given) -> None:
 
     options = ("output", "format", "precision", "overwrite", "full")
     try:
-        written = write_table(table, **{name: given[name] for name in options})
+        written = write_table(table, rows=given["rows"], **{name: given[name] for name in options})
     except AttnprobeError as error:
         where = write_rescued(table, given["output"], given["format"], given["precision"])
         _print_notes(table, given)

@@ -45,7 +45,9 @@ def dynamics(command: Command, given: Given) -> None:
     emit(found.tabulate_steps() if by == "step" else found.tabulate_heads(), given)
     if by == "head" and given["measure"] != "prune" and destination.format == "table":
         print()
-        emit(replace(found.tabulate_steps(), notes=[]), given)  # which stand below the first table
+        emit(
+            replace(found.tabulate_steps(), notes=[]), {**given, "only": None}
+        )  # notes stand below the first
 
 
 def correlate(command: Command, given: Given) -> None:
@@ -71,9 +73,8 @@ def correlate(command: Command, given: Given) -> None:
     if by == "head":
         emit(found.tabulate_heads(), given)
         return
-    if destination.format != "table":
-        emit(found.tabulate_pairs(), given)
-        return
     emit(found.tabulate_pairs(), given)
+    if destination.format != "table":
+        return
     print()
-    emit(replace(found.tabulate_heads(SHOWN), notes=[]), given)  # which stand below the first table
+    emit(replace(found.tabulate_heads(SHOWN), notes=[]), {**given, "only": None})

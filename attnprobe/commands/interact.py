@@ -51,22 +51,9 @@ def interact(
     Returns:
         One row a tested pair, the strongest proposal first.
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
-    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.call import open_task
 
-    with open_call(options, model) as call:
-        task = read_task(options, labels)
-        check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
+    with open_task("interact", model, texts, labels, options) as session:
         from attnprobe.intervention.interaction import run_interactions
 
-        call.progress.stage("loading", None)
-        return run_interactions(
-            make_loader(model, call.tokenizer, call.load),
-            source,
-            call.corpus,
-            task,
-            pairs=pairs,
-            facts={"command": describe_call("interact"), "dataset": source.described},
-            **call.run,
-        )
+        return run_interactions(session, pairs)

@@ -88,28 +88,14 @@ def importance(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
-    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.call import open_task, read_task
     from attnprobe.intervention.request import check_method
 
-    with open_call({**options, "content_only": content_only}, model) as call:
-        task = read_task(options, labels)
-        check_method(method, task, content_only=content_only, nodes=nodes)
-        check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
+    check_method(method, read_task(options, labels), content_only=content_only, nodes=nodes)
+    with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         from attnprobe.intervention.importance import run_importance
 
-        call.progress.stage("loading", None)
-        return run_importance(
-            make_loader(model, call.tokenizer, call.load),
-            source,
-            call.corpus,
-            task,
-            method=method,
-            **({} if nodes is None else {"nodes": nodes}),
-            facts={"command": describe_call("importance"), "dataset": source.described},
-            **call.run,
-        )
+        return run_importance(session, method, **({} if nodes is None else {"nodes": nodes}))
 
 
 @command(
@@ -169,25 +155,11 @@ def ablate(
     Returns:
         One row a head.
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
-    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.call import open_task
 
-    with open_call(options, model) as call:
-        task = read_task(options, labels)
-        check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
+    with open_task("ablate", model, texts, labels, options) as session:
         from attnprobe.intervention.ablation import run_ablation
 
-        call.progress.stage("loading", None)
         return run_ablation(
-            make_loader(model, call.tokenizer, call.load),
-            source,
-            call.corpus,
-            task,
-            keep_one=keep_one,
-            correction=correction,
-            replaced_by=replaced_by,
-            draws=draws,
-            facts={"command": describe_call("ablate"), "dataset": source.described},
-            **call.run,
+            session, keep_one=keep_one, correction=correction, replaced_by=replaced_by, draws=draws
         )

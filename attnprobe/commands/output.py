@@ -41,6 +41,14 @@ class Output(Group, panel=OUTPUT, python=False):
         _FORMAT | None,
         Option("Default: a table on a terminal, csv in a pipe.", place=True),
     ] = None
+    only: Annotated[
+        str | None,
+        Option(
+            "Write these columns alone, with their errors and what names the rows.",
+            metavar="COLUMN,...", place=True,
+        ),
+    ] = None  # fmt: skip
+    rows: Annotated[int | None, Option("Write the first rows alone.", low=1, metavar="N", place=True)] = None
     precision: Annotated[int | None, Option("Significant digits.", low=1, high=17)] = None
     overwrite: Annotated[
         bool,

@@ -116,8 +116,7 @@ def patch(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call
-    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.call import check_model, make_session, open_call, read_first
     from attnprobe.commands.call.texts import open_pairs
     from attnprobe.intervention.request import TaskOptions
     from attnprobe.options import DEFAULTS
@@ -126,22 +125,10 @@ def patch(
         seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))
         task = TaskOptions(options.get("objective"), seed=seed, force_head=force)
         check_model(model, call.tokenizer, options)
-        source = open_pairs(pairs, options, other_column)
-        from attnprobe.commands.call.call import read_first
+        source = read_first(open_pairs(pairs, options, other_column))
+        session = make_session("patch", model, source, task, call)
         from attnprobe.intervention.patching.contrast import run_patching
         from attnprobe.intervention.patching.passes import PatchPlan
 
-        source = read_first(source)
-        call.progress.stage("loading", None)
-        return run_patching(
-            make_loader(model, call.tokenizer, call.load),
-            source,
-            call.corpus,
-            task,
-            PatchPlan(noising, positions),
-            fast=fast,
-            top=top,
-            correction=correction,
-            facts={"command": describe_call("patch"), "dataset": source.described},
-            **call.run,
-        )
+        plan = PatchPlan(noising, positions)
+        return run_patching(session, plan, fast=fast, top=top, correction=correction)

@@ -1,6 +1,7 @@
 """The command that asks how many heads can go, and lets them go."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Label
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.intervention.pruning.writing import Pruning
-    from attnprobe.run.progress import Progress
+    from attnprobe.intervention.session import TaskSession
     from attnprobe.table.head_table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"
@@ -154,8 +155,7 @@ def prune(
         AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
             not be written, it has the table as ``error.table``.
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
-    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.call import check_model, make_session, open_call, open_labelled, read_task
     from attnprobe.intervention.pruning.options import RANDOM_ORDERS, Criterion, PruneOptions, check_ranked
     from attnprobe.model.folders import check_free
 
@@ -178,33 +178,18 @@ def prune(
         source = open_labelled(texts, labels, task, options)
         ranked = options | {"name": None, "split": None, "dataset_config": None}
         rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
+        session = make_session("prune", model, source, task, call)
         from attnprobe.intervention.pruning.curve import prune_in_steps
 
-        call.progress.stage("loading", None)
-        command = describe_call("prune")
-        pruned = prune_in_steps(
-            make_loader(model, call.tokenizer, call.load),
-            source,
-            rank_source,
-            call.corpus,
-            task,
-            pruning,
-            facts={"command": command, "dataset": source.described} | _describe_order(criterion),
-            **call.run,
-        )
+        session = replace(session, facts=session.facts | _describe_order(criterion))
+        pruned = prune_in_steps(session, pruning, rank_source)
         if folder is None:
             return pruned.table
-        return _write_checkpoint(pruned, folder, pruning, command, call.progress, overwrite=overwrite)
+        return _write_checkpoint(pruned, folder, pruning, session, overwrite=overwrite)
 
 
 def _write_checkpoint(
-    pruned: "Pruning",
-    folder: Path,
-    pruning: "PruneOptions",
-    command: Any,
-    progress: "Progress",
-    *,
-    overwrite: bool,
+    pruned: "Pruning", folder: Path, pruning: "PruneOptions", session: "TaskSession", *, overwrite: bool
 ) -> "HeadTable":
     from attnprobe.errors import UnfinishedError
     from attnprobe.intervention.pruning.writing import remove_heads
@@ -224,8 +209,8 @@ def _write_checkpoint(
             folder,
             physical=pruning.physical,
             overwrite=overwrite,
-            record={"command": command},
-            progress=progress,
+            record={"command": session.facts["command"]},
+            progress=session.progress,
         )
     except AttnprobeError as error:  # a full disk must not take hours of scores along
         raise UnfinishedError(str(error), pruned.table) from error

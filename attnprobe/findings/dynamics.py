@@ -177,7 +177,7 @@ def _read_values(table: HeadTable, measure: str, kind: Cell) -> Floats:
 
 
 def _read_cells(table: HeadTable, measure: str) -> Floats:
-    return np.array([np.nan if cell is None else float(cell) for cell in table.data[measure]])
+    return np.array(table.data[measure], np.float64)
 
 
 def _list_kinds(table: HeadTable) -> list[Cell]:

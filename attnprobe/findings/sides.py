@@ -84,7 +84,7 @@ class Side:
         if len(set(heads)) < len(heads):
             raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
         try:
-            values = np.array([np.nan if cell is None else float(cell) for cell in table.data[column]])
+            values = np.array(table.data[column], np.float64)
         except (TypeError, ValueError):
             raise AttnprobeError(
                 f"The column {column!r} of {name} holds something that is no number."

@@ -2,30 +2,24 @@
 
 from collections.abc import Mapping
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas, find_example_score
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.replacing import Replacing, build_replacing
-from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.request import DRAWS, ReplacedBy
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_run
-from attnprobe.run.progress import Progress
 from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number, format_with_error, name_head
-from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 #: What corrections are called in a sentence.
@@ -33,45 +27,33 @@ CORRECTIONS: dict[Correction, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg"
 
 
 def run_ablation(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
+    session: TaskSession,
     *,
     keep_one: bool,
     correction: Correction,
     replaced_by: ReplacedBy = "zero",
     draws: int = DRAWS,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
 ) -> HeadTable:
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
 
     ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
-    in so many ``draws`` if it is drawn; ``facts`` are added to the provenance.
+    in so many ``draws`` if it is drawn.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
     """
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, subject.objective, subject.metrics)
-    more = {} if replaced_by == "zero" else {"--with": replaced_by}
-    question = subject.question("ablate", metric=name, **{"--keep-one": keep_one, **more})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
-    ):
+    question: dict[str, object] = {"--keep-one": keep_one}
+    if replaced_by != "zero":
+        question["--with"] = replaced_by
+    with session.open_task("ablate", question, scored=True) as bench:
         return tabulate_ablation(
             bench,
-            build_metric(name, bench, task.seed),
-            source.name,
+            session.build_metric(bench),
+            session.source.name,
             keep_one=keep_one,
             correction=correction,
-            facts=facts,
-            replacing=build_replacing(replaced_by, bench, draws=draws, seed=task.seed),
+            facts=session.facts,
+            replacing=build_replacing(replaced_by, bench, draws=draws, seed=session.task.seed),
         )
 
 
@@ -118,15 +100,14 @@ def tabulate_ablation(
     title = f"{name} of the head alone in its layer" if keep_one else f"{name} without the head"
     build.measure("score", metric.unit, scores, place(found.errors), headline=keep_one, title=title)
     build.measure("delta", metric.unit, deltas, errors, headline=True, title=f"change of {name}")
-    build.add(Column("p", "probability", title="p"), place(found.p).ravel())
-    p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
-    build.add(p_adjusted, adjusted.ravel())
+    build.test(place(found.p), adjusted, headline=not keep_one)
     unit, title = (by_example.unit, _title_moved(by_example)) if by_example else ("", "")
     build.measure("moved", unit, place(moved.means), place(moved.errors), headline=True, title=title)
+    cut = "with a layer cut down to" if keep_one else "without"
+    differs = _describe_deltas(deltas, errors, adjusted, labels, cut)
     notes = [
-        f"With all heads, {metric.name} is {format_number(float(baseline.flat[0]))}; "
-        + _describe_deltas(deltas, errors, adjusted, labels, "alone in their layer" if keep_one else "off")
-        + f" ({CORRECTIONS[correction]}, p < {SIGNIFICANT}).",
+        f"With all heads, {metric.name} is {format_number(float(baseline.flat[0]))}. It differs "
+        f"significantly {differs} ({CORRECTIONS[correction]}, p < {SIGNIFICANT})."
     ]
     if by_example is not metric:
         size = f"the {_title_moved(by_example)}" if by_example else "empty"
@@ -138,12 +119,12 @@ def _title_moved(score: Score) -> str:
     return f"size of the change of an example's {score.name.replace('_', ' ')}"
 
 
-def _describe_deltas(deltas: Floats, errors: Floats, adjusted: Floats, labels: Labels, state: str) -> str:
+def _describe_deltas(deltas: Floats, errors: Floats, adjusted: Floats, labels: Labels, cut: str) -> str:
     """Count the heads whose score differs significantly, and name the one that differs most."""
     tested, significant = np.isfinite(adjusted), adjusted < SIGNIFICANT
-    counted = f"{int(significant.sum())} of {int(tested.sum())} heads {state} change it significantly"
+    counted = f"{cut} {int(significant.sum())} of {int(tested.sum())} heads that were tested"
     if not significant.any():
         return counted
     layer, head = divmod(int(np.where(significant, np.abs(deltas), -1).argmax()), deltas.shape[1])
     size = format_with_error(deltas[layer, head], errors[layer, head], signed=True)
-    return f"{counted}, most {name_head(*labels.places[layer].key, head)}: {size}"
+    return f"{counted}, most {cut} {name_head(*labels.places[layer].key, head)}: {size}"

@@ -1,7 +1,6 @@
 """The importance of every head as a table."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,16 @@ from attnprobe.findings.sides import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
-from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
-from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
@@ -44,42 +41,20 @@ _PER_TEXT = (
 )
 
 
-def run_importance(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    method: Method,
-    nodes: int = NODES,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
-) -> HeadTable:
+def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
     gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
-    for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
-    added to the provenance.
+    for what is predicted; or ``confidence``, the mean of a head's largest attention weight.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
     if method == "confidence":
-        return _tabulate_confidence(
-            load, source, options, facts=facts, resume=resume, workers=workers, progress=progress
-        )
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    subject = subject.check_methods([method])
-    question = subject.question("importance", **{"--method": method})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers) as bench,
-    ):
-        return tabulate_task(bench, source.name, method, nodes=nodes, facts=facts)
+        return _tabulate_confidence(session)
+    with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
+        return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
 def attribute(bench: Bench, method: Method, nodes: int = NODES) -> Attributions:
@@ -127,46 +102,31 @@ def attention_importance(
         )
 
 
-def _tabulate_confidence(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    *,
-    facts: Mapping[str, Any],
-    resume: Path | None,
-    workers: int | None,
-    progress: Progress,
-) -> HeadTable:
+def _tabulate_confidence(session: TaskSession) -> HeadTable:
+    source, options, progress = session.source, session.options, session.progress
     checkpoint, documents, architecture = examine_part(
-        load((), False, source.kind), source.documents, progress
+        session.load((), False, source.kind), source.documents, progress
     )
     question = {"command": "importance", "--method": "confidence"}
     with (
         prepare_corpus(
-            checkpoint,
-            architecture,
-            documents,
-            options,
-            workers=workers,
-            progress=progress,
+            checkpoint, architecture, documents, options, workers=session.workers, progress=progress
         ) as ready,
-        open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(checkpoint, options, question, resume=session.resume, progress=progress) as run,
     ):
-        found = attention_importance(
+        sums = attention_importance(
             checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
         )
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(
-            facts
-        )
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
     labels = Labels(
         checkpoint.name,
         source.name,
-        record,
+        record | dict(session.facts),
         architecture.places,
         removed=architecture.removed,
         tied=architecture.lacking,
     )
-    return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
+    return _tabulate(sums, NO_OBJECTIVE, "confidence", labels)
 
 
 def _tabulate(
@@ -206,44 +166,35 @@ DOMAINS = ("in domain", "out of domain")
 
 
 def measure_sides(
-    load: Loader,
-    sources: tuple[OpenSource, OpenSource],
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    measure: Measure,
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
-    """Measure the importance of every head in domain and out of domain, with one checkpoint and task.
+    """Measure the importance of every head in domain, the session's texts, and out of domain.
 
     It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
 
     Returns:
         Both sides, and what goes into the provenance.
     """
+    sources = session.source, outside
     peeked = [peek(source.documents) for source in sources]
-    labelled = find_shared_gold([found for found, _ in peeked])
-    if any(found for found, _ in peeked) and not labelled:
-        bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
-        progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    subject = subject.check_methods([measure])
-    by_metric = measure == "ablation"
-    name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
+    labelled = find_shared_gold([gold for gold, _ in peeked])
+    if any(gold for gold, _ in peeked) and not labelled:
+        bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
+        session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
+    subject = choose_subject(
+        session.load,
+        session.task,
+        labelled=labelled,
+        progress=session.progress,
+        modality=session.source.kind,
+    ).check_methods([measure])
+    metric = session.find_metric(subject) if measure == "ablation" else ""
     sides, records = [], []
-    question = subject.question("correlate", measure=measure, metric=name)
-    with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
+    with session.open_run(subject, "correlate", {"measure": measure, "metric": metric}) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            examples = bind_task(
-                subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
-            )
-            with examples as bench:
-                if by_metric:
-                    table = tabulate_ablation(
-                        bench, build_metric(name, bench, task.seed), source.name, facts={}
-                    )
+            with session.bind(subject, documents, run, metric, domain) as bench:
+                if measure == "ablation":
+                    table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
                 else:
                     table = tabulate_task(bench, source.name, measure, facts={})
             sides.append(Side.from_table(table, source.name))

@@ -3,24 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.request import TaskOptions, peek
-from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_run
-from attnprobe.run.progress import Progress
 from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import adjust
@@ -111,31 +105,11 @@ def agree_both_ways(changed: Floats) -> Floats:
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
 
 
-def run_interactions(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    *,
-    pairs: int,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
-) -> HeadTable:
-    """Find which heads interact, and tabulate the proposed pairs.
-
-    ``pairs`` of them are tested; ``facts`` are added to the provenance.
-    """
-    labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    question = subject.question("interact", **{"--pairs": pairs})
-    with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_task(subject, documents, options, run=run, workers=workers) as bench,
-    ):
-        found = find_interactions(bench, pairs)
-        return tabulate_pairs(bench, found, source.name, facts)
+def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
+    """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
+    with session.open_task("interact", {"--pairs": pairs}) as bench:
+        interactions = find_interactions(bench, pairs)
+        return tabulate_pairs(bench, interactions, session.source.name, session.facts)
 
 
 def find_interactions(bench: Bench, most: int) -> Interactions:
@@ -214,6 +188,5 @@ def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mappi
     mean, error = found.confirmed.average, found.confirmed.standard_error
     title = "loss without both, less those without each"
     build.measure("interaction", unit, mean, error, headline=True, title=title)
-    build.add(Column("p", "probability", title="p"), found.p)
-    build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), found.adjusted)
+    build.test(found.p, found.adjusted, headline=True)
     return build.table("interactions of heads", kind="interactions")

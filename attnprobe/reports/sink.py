@@ -56,6 +56,7 @@ def write_table(
     overwrite: bool = False,
     no_color: bool = False,
     full: bool = False,
+    rows: int | None = None,
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
@@ -65,6 +66,7 @@ def write_table(
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``full``: Whether a terminal shows all that the table has, however many lines that takes.
+    - ``rows``: How many rows of a list a terminal shows.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -72,7 +74,7 @@ def write_table(
     check_precision(precision)
     destination = check_output(output, overwrite, format)
     if destination.format == "table":
-        _show(table, precision, no_color, full)
+        _show(table, precision, no_color, full, rows)
         return []
     if destination.path is not None:
         return table.write(destination, precision)
@@ -134,12 +136,12 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
     raise AttnprobeError(f"could not write the {what} anywhere: {said}") from told
 
 
-def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool) -> None:
+def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool, rows: int | None) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
     from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
     with streams.ignore_closed_pipe():
         console = make_console(no_color)
-        show(table, console, precision, full)
+        show(table, console, precision, full, rows)
         console.file.flush()

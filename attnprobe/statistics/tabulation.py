@@ -60,8 +60,8 @@ class Tabulation:
             of, found = strip_norm(by_norm, measurement)
             table = self.build(title, found, of, labels)
             if self.stacked:
-                return stack_by_norm(tables, table, labels.said)
-            tables.append(mark_by_norm(table, labels.said))
+                return stack_by_norm(tables, table, labels.every_note)
+            tables.append(mark_by_norm(table, labels.every_note))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         first, *others = tables

@@ -29,7 +29,6 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.folds import Ratio, find_gain
-from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -120,8 +119,7 @@ def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
     build.add(Column("baseline", unit, title="edges that the chain finds"), baseline.ravel())
     gain, error, p = find_gain(found, _weigh(found, HELD, NEIGHBOURS))
     build.measure("gain", unit, gain, error, title="gain over the chain")
-    build.add(Column("p", title="p"), p.ravel())
-    build.add(Column("p_adjusted", title="adjusted p"), adjust(p.ravel()))
+    build.test(p)
 
 
 def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
@@ -131,8 +129,7 @@ def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None
     build.measure("uas", unit, *score, headline=statistic.headline, title="words with their gold head")
     gain, error, p = find_gain(found, _weigh(found, RIGHT_HEADS, simple))
     build.measure("uas_gain", unit, gain, error, title="gain over the best simple tree")
-    build.add(Column("uas_p", title="p"), p.ravel())
-    build.add(Column("uas_p_adjusted", title="adjusted p"), adjust(p.ravel()))
+    build.test(p, name="uas_p")
     for name, tree, title in (
         ("uas_baseline", simple, "words with their gold head, best simple tree"),
         ("uas_random", RANDOM, "words with their gold head, random trees"),

@@ -12,7 +12,8 @@ from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.sums.folds import Ratio
 from attnprobe.sums.inference import adjust, sign_flip
-from attnprobe.survey.probe import Bools, Floats, Ints, ProbeData
+from attnprobe.survey.probe import Floats, ProbeData
+from attnprobe.survey.word_maps import Bools, Ints
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -34,7 +35,7 @@ class Choice:
     """
 
     named: int | None
-    hit: Bools | Floats
+    hit: NDArray[Any]
     share: float = 1.0
 
 
@@ -55,58 +56,43 @@ class Scored:
     @cached_property
     def entries(self) -> dict[str, Ints]:
         """The questions of each label: of all, then of labels by the number of their links."""
-        begins = np.concatenate([[0], self.data.ends[:-1]])
-        parts = zip(begins, self.data.corpus.batches, strict=True)
-        question, label = (
-            np.concatenate(some)
-            for some in zip(*((batch.entry + begin, batch.label) for begin, batch in parts), strict=True)
-        )
-        names, where = np.unique(label, return_inverse=True)
-        found = {str(name): question[where == number] for number, name in enumerate(names)}
-        order = sorted(found, key=lambda name: (name != ALL, -len(found[name]), name))
-        return {name: found[name] for name in order}
+        batches = self.data.corpus.batches
+        begins = self.data.ends - [len(batch) for batch in batches]
+        question = np.concatenate([batch.entry + begin for batch, begin in zip(batches, begins, strict=True)])
+        label = np.concatenate([batch.label for batch in batches])
+        entries = {str(name): question[label == name] for name in np.unique(label)}
+        order = sorted(entries, key=lambda name: (name != ALL, -len(entries[name]), name))
+        return {name: entries[name] for name in order}
 
     def choose_heads(self, labels: Sequence[str]) -> list[Choice]:
         """Choose for each label and fold the head that finds most links in the other folds."""
-        found = [batch.read_heads() for batch in self.data.corpus.batches]
+        every = np.concatenate([batch.heads for batch in self.data.corpus.batches])
         choices = []
         for label in labels:
+            questions = self.entries[label]
+            hits, fold = every[questions], self.fold[questions]
             counts = np.zeros((int(self.fold.max()) + 1, self.data.features), np.int64)
-            located = list(self._locate(self.entries[label], found))
-            for some, hits in located:
-                np.add.at(counts, self.fold[some], hits)
+            np.add.at(counts, fold, hits)
             total = counts.sum(0)
             best = (total - counts).argmax(1)
             times = np.bincount(best, minlength=len(total))
             named = max(range(len(total)), key=lambda head: (times[head], total[head]))
-            hit = [hits[np.arange(len(hits)), best[self.fold[some]]] for some, hits in located]
-            share = float(times[named] / len(best))
-            choices.append(Choice(named if total[named] else None, np.concatenate(hit), share))
+            hit, share = hits[np.arange(len(hits)), best[fold]], float(times[named] / len(best))
+            choices.append(Choice(named if total[named] else None, hit, share))
         return choices
 
     def choose_rules(self, labels: Sequence[str], task: LinkTask) -> list[Choice]:
         """Choose for each label the rule that finds most links of all; chance where that finds more."""
-        found = [
-            np.concatenate([batch.read_rules(len(task.rules)), batch.chance[:, None]], 1)
-            for batch in self.data.corpus.batches
-        ]
+        batches = self.data.corpus.batches
+        every = np.concatenate([np.column_stack([batch.rules, batch.chance]) for batch in batches])
         choices = []
         for label in labels:
-            hits = np.concatenate([rows for _, rows in self._locate(self.entries[label], found)])
+            hits = every[self.entries[label]]
             best = task.best_rule(hits.sum(0))
             choices.append(Choice(best if hits[:, best].any() else None, hits[:, best]))
         return choices
 
-    def _locate(self, questions: Ints, found: Sequence[NDArray[Any]]) -> Iterator[tuple[Ints, NDArray[Any]]]:
-        """Give some questions batch by batch, with their rows."""
-        cuts = np.searchsorted(questions, self.data.ends)
-        begin = 0
-        for end, batch_end, hits in zip(cuts, self.data.ends, found, strict=True):
-            some = questions[begin:end]
-            yield some, hits[some - (batch_end - len(hits))]
-            begin = end
-
-    def sum_documents(self, questions: Ints, *numbers: Bools | Floats) -> Floats:
+    def sum_documents(self, questions: Ints, *numbers: NDArray[Any]) -> Floats:
         """Add up numbers (entry,) by document: (document, number), first how many questions it has."""
         document = self.data.document[questions]
         values = np.stack([np.ones(len(questions)), *(one.astype(np.float64) for one in numbers)], 1)
@@ -173,8 +159,7 @@ def tabulate_labels(
     alike = {questions.tobytes(): number for number, questions in enumerate(rows)}
     once, where = np.unique([alike[questions.tobytes()] for questions in rows], return_inverse=True)
     adjusted = adjust(p[once])[where]  # rows about the same links count once
-    build.add(Column("p", title="p"), p)
-    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    build.test(p, adjusted)
     measure("baseline", {"rule": 1}, "links that the best rule finds")
     names = [None if one.named is None else task.name_of(one.named) for one in rule]
     build.add(Column("baseline_rule", role="text"), names)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, ThreadContext, open_run
+from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
@@ -25,7 +24,7 @@ from attnprobe.statistics.rules import LinkTask
 from attnprobe.survey.measure import check_finite
 from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
-from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
+from attnprobe.survey.word_maps import AskedCorpus, WordQuestions, WordRecorder, list_heads
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -105,27 +104,11 @@ def _read(
     ready: PreparedCorpus,
     plan: ProbePlan,
 ) -> AskedCorpus:
-    batches = ready.corpus.batches
-    with _open_reader(checkpoint, architecture, plan) as (read, thread_context):
-        return run.total(
-            "reading words",
-            batches,
-            read,
-            AskedCorpus.from_arrays,
-            workers=ready.workers,
-            thread_context=thread_context,
-        )
-
-
-@contextmanager
-def _open_reader(
-    checkpoint: Checkpoint, architecture: Architecture, plan: ProbePlan
-) -> Iterator[tuple[Any, ThreadContext]]:
-    """Make a model ready to be read, batch by batch, in as many threads as there are."""
+    """Read attention between the words of all batches, as far as the memory holds it."""
     recorder = WordRecorder(plan.task, architecture.kinds[0], architecture.standing)
     halving, free, taken = Halving(), _find_free_memory(), 0
 
-    def read_part(part: Batch) -> Any:
+    def read_part(part: Batch) -> WordQuestions:
         recorder.begin(part)
         check_finite(checkpoint, checkpoint.forward(part.inputs))
         with torch.inference_mode():
@@ -133,17 +116,24 @@ def _open_reader(
 
     def read(batch: Batch) -> AskedCorpus:
         nonlocal taken
-        found = AskedCorpus(tuple(halving.run(batch, read_part)))
-        taken += sum(one.asked.maps.nbytes for one in found.batches)
+        asked = AskedCorpus(tuple(halving.run(batch, read_part)))
+        taken += sum(part.maps.nbytes + part.cells.nbytes for part in asked.batches)
         if free and taken > _SHARE * free:
             raise AttnprobeError(
                 f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
                 "are free; read fewer texts (--sample N, --limit N), or give a smaller --max-length."
             )
-        return found
+        return asked
 
     with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
-        yield read, capture.thread_context
+        return run.total(
+            "reading words",
+            ready.corpus.batches,
+            read,
+            AskedCorpus.from_arrays,
+            workers=ready.workers,
+            thread_context=capture.thread_context,
+        )
 
 
 def _find_free_memory() -> int:

@@ -1,109 +1,159 @@
 """From blocks of attention to attention between words, a byte a cell, and questions about gold links."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from threading import local
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.kernels.probing import LAST_CODE, Ints, WordQuestions, choose_words, read_word_maps
 from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import Ends, LinkTask
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.tally import FAR
+from attnprobe.survey.heads import list_computed
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+#: The largest code of a cell, which stands for attention 1.
+LAST_CODE = 255
+#: Numbers that are decoded at a time, so that they stay in the cache.
+CHUNK = 1 << 18
+
+
+def encode(attention: Tensor) -> Tensor:
+    """Code attention, 0 to 1, in a byte: round(255 sqrt(a)), which is finer the smaller it is.
+
+    The square of the code over 255 is off by at most sqrt(a) / 255 + 4e-6, and by a third of that on average.
+
+    >>> encode(torch.tensor([0.0, 0.05, 1.0])).tolist()
+    [0, 57, 255]
+    """
+    return (attention.clamp(0, 1).sqrt() * LAST_CODE).round().to(torch.uint8)
 
 
 @dataclass(frozen=True)
-class AskedWords:
-    """The questions of a batch, with what heads and rules say to them.
+class WordQuestions(Sum):
+    """Questions to words of a batch about other words, the attention between these, and who answers rightly.
 
     Attributes:
-        asked: The questions, and attention between the words.
+        maps: (cell, head) coded attention, see ``encode``: of each sequence, from its first word to each of
+            its words, then from its second word, and so on.
+        cells: (question, candidate, 2) the cell of attention from the word that is asked to each word that
+            may be the answer, and of that to it; -1 where there are fewer candidates.
+        right: (question, candidate) which of them are right.
         document: (question,) the name of the document.
-        heads: (question, ...) bits: whether each head finds a right answer, first head by head by attention
+        heads: (question, feature) whether each head finds a right answer, first head by head by attention
             from who is asked, then by attention to it.
-        rules: (question, ...) bits: whether each rule does.
+        rules: (question, rule) whether each rule does.
         chance: (question,) the share of its candidates that are right; 0 where the link names none.
         entry: (entry,) a question that counts for a label.
         label: (entry,) that label.
         left_out: Links that were not asked, see ``Questions.left_out``.
     """
 
-    asked: WordQuestions
+    maps: NDArray[np.uint8]
+    cells: Ints
+    right: Bools
     document: Ints
-    heads: NDArray[np.uint8]
-    rules: NDArray[np.uint8]
+    heads: Bools
+    rules: Bools
     chance: NDArray[np.float64]
     entry: Ints
     label: NDArray[np.str_]
     left_out: Ints
 
     def __len__(self) -> int:
-        return len(self.asked)
+        return len(self.right)
 
-    def read_heads(self) -> NDArray[np.bool_]:
-        """Read which heads find a right answer, (question, feature)."""
-        return np.unpackbits(self.heads, 1, self.asked.features).astype(bool)
+    def read(self, which: Ints, precision: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Read the attention that some questions are about, as many at a time as stay in the cache.
 
-    def read_rules(self, rules: int) -> NDArray[np.bool_]:
-        return np.unpackbits(self.rules, 1, rules).astype(bool)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "asked"}
-        return add_prefix("asked", vars(self.asked)) | own
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "AskedWords":
-        own = {one.name: arrays[one.name] for one in fields(cls) if one.name != "asked"}
-        return cls(WordQuestions(**select_prefix(arrays, "asked")), **own)
+        Yields:
+            Attention (question, candidate, feature), 0 for what is no candidate; which are candidates,
+            (question, candidate); and which of them are right.
+        """
+        maps, cells, right = map(torch.from_numpy, (self.maps, self.cells, self.right))
+        size = cells.shape[1] * 2 * maps.shape[1]
+        for some in torch.from_numpy(which).split(max(1, CHUNK // max(1, size))) if len(which) else ():
+            asked = cells[some]
+            attention = maps[asked.clamp_min(0)].flatten(2).to(precision).div_(LAST_CODE).square_()
+            present = asked[..., 0] >= 0
+            yield attention.mul_(present[..., None]), present, right[some]
 
 
 @dataclass(frozen=True)
 class AskedCorpus(Sum):
-    """The questions of all batches, which add up in their order; a byte a head and pair of words."""
+    """The questions of all batches, which add up in their order."""
 
-    batches: tuple[AskedWords, ...]
+    batches: tuple[WordQuestions, ...]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        found = {"batches": np.array(len(self.batches))}
+        arrays = {"batches": np.array(len(self.batches))}
         for number, batch in enumerate(self.batches):
-            found |= add_prefix(str(number), batch.arrays())
-        return found
+            arrays |= add_prefix(str(number), batch.arrays())
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **_: Any) -> Self:
         numbers = range(int(arrays["batches"]))
-        return cls(tuple(AskedWords.from_arrays(select_prefix(arrays, str(one))) for one in numbers))
+        return cls(tuple(WordQuestions.from_arrays(select_prefix(arrays, str(one))) for one in numbers))
+
+
+def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
+    """Take attention between tokens to attention between words: sums, which queries yet to come add to.
+
+    Args:
+        p: Attention (batch, head, query, key), of some queries of each sequence.
+        spans: (batch, word, 2) the first token of each word, and the one behind its last.
+        query: The position of the first query.
+
+    Returns:
+        (batch, head, word, word) from the first word to the second, in float64: the sum over the tokens of
+        the second of the sum over the queries of the first that are there, divided by its number of tokens.
+    """
+    batch, heads, queries, _ = p.shape
+    words = spans.shape[1]
+    spans = spans.to(p.device)
+    sums = torch.nn.functional.pad(p.double().nan_to_num(0).cumsum(-1), (1, 0))
+    ends = spans.mT[:, None, None].expand(batch, heads, queries, 2, words)
+    to = sums.gather(3, ends[..., 1, :]) - sums.gather(3, ends[..., 0, :])
+    place = torch.arange(query, query + queries, device=p.device)
+    inside = (place >= spans[..., :1]) & (place < spans[..., 1:])
+    size = (spans[..., 1] - spans[..., 0]).clamp_min(1)
+    return (inside.double() / size[..., None])[:, None] @ to
 
 
 class WordRecorder(local):
-    """Watches one batch at a time and puts attention between its words together; each thread has its own."""
+    """Watches one batch at a time and puts attention between its words together.
 
-    # Of a subclass of ``local``, the class is made anew for every thread.
+    Each thread has its own batch: a subclass of ``local`` is made anew for every thread.
+    """
 
     def __init__(self, task: LinkTask, kind: Kind, standing: NDArray[np.bool_]) -> None:
         """Record layers of one kind, with the heads that are ``standing`` (layer, head)."""
         # Who is asked is the source: a dependent has one head, and a head may have several dependents.
         self._task, self._kind = replace(task, backward=""), kind
-        self._standing = [np.flatnonzero(row).tolist() for row in standing]
-        present = [row or [0] for row in self._standing]  # a layer without heads computes its first
         self._columns = [
-            [there.index(head) for head in row] for row, there in zip(self._standing, present, strict=True)
+            [column for column, head in enumerate(layer) if head is not None]
+            for layer in list_computed(standing)
         ]
 
     def begin(self, batch: Batch) -> None:
         """Forget the last batch and expect this one."""
-        self._batch, self._layer, self._place = batch, 0, 0
+        self._batch, self._layer = batch, 0
         self._questions: Questions | None = None
-        self._maps: torch.Tensor | None = None
+        self._maps: Tensor | None = None
+        self._codes: list[Tensor] = []
+        self._hits: list[Tensor] = []
 
     def __call__(self, piece: Piece) -> None:
         """Take a block; pieces of a layer come together, layers in order."""
@@ -112,44 +162,37 @@ class WordRecorder(local):
         if piece.layer != self._layer:
             self._close_layer()
             self._layer = piece.layer
-        if piece.layer >= len(self._standing):
+        if piece.layer >= len(self._columns):
             return  # counted, and refused where the batch ends
-        batch = piece.probabilities.shape[0]
-        some = slice(piece.sequence, piece.sequence + batch)
-        found = read_word_maps(piece.probabilities, self._spans[some], piece.query)
+        some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
+        maps = read_word_maps(piece.probabilities, self._spans[some], piece.query)
         if self._maps is None:
-            self._maps = found.new_zeros(len(self._batch), *found.shape[1:])
-        self._maps[some] += found
+            self._maps = maps.new_zeros(len(self._batch), *maps.shape[1:])
+        self._maps[some] += maps
 
-    def finish(self) -> AskedWords:
+    def finish(self) -> WordQuestions:
         """Close the last layer and give what is asked of the batch."""
         if self._questions is None:
             raise AttnprobeError("no attention was read of a batch.")
         self._close_layer()
-        if self._layer + 1 != len(self._standing):
+        if self._layer + 1 != len(self._columns):
             raise AttnprobeError(
-                f"attention of {self._layer + 1} layers was read, and of {len(self._standing)} in the dry "
+                f"attention of {self._layer + 1} layers was read, and of {len(self._columns)} in the dry "
                 "run; this model changes its layers with its input, which attnprobe can't tabulate."
             )
-        asked, heads = self._questions, np.concatenate(self._hits, 1)
+        asked = self._questions
         names = np.array([label for label, *_ in asked.keys], np.str_)
         # What counts for links at a distance counts for all of its label, too.
         once = np.array([key[-1] != FAR for key in asked.keys], bool)[asked.entries[:, 1]]
         entry, key, _ = asked.entries[once].T
         documents = self._batch.members if self._batch.names is None else self._batch.names
-        return AskedWords(
-            WordQuestions(
-                self._codes,
-                self._cell,
-                self._size,
-                self._asker,
-                self._starts,
-                self._candidates,
-                self._right,
-            ),
-            documents[self._sequence],
-            np.packbits(np.concatenate([heads[..., 0], heads[..., 1]], 1), 1),
-            np.packbits(asked.guesses, 1),
+        return WordQuestions(
+            torch.cat(self._codes, 1).numpy(),
+            self._cells.numpy(),
+            self._right.numpy(),
+            documents[asked.rows.sequence[asked.row]],
+            torch.cat(self._hits, 1).transpose(1, 2).flatten(1).numpy(),
+            asked.guesses,
             asked.chance,
             entry,
             names[key] if len(key) else names[:0],
@@ -161,74 +204,77 @@ class WordRecorder(local):
         layout = self._batch.lay_out(self._kind, piece.queries, piece.probabilities.shape[3])
         # A probe reads attention both ways, so that in a decoder, too, all words may be the answer.
         asked = self._questions = questions_of(replace(layout, causal=False), self._task)
-        rows, question = asked.rows, asked.row
-        spans, number, places = find_words(rows, len(self._batch))
-        sizes = np.array([len(some) for some in spans], np.int64)
-        ends = np.concatenate([[0], np.cumsum(sizes**2)])
-        self._spans = torch.zeros(len(spans), max(1, int(sizes.max(initial=0))), 2, dtype=torch.int64)
-        for sequence, some in enumerate(spans):
-            self._spans[sequence, : len(some)] = torch.tensor(some, dtype=torch.int64).reshape(-1, 2)
-        word = torch.arange(self._spans.shape[1]) < torch.from_numpy(sizes)[:, None]
-        self._cells = word[:, :, None] & word[:, None]
-        asker = np.array(
-            [number[at][tuple(ends)] for at, ends in zip(rows.sequence, rows.queries.tolist(), strict=True)],
-            np.int64,
-        )
-        chosen: list[Ints] = []
-        right: list[NDArray[np.bool_]] = []
-        for at, (low, high) in zip(question, asked.answers, strict=True):
-            among = np.arange(*rows.candidates[at])
-            among = among[(among < rows.own[at, 0]) | (among >= rows.own[at, 1])]
-            answers = asked.right[low:high]
-            chosen.append(among)
-            right.append(((among[:, None] >= answers[:, 0]) & (among[:, None] < answers[:, 1])).any(1))
-        self._starts = np.concatenate([[0], np.cumsum([len(some) for some in chosen])]).astype(np.int64)
-        self._candidates = places[np.concatenate([np.zeros(0, np.int64), *chosen])]
-        self._right = np.concatenate([np.zeros(0, np.bool_), *right])
-        self._sequence, self._asker = rows.sequence[question], asker[question]
-        self._cell, self._size = ends[self._sequence], sizes[self._sequence]
-        heads = sum(map(len, self._standing))
-        self._codes = np.zeros((int(ends[-1]), heads), np.uint8)
-        self._hits: list[NDArray[np.bool_]] = []
+        rows, row = asked.rows, asked.row
+        spans, asker, answer = find_words(rows, len(self._batch))
+        size = np.array([len(words) for words in spans], np.int64)
+        self._spans = torch.zeros(len(spans), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
+        for sequence, words in enumerate(spans):
+            self._spans[sequence, : len(words)] = torch.tensor(words, dtype=torch.int64).reshape(-1, 2)
+        word = torch.arange(self._spans.shape[1]) < torch.from_numpy(size)[:, None]
+        self._there = word[:, :, None] & word[:, None]
+        (first, stop), own = rows.candidates[row].T, rows.own[row]
+        number = first[:, None] + np.arange((stop - first).max(initial=0))
+        present = number < stop[:, None]
+        present &= (number < own[:, :1]) | (number >= own[:, 1:])
+        right = np.zeros(present.shape, np.bool_)
+        for question, (low, high) in enumerate(asked.answers):
+            for start, end in asked.right[low:high]:
+                right[question] |= (number[question] >= start) & (number[question] < end)
+        begin = np.concatenate([[0], np.cumsum(size**2)])[rows.sequence[row], None]
+        i, width = asker[row, None], size[rows.sequence[row], None]
+        j = answer[np.minimum(number, len(answer) - 1)]
+        cells = np.stack([begin + i * width + j, begin + j * width + i], 2)
+        self._cells = torch.from_numpy(np.where(present[..., None], cells, -1))
+        self._right = torch.from_numpy(right & present)
 
     def _close_layer(self) -> None:
-        if self._maps is None or self._layer >= len(self._standing):
+        if self._maps is None or self._layer >= len(self._columns):
             return
-        columns = self._columns[self._layer]
-        maps, self._maps = self._maps.cpu()[:, columns], None
-        codes = (maps.clamp(0, 1).sqrt() * LAST_CODE).round_().to(torch.uint8)
-        there = slice(self._place, self._place + len(columns))
-        self._codes[:, there] = codes.permute(0, 2, 3, 1)[self._cells].numpy()
-        self._place += len(columns)
-        given = maps.contiguous().numpy()
-        self._hits.append(
-            choose_words(given, self._sequence, self._asker, self._starts, self._candidates, self._right)
-        )
+        attention = self._maps.cpu()[:, self._columns[self._layer]].permute(0, 2, 3, 1)[self._there]
+        self._maps = None
+        self._codes.append(encode(attention))
+        self._hits.append(choose_words(attention, self._cells, self._right))
 
 
-def find_words(
-    rows: Rows, sequences: int
-) -> tuple[list[list[Ends]], list[dict[Ends, int]], NDArray[np.int32]]:
+def choose_words(attention: Tensor, cells: Tensor, right: Tensor) -> Tensor:
+    """Tell whether each head of a layer joins a right candidate most to who is asked; the first of a tie.
+
+    ``attention`` is (cell, head); ``cells`` and ``right`` are those of ``WordQuestions``.
+
+    Returns:
+        (question, head, 2) by attention from the word that is asked, and by attention to it.
+    """
+    if not cells.numel() or not attention.shape[1]:
+        return right.new_zeros(len(cells), attention.shape[1], 2)
+    present, asked = cells >= 0, cells.clamp_min(0)
+    best = [torch.where(present, head[asked], -1.0).argmax(1) for head in attention.T]
+    return torch.stack([right.gather(1, chosen) for chosen in best], 1)
+
+
+def find_words(rows: Rows, sequences: int) -> tuple[list[list[Ends]], Ints, Ints]:
     """List the spans of tokens that are asked or are candidates, each once, in their order, by sequence.
 
     Returns:
-        The spans of each sequence; their numbers there; the number of each of ``rows.spans``.
+        The spans of each sequence; the number there of who is asked in each row, and of each of
+        ``rows.spans``.
     """
-    found: list[set[Ends]] = [set() for _ in range(sequences)]
+    words: list[set[Ends]] = [set() for _ in range(sequences)]
     ranges = {
         (at, first, stop)
         for at, (first, stop) in zip(rows.sequence.tolist(), rows.candidates.tolist(), strict=True)
     }
-    for at, (start, stop) in zip(rows.sequence.tolist(), rows.queries.tolist(), strict=True):
-        found[at].add((start, stop))
+    askers = list(zip(rows.sequence.tolist(), map(tuple, rows.queries.tolist()), strict=True))
+    spans = [(start, stop) for start, stop in rows.spans.tolist()]
+    for at, ends in askers:
+        words[at].add(ends)
     for at, first, stop in ranges:
-        found[at].update((one, other) for one, other in rows.spans[first:stop].tolist())
-    ordered = [sorted(some) for some in found]
-    number = [{ends: place for place, ends in enumerate(some)} for some in ordered]
-    places = np.zeros(len(rows.spans), np.int32)
+        words[at].update(spans[first:stop])
+    ordered = [sorted(each) for each in words]
+    number = [{ends: place for place, ends in enumerate(each)} for each in ordered]
+    places = np.zeros(len(spans), np.int64)
     for at, first, stop in ranges:
-        places[first:stop] = [number[at][one, other] for one, other in rows.spans[first:stop].tolist()]
-    return ordered, number, places
+        places[first:stop] = [number[at][ends] for ends in spans[first:stop]]
+    return ordered, np.array([number[at][ends] for at, ends in askers], np.int64), places
 
 
 def list_heads(standing: NDArray[np.bool_]) -> Sequence[tuple[int, int]]:

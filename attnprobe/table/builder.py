@@ -26,13 +26,13 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
     if documents is None or documents == sequences:
         return []
     if documents == 1:
-        said = "only 1 document: standard errors are over documents, and undefined for one"
+        number = "only 1 document: standard errors are over documents, and undefined for one"
     elif documents < FEW_DOCUMENTS:
         rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
-        said = f"only {documents} documents: {rough}"
+        number = f"only {documents} documents: {rough}"
     else:
-        said = f"{documents:,} documents, over which standard errors are taken"
-    return [f"The {sequences:,} sequences are of {said}."]
+        number = f"{documents:,} documents, over which standard errors are taken"
+    return [f"The {sequences:,} sequences are of {number}."]
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Labels:
         return frozenset((*self.removed, *self.tied))
 
     @property
-    def said(self) -> list[str]:
-        """Every sentence that stands below every table of them."""
+    def every_note(self) -> list[str]:
+        """The notes that stand below every table."""
         number = len(self.removed)
         heads = "1 head is" if number == 1 else f"{number} heads are"
-        gone = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
-        return [*self.notes, *describe_documents(self.provenance), *gone]
+        removed = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
+        return [*self.notes, *describe_documents(self.provenance), *removed]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         return replace(self, provenance={**self.provenance, **more})
@@ -82,7 +82,7 @@ class TableBuilder:
         self._labels = labels
         self._kinds: list[Kind] = []
         self._layers: dict[str, list[int]] = {}
-        self._gone: set[int] = set()  # rows of heads that get none
+        self._absent: set[int] = set()  # rows of heads that get none
         self.add(Column("model", role="key"), [labels.model] * rows)
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
@@ -109,12 +109,13 @@ class TableBuilder:
     def key(self, name: str, cells: Iterable[Any]) -> None:
         """Append a column that names the row; rows of heads that are absent are dropped in the end."""
         self.add(Column(name, role="key"), cells)
+        if not name.startswith("head"):
+            return
         # Of a pair within a layer, both heads are of the one layer that is named.
-        own = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
-        layers = own if name.startswith("head") else []
+        layers = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
         heads = zip(layers, self.data[name], strict=True) if layers else ()
         absent = self._labels.absent
-        self._gone |= {row for row, head in enumerate(heads) if head in absent}
+        self._absent |= {row for row, head in enumerate(heads) if head in absent}
 
     def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
         """Append a number of sequences, or of what else the unit says."""
@@ -152,12 +153,28 @@ class TableBuilder:
         ):
             self.add(column, cells.ravel())
 
+    def test(
+        self,
+        p: Iterable[Any],
+        adjusted: Iterable[Any] | None = None,
+        *,
+        name: str = "p",
+        beside: str = "",
+        headline: bool = False,
+    ) -> None:
+        """Append p values and those adjusted, by Holm where none are given; ``beside`` ends their titles."""
+        cells = np.ravel(np.asarray(p))
+        others = adjust(cells) if adjusted is None else np.ravel(np.asarray(adjusted))
+        self.add(Column(name, "probability", title=f"p{beside}"), cells)
+        title = f"adjusted p{beside}"
+        self.add(Column(f"{name}_adjusted", "probability", headline=headline, title=title), others)
+
     def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
-        order = [row for row in range(len(self.data["model"])) if row not in self._gone]
+        order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
-        if self._kinds or self._gone:
+        if self._kinds or self._absent:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self._labels.said]
+        every = [*notes, *self._labels.every_note]
         return HeadTable(title, self.columns, self.data, every, self._labels.provenance, kind)

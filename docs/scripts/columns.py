@@ -96,8 +96,7 @@ FOUND = {
         "--by head: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
     },
     "probe": {
-        "The probe": "attnprobe.kernels.probing:answer",
-        "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
+        "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
         "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
         "NAME_se": "attnprobe.sums.folds:Ratio.of_totals",

@@ -9,10 +9,10 @@ import pytest
 import torch
 from gold import documents, gold_sentences
 from transformers import PreTrainedModel
+from word_corpora import decode
 
 import attnprobe
 from attnprobe.attention.kinds import Kind
-from attnprobe.kernels.probing import decode
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
@@ -21,7 +21,7 @@ from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey.probing import ProbePlan, probe_checkpoint
-from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
+from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, choose_words, list_heads, read_word_maps
 
 Tiny = Callable[[str], Any]
 
@@ -56,13 +56,11 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
     model, tokenizer = tiny(name)
     sentences = gold_sentences(texts)[:8]
     corpus = read_corpus(Checkpoint(name, model, tokenizer), sentences)
-    seen = []
-    for batch in corpus.batches:
-        for cell in dict.fromkeys(batch.asked.cell.tolist()):
-            rows = np.flatnonzero(batch.asked.cell == cell)
-            size = int(batch.asked.words[rows[0]])
-            maps = decode(batch.asked.maps[cell : cell + size**2]).reshape(size, size, -1)
-            seen.append((rows, maps, batch.read_heads(), batch))
+    groups = [
+        (batch, np.flatnonzero(batch.document == name))
+        for batch in corpus.batches
+        for name in dict.fromkeys(batch.document.tolist())
+    ]
     checked = 0
     for text, spans, links in sentences:
         encoded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
@@ -78,31 +76,47 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
         if not links or any(not word for word in words) or len({tuple(word) for word in words}) < len(words):
             continue
         expected = np.array([[p[:, i][:, :, j].sum(2).mean(1) for j in words] for i in words])
+        others = {source: [j for j in range(len(words)) if j != source] for source, *_ in links}
+        asked = {i: np.stack([expected[i, some], expected[some, i]], 1) for i, some in others.items()}
         # Sentences are found by their maps, whatever batch they came in.
-        for rows, maps, hits, batch in seen:
-            if maps.shape[0] != len(words) or not np.allclose(maps, expected, atol=0.01):
+        for batch, rows in groups:
+            given = [decode(batch.maps[batch.cells[row][batch.cells[row, :, 0] >= 0]]) for row in rows]
+            if len(rows) != len(links) or given[0].shape != next(iter(asked.values())).shape:
                 continue
-            assert (np.abs(maps - expected) <= np.sqrt(expected) / 255 + 2e-5).all()
-            by_asker = {source: (target, label) for source, target, label in links}
-            assert len(rows) == len(links)
-            for row in rows:
-                i = int(batch.asked.asker[row])
-                others = [j for j in range(len(words)) if j != i]
-                low, high = batch.asked.starts[row], batch.asked.starts[row + 1]
-                assert batch.asked.candidates[low:high].tolist() == others
-                target, label = by_asker[i]
-                assert [j for j, right in zip(others, batch.asked.right[low:high], strict=True) if right] == [
-                    target
-                ]
-                assert batch.label[batch.entry == row].tolist() == ["all", label]
-                forth = [others[int(one.argmax())] == target for one in expected[i, others].T]
-                back = [others[int(one.argmax())] == target for one in expected[others, i].T]
-                assert hits[row].tolist() == forth + back
-                checked += 1
-            break
+            askers = [min(asked, key=lambda i: np.abs(one - asked[i]).max()) for one in given]
+            if all(np.allclose(one, asked[i], atol=0.01) for one, i in zip(given, askers, strict=True)):
+                break
         else:
             raise AssertionError(text)
+        by_asker = {source: (target, label) for source, target, label in links}
+        assert len(set(askers)) == len(links)
+        for row, one, i in zip(rows, given, askers, strict=True):
+            assert (np.abs(one - asked[i]) <= np.sqrt(asked[i]) / 255 + 2e-5).all()
+            target, label = by_asker[i]
+            right = np.flatnonzero(batch.right[row][batch.cells[row, :, 0] >= 0])
+            assert [others[i][place] for place in right] == [target]
+            assert batch.label[batch.entry == row].tolist() == ["all", label]
+            best = asked[i].argmax(0).ravel()  # from the asker, then to it
+            assert batch.heads[row].tolist() == [others[i][place] == target for place in best]
+            checked += 1
     assert checked > 30
+
+
+def test_maps_between_words_are_sums_to_and_means_from():
+    """Also where queries come in pieces, words overlap, and sequences have unlike numbers of words."""
+    draw = torch.Generator().manual_seed(0)
+    p = torch.rand(2, 3, 7, 7, generator=draw).softmax(-1)
+    spans = torch.tensor([[[1, 2], [2, 5], [5, 6]], [[1, 4], [3, 6], [0, 0]]])
+    whole = read_word_maps(p, spans)
+    for s in range(2):
+        for i, (a, b) in enumerate(spans[s].tolist()):
+            for j, (c, d) in enumerate(spans[s].tolist()):
+                expected = p[s, :, a:b, c:d].double().sum(-1).mean(-1) if b > a and d > c else torch.zeros(3)
+                torch.testing.assert_close(whole[s, :, i, j], expected.double(), atol=1e-12, rtol=0)
+    pieces = [read_word_maps(p[:, :, q : q + 2], spans, q) for q in range(0, 7, 2)]
+    torch.testing.assert_close(sum(pieces), whole, atol=1e-12, rtol=0)
+    p[0, 1, 3] = torch.nan
+    assert torch.isfinite(read_word_maps(p, spans)).all()
 
 
 def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
@@ -115,7 +129,7 @@ def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
     known = attnprobe.links(model, rows, by="head", tokenizer=tokenizer, min_links=1).to_pandas()
     known = known[(known["label"] == "all") & (known["direction"] == "source_to_target")]
     corpus = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
-    hits = np.concatenate([batch.read_heads() for batch in corpus.batches])
+    hits = np.concatenate([batch.heads for batch in corpus.batches])
     assert len(hits) == known["n"].iloc[0]
     np.testing.assert_allclose(hits[:, : len(known)].mean(0), known["accuracy"], atol=1e-12)
 
@@ -157,3 +171,11 @@ def test_heads_that_are_not_there_are_left_out():
     standing = np.array([[True, False], [False, False], [True, True]])
     assert list_heads(standing) == [(0, 0), (2, 0), (2, 1)]
     assert WordRecorder(SYNTAX_TASK, Kind.ENCODER, standing)._columns == [[0], [], [0, 1]]
+
+
+def test_the_first_of_a_tie_counts():
+    attention = torch.tensor([[0.5, 0.1], [0.5, 0.2], [0.0, 0.3]], dtype=torch.float64)
+    cells = torch.tensor([[[0, 1], [1, 2], [2, 0], [-1, -1]]])
+    right = torch.tensor([[True, False, True, False]])
+    # By attention from the word the first head ties, by attention to it its first and third candidates do.
+    assert choose_words(attention, cells, right)[0].tolist() == [[True, True], [True, False]]

@@ -1,9 +1,9 @@
 """Questions about words with maps that a test draws, for probes."""
 
 import numpy as np
+import torch
 
-from attnprobe.kernels.probing import WordQuestions, encode
-from attnprobe.survey.word_maps import AskedCorpus, AskedWords
+from attnprobe.survey.word_maps import LAST_CODE, AskedCorpus, WordQuestions, encode
 
 
 def make_batch(maps, right, documents, rules=None, label="link", candidates=None):
@@ -17,34 +17,28 @@ def make_batch(maps, right, documents, rules=None, label="link", candidates=None
         label: What all links are called.
         candidates: For each sentence, of each word the words that may be the answer; all others by default.
     """
-    codes, cell, words, asker, chosen, hits, document, heads = ([] for _ in range(8))
-    starts, cells = [0], 0
+    codes, cells, hits, document, heads, begin = [], [], [], [], [], 0
+    most = max(one.shape[1] for one in maps) - 1
     for at, (one, answers) in enumerate(zip(maps, right, strict=True)):
         size = one.shape[1]
-        codes.append(encode(np.moveaxis(one, 0, 2).reshape(size * size, -1)))
+        codes.append(encode(torch.from_numpy(np.moveaxis(one, 0, 2).reshape(size * size, -1))))
         for i, some in enumerate(answers):
             if not len(some):
                 continue
             among = [j for j in range(size) if j != i] if candidates is None else list(candidates[at][i])
-            cell.append(cells)
-            words.append(size)
-            asker.append(i)
-            starts.append(starts[-1] + len(among))
-            chosen += among
-            hits += [j in some for j in among]
+            none = most - len(among)
+            pairs = [[begin + i * size + j, begin + j * size + i] for j in among]
+            cells.append(pairs + [[-1, -1]] * none)
+            hits.append([j in some for j in among] + [False] * none)
             document.append(documents[at])
             both = np.concatenate([one[:, i, among], one[:, among, i]])
             heads.append([among[best] in some for best in both.argmax(1)])
-        cells += size * size
-    number = len(cell)
-    asked = WordQuestions(
-        np.concatenate(codes), np.array(cell), np.array(words), np.array(asker),
-        np.array(starts), np.array(chosen, np.int32), np.array(hits),
-    )  # fmt: skip
-    by_rule = np.zeros((number, 1), bool) if rules is None else np.concatenate(rules)
+        begin += size * size
+    number = len(cells)
     every = np.arange(number)
-    return AskedWords(
-        asked, np.array(document), np.packbits(np.array(heads), 1), np.packbits(by_rule, 1),
+    return WordQuestions(
+        torch.cat(codes).numpy(), np.array(cells), np.array(hits), np.array(document), np.array(heads),
+        np.zeros((number, 1), bool) if rules is None else np.concatenate(rules),
         np.zeros(number), np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
         np.zeros(3, np.int64),
     )  # fmt: skip
@@ -73,3 +67,8 @@ def draw_corpus(seed=0, sentences=60, heads=3, words=6, answer=None, batches=2):
 def pick(maps, i, draw):
     """Pick another word at random."""
     return int(draw.choice([j for j in range(maps.shape[1]) if j != i]))
+
+
+def decode(codes):
+    """Give the attention that codes stand for."""
+    return np.square(codes / LAST_CODE)

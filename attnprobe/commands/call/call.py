@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import BOTH
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.intervention.objectives.choosing import Loader
+    from attnprobe.intervention.session import TaskSession
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.model.location import LoadOptions
 
@@ -220,6 +222,30 @@ def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping
     """Open texts with their labels, and refuse a task that needs some where there are none."""
     column = options.get("label_column")
     return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
+
+
+@contextmanager
+def open_task(
+    command: str, model: Any, texts: Texts, labels: Any, options: Mapping[str, Any]
+) -> Iterator["TaskSession"]:
+    """Open a call of a command on causes: its task, and its texts with their labels."""
+    with open_call(options, model) as call:
+        task = read_task(options, labels)
+        check_model(model, call.tokenizer, options)
+        source = open_labelled(texts, labels, task, options)
+        yield make_session(command, model, source, task, call)
+
+
+def make_session(
+    command: str, model: Any, source: OpenSource, task: TaskOptions, call: Call
+) -> "TaskSession":
+    """Gather what a command on causes was asked; what it takes is imported now."""
+    from attnprobe.intervention.session import TaskSession
+
+    call.progress.stage("loading", None)
+    facts = {"command": describe_call(command), "dataset": source.described}
+    load = make_loader(model, call.tokenizer, call.load)
+    return TaskSession(load, source, call.corpus, task, facts=facts, **call.run)
 
 
 def load_model(

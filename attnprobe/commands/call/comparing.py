@@ -1,7 +1,7 @@
 """The function that compares the heads of two checkpoints."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,6 @@ from attnprobe.commands.call.call import (
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import find_local_folder
@@ -27,7 +26,6 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.comparison import Comparison
     from attnprobe.findings.partners import Within
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
@@ -36,13 +34,8 @@ if TYPE_CHECKING:
 
 #: The measure that is every column of the census.
 CENSUS = "census"
-#: Where partners are looked for.
-_WITHIN: "dict[str, Within]" = {
-    "layer": "layer",
-    "model": "model",
-    "outputs": "model",
-    "outputs-layer": "layer",
-}
+#: Where partners are looked for by what heads give.
+_BY_OUTPUTS: "dict[str, Within]" = {"outputs": "model", "outputs-layer": "layer"}
 
 
 def compare(
@@ -61,33 +54,48 @@ def compare(
     named = _name_pair(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
-    spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = parse_layers(options.get("layers"))
+    within: Within | None = _BY_OUTPUTS.get(match or "", match)  # type: ignore[assignment]
     with open_call(options, *(one for one, _ in named)) as call:
-        for (one, _), tokenizer in zip(named, spoken, strict=True):
+        models = [
+            (one, revision, None if tokenizers is None else tokenizers[place])
+            for place, (one, revision) in enumerate(named)
+        ]
+        for one, _, tokenizer in models:
             check_model(one, tokenizer, options)
         labels = replay(labels)
         texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
         source = read_first(source)
-        ways: dict[str, Any] = {
-            "pairs": nearest,
-            "outputs": match in {"outputs", "outputs-layer"},
-            "match": None if match is None else _WITHIN[match],
-        }
-        found = _compare_pair(named, spoken, texts, labels, source, measure, ways, options, call)
-        return _tabulate_pair(found, ways["match"], layers)
 
+        from attnprobe.findings.comparison import tabulate_heads
+        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.survey.checks import check_layers, keep_layers
+        from attnprobe.survey.comparison import compare_checkpoints
 
-def _tabulate_pair(found: "Comparison", match: "Within | None", layers: Sequence[int] | None) -> HeadTable:
-    from attnprobe.findings.comparison import tabulate_heads
-    from attnprobe.survey.checks import check_layers, keep_layers
-
-    if layers is not None:
-        check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-    table = tabulate_heads(found, match)
-    return table if layers is None else keep_layers(table, layers)
+        statistics = apply_weights(_choose_statistics(measure), options.get("weights", "attention"))
+        call.progress.stage("loading", None)
+        loaded = [_load(*one, source.kind, call) for one in models]
+        first, second = _tell_apart(loaded, [one for one, _ in named])
+        again = _reopen(texts, labels, options) if source.kind == "text" else source.documents
+        comparison = compare_checkpoints(
+            (first, second),
+            (source.documents, again),
+            call.corpus,
+            statistics,
+            pairs=nearest,
+            outputs=match in _BY_OUTPUTS,
+            match=within,
+            dataset=source.name,
+            facts={"command": describe_call("compare"), "dataset": source.described},
+            labelled=labels is not None or options.get("label_column") is not None,
+            **call.run,
+        )
+        if layers is None:
+            return tabulate_heads(comparison, within)
+        check_layers(layers, (place.layer for place in comparison.labels.places), comparison.labels.model)
+        return keep_layers(tabulate_heads(comparison, within), layers)
 
 
 def _choose_statistics(measure: str) -> "list[Statistic]":
@@ -97,42 +105,6 @@ def _choose_statistics(measure: str) -> "list[Statistic]":
     if measure == CENSUS:
         return choose(None)
     return choose([part.strip() for part in measure.split(",") if part.strip()])
-
-
-def _compare_pair(
-    named: "Sequence[tuple[Model, str | None]]",
-    tokenizers: Sequence[Tokenizer | None],
-    texts: Any,
-    labels: Any,
-    source: OpenSource,
-    measure: str,
-    ways: Mapping[str, Any],
-    options: Any,
-    call: Call,
-) -> "Comparison":
-    """Compare two checkpoints; ``ways`` are what ``compare_checkpoints`` takes of how heads are paired."""
-    from attnprobe.statistics.norm import apply_weights
-    from attnprobe.survey.comparison import compare_checkpoints
-
-    statistics = apply_weights(_choose_statistics(measure), options.get("weights", "attention"))
-    call.progress.stage("loading", None)
-    loaded = [
-        _load(model, revision, tokenizer, source.kind, call)
-        for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
-    ]
-    first, second = _tell_apart(loaded, [model for model, _ in named])
-    again = _reopen(texts, labels, options) if source.kind == "text" else source.documents
-    return compare_checkpoints(
-        (first, second),
-        (source.documents, again),
-        call.corpus,
-        statistics,
-        **ways,
-        dataset=source.name,
-        facts={"command": describe_call("compare"), "dataset": source.described},
-        labelled=labels is not None or options.get("label_column") is not None,
-        **call.run,
-    )
 
 
 def _name_pair(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, check_model, make_loader, open_call, read_first, read_task
+from attnprobe.commands.call.call import Call, check_model, make_session, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.tokenization import Tokenizer
@@ -80,8 +80,8 @@ def compare_sides(
     if options.get("metric") is not None and measure != "ablation":
         of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
         raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
-    with open_call(options, model) as call:
-        sides, record = _measure_domains(model, domains, measure, tokenizer, options, call)
+    with open_call({**options, "tokenizer": tokenizer}, model) as call:
+        sides, record = _measure_domains(model, domains, measure, options, call)
     return ComparedSides(Pair.of(*sides), record | facts)
 
 
@@ -89,7 +89,6 @@ def _measure_domains(
     model: Any,
     domains: tuple[Any, Any],
     measure: Measure,
-    tokenizer: Tokenizer | None,
     options: Mapping[str, Any],
     call: Call,
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
@@ -98,7 +97,7 @@ def _measure_domains(
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
     task = read_task(options, None)
-    check_model(model, tokenizer, options)
+    check_model(model, call.tokenizer, options)
     column = options.get("label_column")
     inside, outside = (
         read_first(open_texts(domain, named=options, label_column=column, find_labels=True))
@@ -106,15 +105,8 @@ def _measure_domains(
     )
     from attnprobe.intervention.importance import measure_sides
 
-    call.progress.stage("loading", None)
-    sides, record = measure_sides(
-        make_loader(model, tokenizer, call.load),
-        (inside, outside),
-        call.corpus,
-        task,
-        measure=measure,
-        **call.run,
-    )
+    session = make_session("correlate", model, inside, task, call)
+    sides, record = measure_sides(session, outside, measure)
     return sides, record | {"in_domain": inside.described, "out_domain": outside.described}
 
 

@@ -1,27 +1,24 @@
 """From pairs of texts to the table of what carries their difference."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain, islice
-from pathlib import Path
-from typing import Any
 
 from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.text import EMBEDDED, OpenSource
+from attnprobe.corpus.sources.text import EMBEDDED
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
 from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
-from attnprobe.intervention.request import PEEKED, TaskOptions
+from attnprobe.intervention.request import PEEKED
+from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
 from attnprobe.model.gates import freeze_weights
 from attnprobe.run.contrasts import tokenise_contrasts
 from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.progress import Progress
+from attnprobe.run.passes import Run, Workers
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import Correction
 from attnprobe.table.head_table import HeadTable
@@ -109,42 +106,29 @@ def bind_pairs(
 
 
 def run_patching(
-    load: Loader,
-    source: OpenSource,
-    options: CorpusOptions,
-    task: TaskOptions,
-    plan: PatchPlan,
-    *,
-    fast: bool,
-    top: int,
-    correction: Correction,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
+    source, task = session.source, session.task
     if task.objective is not None and task.objective not in MEASURES:
         raise AttnprobeError(
             f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
         )
     answered, documents = peek_answers(source.documents)
     labelled = Gold.CLASS if answered else Gold.NONE
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(session.load, task, labelled=labelled, progress=session.progress)
     measure = choose_measure(subject, answered=answered)
     if source.name == EMBEDDED and measure.asked not in {"mask", "next"}:
         raise AttnprobeError(
             f"The pairs that ship with attnprobe ask for a word, and {subject.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
         )
-    question = subject.question(
-        "patch", measure=measure.about, **plan.describe(), **{"--fast": fast, "--top": top}
-    )
+    question = {"measure": measure.about, **plan.describe(), "--fast": fast, "--top": top}
     with (
-        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bind_pairs(subject, documents, options, measure, run=run, workers=workers) as bench,
+        session.open_run(subject, "patch", question) as run,
+        bind_pairs(subject, documents, session.options, measure, run=run, workers=session.workers) as bench,
     ):
         pairs = measure_pairs(bench, plan, fast=fast, top=top)
         return tabulate_patching(
-            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=facts
+            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
         )

@@ -74,8 +74,7 @@ def tabulate_patching(
     build.measure("effect", unit, effects.value, effects.error, headline=True, title="effect of patching")
     share = compute_share(pairs.effect, pairs.gap, documents)
     build.measure("recovered", "share of gap", *share, title="share of the gap")
-    build.add(Column("p", "probability", title="p"), p.ravel())
-    build.add(Column("p_adjusted", "probability", headline=not fast, title="adjusted p"), adjusted.ravel())
+    build.test(p, adjusted, headline=not fast)
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
     what = "heads at positions" if plan.positions else "heads"

@@ -1,11 +1,9 @@
 """How many heads can go: the score while heads are removed step by step, as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice, pairwise
-from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +13,6 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.integration import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
-from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.pruning.differences import (
     Differences,
     bound_losses,
@@ -35,13 +32,11 @@ from attnprobe.intervention.pruning.orders import (
     plan_steps,
 )
 from attnprobe.intervention.pruning.writing import Pruning, check_writable
-from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
-from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
+from attnprobe.intervention.request import Documents, check_gold, peek
+from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import Bench, Subject, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_run
-from attnprobe.run.progress import Progress
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -55,17 +50,7 @@ _BACKWARD = 3
 
 
 def prune_in_steps(
-    load: Loader,
-    source: OpenSource,
-    rank_source: OpenSource | None,
-    options: CorpusOptions,
-    task: TaskOptions,
-    pruning: PruneOptions,
-    *,
-    facts: Mapping[str, Any],
-    resume: Path | None = None,
-    workers: int | None = None,
-    progress: Progress,
+    session: TaskSession, pruning: PruneOptions, rank_source: OpenSource | None = None
 ) -> Pruning:
     """Rank the heads, remove them step by step, and score what is left.
 
@@ -75,35 +60,37 @@ def prune_in_steps(
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
-    criterion = pruning.criterion
+    criterion, progress, seed = pruning.criterion, session.progress, session.task.seed
     if rank_source is not None:
         check_ranked(criterion)
-    labelled, documents = peek(source.documents)
-    rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    subject = subject.check_methods([criterion.name])
+    subject, documents = session.choose_subject([criterion.name])
     _refuse_shared_weights(subject)
-    name = check_metric(task.metric, subject.objective, subject.metrics)
+    name = session.find_metric(subject)
+    rank_documents: Documents | None = None
     if rank_source is not None:
-        check_gold(rank_labelled, subject.objective, rank_source.name)
+        labelled, rank_documents = peek(rank_source.documents)
+        check_gold(labelled, subject.objective, rank_source.name)
     removed = _count_removed(pruning.share, subject.architecture.standing)
     if pruning.saving:
         check_writable(subject, removed or 1, physical=pruning.physical)
-    setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
-    more = {} if pruning.margin is None else {"margin": f"{pruning.margin:g}"}
-    question = subject.question(
-        "prune", metric=name, **{"--by": criterion.name, "setting of the curve": setting}, **more
-    )
-    with ExitStack() as stack:
-        run = stack.enter_context(
-            open_run(subject.checkpoint, options, question, resume=resume, progress=progress)
-        )
-        binding = {"run": run, "workers": workers, "generate": name == "bleu"}
-        bench = ranked = scored = stack.enter_context(bind_task(subject, documents, options, **binding))
+    question = {
+        "metric": name,
+        "--by": criterion.name,
+        "setting of the curve": (
+            f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
+        ),
+    }
+    if pruning.margin is not None:
+        question["margin"] = f"{pruning.margin:g}"
+    with (
+        session.open_run(subject, "prune", question) as run,
+        session.bind(subject, documents, run, name) as bench,
+    ):
+        ranked = scored = bench
         with ExitStack() as ranking:
             if rank_documents is not None:
-                named = {**binding, "name": "examples to rank on"}
-                ranked = ranking.enter_context(bind_task(subject, rank_documents, options, **named))
+                others = session.bind(subject, rank_documents, run, name, "examples to rank on")
+                ranked = ranking.enter_context(others)
             elif criterion.side is None:
                 ranked, scored = _split_halves(bench)
                 progress.say(
@@ -111,18 +98,17 @@ def prune_in_steps(
                     f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
                 )
             progress.say(_estimate_time(ranked, scored, pruning))
-            order = rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
-        labels = bench.labels(source.name, facts).with_record({
-            "pruning": {
-                "criterion": criterion.name,
-                "step": pruning.step,
-                "rerank": pruning.rerank,
-                "rank_data": rank_source.described if rank_source else None,
-                "margin": pruning.margin,
-            }
-        })  # fmt: skip
-        metric = build_metric(name, scored, task.seed)
-        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=task.seed)
+            order = rank_heads(ranked, build_metric(name, ranked, seed), pruning)
+        described = {
+            "criterion": criterion.name,
+            "step": pruning.step,
+            "rerank": pruning.rerank,
+            "rank_data": rank_source.described if rank_source else None,
+            "margin": pruning.margin,
+        }
+        labels = bench.labels(session.source.name, session.facts).with_record({"pruning": described})
+        metric = build_metric(name, scored, seed)
+        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=seed)
     if pruning.share is None:
         removed = min(within, len(order) - 1)  # a checkpoint needs a head
     return Pruning(table, subject, order, removed)
@@ -317,8 +303,7 @@ def _add_differences(build: TableBuilder, metric: Score, name: str, orders: Sequ
     title = f"{metric.name.replace('_', ' ')}, less that of {'random orders' if name else 'the whole'}"
     build.measure(f"delta{name}", metric.unit, delta, error, title=title)
     beside = " beside random orders" if name else ""
-    build.add(Column(f"p{name}", "probability", title=f"p{beside}"), p)
-    build.add(Column(f"p{name}_adjusted", "probability", title=f"adjusted p{beside}"), adjusted)
+    build.test(p, adjusted, name=f"p{name}", beside=beside)
 
 
 def describe_curve(

@@ -106,7 +106,7 @@ def _choose_kind(
     # Whoever names a measure wants a picture that can show it.
     chosen = min(known, key=lambda one: (one != kind, bool(measures) and FIGURES[one].fixed))
     if measures and FIGURES[chosen].fixed:
-        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
+        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --only out")
     return chosen
 
 

@@ -37,7 +37,7 @@ def show(
     console: Console,
     precision: int | None = None,
     full: bool = False,
-    most: int | None = MOST_ROWS,
+    rows: int | None = None,
 ) -> None:
     """Print a table in the colours, width and encoding of a console.
 
@@ -46,7 +46,7 @@ def show(
         console: Where it is printed.
         precision: Significant digits.
         full: Whether all measures are shown as maps, and all rows.
-        most: The most rows of a list.
+        rows: How many rows of a list are shown where not all are.
     """
     console.print(Text(clean(table.title), "bold"))
     constant = _find_constants(table)
@@ -80,7 +80,7 @@ def show(
         listed = _drop_random_orders(table)
         varying = [one for one in columns if one.role != "key" or not _is_constant(listed, one.name)]
         varying.sort(key=lambda column: column.name == "n")
-        print_rows(listed, varying, console, precision, most=None if full else most)
+        print_rows(listed, varying, console, precision, most=None if full else rows or MOST_ROWS)
         shown = {column.name for column in columns}
     _print_left_out(table, shown, console)
     if table.notes:

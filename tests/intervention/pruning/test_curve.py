@@ -20,6 +20,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
 from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -56,23 +57,22 @@ def opened(documents, name="x"):
     return OpenSource(iter(documents), name, {})
 
 
+def make_session(checkpoint, documents, metric="loss", *, progress=None, seed=42):
+    options = CorpusOptions(batch_tokens=40)
+    task = TaskOptions(metric=metric, seed=seed)
+    return TaskSession(lambda *_: checkpoint, opened(documents), options, task, progress or SilentProgress())
+
+
 @pytest.fixture
 def pruned(checkpoint):
     """Prune the tiny BERT classifier."""
 
     def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, said=None, **options):
-        progress = SilentProgress() if said is None else Listener(said)
+        progress = None if said is None else Listener(said)
         options = {"step": 0.25, "random_orders": 0} | options
-        return prune_in_steps(
-            lambda *_: checkpoint,
-            opened(documents),
-            None if rank_on is None else opened(rank_on, "ranked"),
-            CorpusOptions(batch_tokens=40),
-            TaskOptions(metric=metric, seed=seed),
-            PruneOptions(Criterion.parse(criterion), **options),
-            facts={},
-            progress=progress,
-        )
+        session = make_session(checkpoint, documents, metric, progress=progress, seed=seed)
+        rank_source = None if rank_on is None else opened(rank_on, "ranked")
+        return prune_in_steps(session, PruneOptions(Criterion.parse(criterion), **options), rank_source)
 
     return call
 
@@ -206,19 +206,9 @@ def test_how_long_it_takes_is_said(pruned, texts):
 
 
 def test_layers_that_share_their_weights_are_refused(headed, documents):
-    with (
-        pytest.raises(AttnprobeError, match="Layers of albert share their weights"),
-    ):
-        prune_in_steps(
-            lambda *_: headed("albert", "classification"),
-            opened(documents("classification")),
-            None,
-            CorpusOptions(),
-            TaskOptions(metric="loss"),
-            PruneOptions(Criterion("gradient")),
-            facts={},
-            progress=SilentProgress(),
-        )
+    session = make_session(headed("albert", "classification"), documents("classification"))
+    with pytest.raises(AttnprobeError, match="Layers of albert share their weights"):
+        prune_in_steps(session, PruneOptions(Criterion("gradient")))
 
 
 # Curves
@@ -243,13 +233,12 @@ def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, cr
 
 def ranked_by(checkpoint, documents, kind):
     """Rank heads by the table that the other command writes of some texts."""
-    given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
-    more = {"facts": {}, "progress": SilentProgress()}
+    session = make_session(checkpoint, documents)
     columns = {"gradient": "importance", "gradient-normed": "importance_normalized", "fisher": "fisher"}
     if kind in columns:
-        values = run_importance(*given, method="gradient", **more)[columns[kind]]
+        values = run_importance(session, "gradient")[columns[kind]]
     else:
-        values = run_importance(*given, method=kind, **more)[{"ig": "ig_abs", "lrp": "relevance_abs"}[kind]]
+        values = run_importance(session, kind)[{"ig": "ig_abs", "lrp": "relevance_abs"}[kind]]
     return sorted(range(HEADS), key=lambda head: values[head])
 
 
@@ -391,24 +380,16 @@ def ranks_csv(folder):
     return f"{path}:worth"
 
 
-def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
+def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path):
     with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
         pruned(texts, ranks_csv(tmp_path), rank_on=texts)
 
 
 def test_grouped_heads_are_written(headed, documents, tmp_path):
     checkpoint = headed("llama", "causal-lm")
-    found = prune_in_steps(
-        lambda *_: checkpoint,
-        opened([text for text in documents("causal-lm") if len(text.text) > 5]),
-        None,
-        CorpusOptions(),
-        TaskOptions(metric="loss"),
-        PruneOptions(Criterion("gradient"), 0.5, False, 0, share=0.25, saving=True),
-        facts={},
-        progress=SilentProgress(),
-    )
+    session = make_session(checkpoint, [text for text in documents("causal-lm") if len(text.text) > 5])
+    pruning = PruneOptions(Criterion("gradient"), 0.5, False, 0, share=0.25, saving=True)
+    found = prune_in_steps(session, pruning)
     folder = tmp_path / "less"
     remove_heads(found, folder, physical=False, overwrite=False, record={}, progress=SilentProgress())
     assert (folder / "config.json").is_file()
