@@ -15,7 +15,7 @@ from attnprobe.intervention.request import DRAWS, ReplacedBy
 from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -83,7 +83,7 @@ def tabulate_ablation(
 
     scores, deltas, errors = place(found.scores), place(found.deltas), place(found.delta_errors)
     adjusted = place(adjust(found.p, correction))
-    blocks = Blocks.of(place(found.added), bench.documents)
+    blocks = Blocked.of(place(found.added), documents=bench.documents)
     labels = bench.labels(dataset, facts)
     labels = labels.with_record(block_record("score", labels.places, blocks, scores))
     baseline, error = (
