@@ -145,8 +145,8 @@ class TableRun:
             checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
         )
         names = [corpus.name for corpus in request.corpora]
-        asked = dict(zip(names, wanted, strict=True))
-        return cls(request, checkpoint, architecture, asked, evidence, notes + left_out)
+        measured = dict(zip(names, wanted, strict=True))
+        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
 
     @property
     def statistics(self) -> list[Statistic]:
