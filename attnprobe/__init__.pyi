@@ -481,9 +481,9 @@ def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["atlas", "roles",
     "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "clustermap", "heatmap",
     "positions", "depth", "intervals", "pairs", "probes", "groups", "modality", "alignments"] | None = None,
-    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] | None = None,
-    width: str | int | None = None, columns: int | None = None, title: str | None = None,
-    clusters: int | None = None,
+    only: str | Sequence[str] | None = None, rows: int | None = None,
+    theme: Literal["light", "dark", "paper"] | None = None, width: str | int | None = None,
+    columns: int | None = None, title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,

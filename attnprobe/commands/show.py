@@ -21,9 +21,9 @@ from attnprobe.options import (
     Reading,
     Task,
 )
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import READABLE, either
-from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,12 +57,15 @@ class _Drawing(Group):
     kind: Annotated[
         PictureKind | None, Option("What to draw, where a table can be drawn in more ways than one.")
     ] = None
-    measure: Annotated[
+    only: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Columns to draw. Default: those that the table puts first.", metavar="NAME,NAME", line=str | None
+            "Draw these columns. Default: those that the table puts first.",
+            metavar="COLUMN,...",
+            line=str | None,
         ),
     ] = None
+    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None
     theme: Annotated[
         ThemeName | None,
         Option("Colours and sizes; paper has black ink. Default: light; paper with --columns."),
@@ -105,7 +108,8 @@ def plot(
     tables: Any,
     *,
     kind: PictureKind | None = None,
-    measure: str | Sequence[str] | None = None,
+    only: str | Sequence[str] | None = None,
+    rows: int | None = None,
     theme: ThemeName | None = None,
     width: str | int | None = None,
     columns: int | None = None,
@@ -142,9 +146,8 @@ def plot(
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
-    return draw_picture(
-        read, kind, split_names(measure) or [], theme, width, title, clusters, columns=columns
-    )
+    taken = [table.take(rows=rows) for table in read]
+    return draw_picture(taken, kind, split_names(only) or [], theme, width, title, clusters, columns=columns)
 
 
 @command(

@@ -180,14 +180,14 @@ class DrawingRequest:
             nearest = get_close_matches(unknown[0], known, 1)
             near = f" (the nearest is {clean(nearest[0])})" if nearest else ""
             raise AttnprobeError(
-                f"--measure {clean(unknown[0])}: the table has no such measure{near}; it has {listed}"
+                f"--only {clean(unknown[0])}: the table has no such measure{near}; it has {listed}"
             )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
         measures = [column for column in known.values() if is_one_quantity(table, column)]
         if not measures:
             raise AttnprobeError(
-                "no column of the table holds the same quantity in every row; name one with --measure "
+                "no column of the table holds the same quantity in every row; name one with --only "
                 f"({listed})"
             )
         # A p value is a mark in the picture of what it is about.

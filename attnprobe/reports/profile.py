@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import read_floats
-from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
 
@@ -36,13 +37,13 @@ class Profile:
     beyond: np.ndarray
     side: int = 0
 
-    @property
+    @cached_property
     def top(self) -> float:
         """What full height stands for."""
         every = (self.first, self.special, self.beyond, *(() if self.side else (self.single,)))
         return _round_up(np.concatenate([np.ravel(one) for one in every]))
 
-    @property
+    @cached_property
     def darkest(self) -> float:
         """What black stands for, of patches."""
         return _round_up(self.single)
@@ -97,4 +98,4 @@ def join_beside_profile(tables: Sequence[HeadTable]) -> HeadTable:
 
 def can_draw_atlas(table: HeadTable) -> bool:
     """Tell whether each head is there once, with its attention by offset."""
-    return lay_out_grid(table) is not None and read_profile(table) is not None
+    return place_heads(table) is not None and read_profile(table) is not None

@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import Ratio, RatioByBlock
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import TableBuilder, measure_columns
 from attnprobe.table.table import Column
 
@@ -100,10 +100,10 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
     cells = 0
     for sequence, said in enumerate(layout.annotations):
         for side in () if said is None else _find_sides(layout, said):
-            counts[sequence, side.way] = 0
             if said is not None and said.cut:
                 counts[sequence, side.way, CUT] = 1
                 continue
+            counts[sequence, side.way] = 0
             shape = len(side.asking), len(side.answering)
             either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
             for (asker, answer), whether in side.gold.items():
@@ -230,12 +230,12 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def compute_rates(counts: Ratio) -> dict[str, tuple[Floats, Floats]]:
+def compute_rates(counts: Blocked) -> dict[str, tuple[Floats, Floats]]:
     """Compute ``RATES`` with their errors, cell by cell, and the error rate at the same relative place."""
     rates = {}
     for name, right, of in (*RATES, ("baseline", AT_PLACE, BOTH)):
-        share, error = counts.of_totals([float(number in right) for number in range(_NUMBERS)], of)
-        rates[name] = (share if name in {"precision", "recall"} else 1 - share), error
+        share = counts.ratio([float(number in right) for number in range(_NUMBERS)], of)
+        rates[name] = (share.value if name in {"precision", "recall"} else 1 - share.value), share.error
     return rates
 
 
@@ -259,6 +259,6 @@ def list_rate_columns() -> list[Column]:
 
 
 AER = Statistic(
-    "aer", "error rate", align_by_head, scope="map", sums=RatioByBlock, columns=rate_columns, family=FAMILY,
+    "aer", "error rate", align_by_head, scope="map", sums=Blocked, columns=rate_columns, family=FAMILY,
     title="alignment error rate", headline=True, order=4,
 )  # fmt: skip

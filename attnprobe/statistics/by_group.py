@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Groups
-from attnprobe.sums.heterogeneity import FEWEST_DOCUMENTS, compare_groups
-from attnprobe.sums.inference import adjust
+from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP

@@ -37,7 +37,7 @@ from attnprobe.statistics.rules import (
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -56,13 +56,15 @@ _FEW_BLOCKS = 15
 # Which links have a row
 
 
-def list_conditions(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list[LinkCondition], list[str]]:
+def list_conditions(
+    counts: LinkCounts, labels: Labels, task: LinkTask
+) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
     if not counts.keys:
         return [], ["No text has a link that is asked for.", *_note_left_out(counts)]
     asked = labels.provenance.get("asked", {})
     fewest, chosen = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
-    kinds, links = [place.kind for place in labels.places], counts.asked
+    kinds, links = [place.kind for place in labels.places], counts.links
     named = sorted({label for label, *_ in counts.keys} - {ALL})
     most, rare = dict[str, int](), dict[str, int]()
     conditions = list[LinkCondition]()
@@ -98,7 +100,7 @@ def list_conditions(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list
     return conditions, [*notes, *_note_left_out(counts)]
 
 
-def _note_left_out(counts: Tally) -> Iterator[str]:
+def _note_left_out(counts: LinkCounts) -> Iterator[str]:
     same, unseen, certain = counts.left_out.tolist()
     for number, reason in (
         (same, "both ends of the link have the same tokens"),
@@ -112,10 +114,10 @@ def _note_left_out(counts: Tally) -> Iterator[str]:
 # The best head for each label
 
 
-def choose_heads(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list[BestLinkHead], list[str]]:
+def choose_heads(counts: LinkCounts, labels: Labels, task: LinkTask) -> tuple[list[BestLinkHead], list[str]]:
     """Choose the best head and rule of each row, and note what has none."""
     conditions, notes = list_conditions(counts, labels, task)
-    gone = mark_removed([*labels.removed], *counts.products.shape[1:])
+    gone = mark_removed([*labels.removed], *counts.shape)
     folds = read_folds(labels)
     return [BestLinkHead.choose(counts, one, gone, task, folds) for one in conditions], notes
 
@@ -141,12 +143,12 @@ def by_label_table(
 
     A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
     reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
-    blocks of documents (``Contrast``); heads are chosen anew with every draw.
+    blocks of documents (``Difference``); heads are chosen anew with every draw.
 
     With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
     """
-    counts: Tally = measurement.sums[statistic.name]
+    counts: LinkCounts = measurement.sums[statistic.name]
     chosen, notes = choose_heads(counts, labels, task)
     control = measurement.sums.get(make_control(statistic).name)
     rows = [
@@ -154,7 +156,7 @@ def by_label_table(
         | ({} if control is None else one.score_control(control, read_folds(labels)))
         for one in chosen
     ]
-    blocks = [int((one.best.fit.asked > 0).sum()) for one in chosen if one.best is not None]
+    blocks = [int((one.best.fit.links.asked > 0).sum()) for one in chosen if one.best is not None]
     if blocks and max(blocks) < _FEW_BLOCKS:
         least = format_number(0.5 ** max(blocks), digits=2)
         notes.insert(0, f"Few documents: no p is below {least}, as there are {max(blocks)} blocks of them.")
@@ -181,14 +183,14 @@ def by_label_and_group_table(
     groups = {}
     for name in sort_groups([*measurement.strata]):
         group = measurement.strata[name]
-        counts: Tally = group.sums[statistic.name]
+        counts: LinkCounts = group.sums[statistic.name]
         rows = [one.score(counts, labels, len(chosen), whole=False) for one in chosen]
         part = _tabulate(title, chosen, rows, task, labels, [], with_control="control" in table.data)
-        documents = dict(zip(counts.keys, counts.count_documents(), strict=True))
+        blocks = dict(zip(counts.keys, counts.blocks, strict=True))
         by_row = {}
         for key, one in zip(whole.places, chosen, strict=True):
             condition = one.condition
-            of_layers = documents.get(condition.key(condition.positions[0]))
+            of_layers = blocks.get(condition.key(condition.positions[0]))
             by_row[key] = 0 if of_layers is None else int(of_layers[condition.layers[0]])
         groups[name] = replace(Part.of(part, group), by_row=by_row)
     return stack_groups(whole, groups, ("accuracy",))
@@ -258,9 +260,9 @@ def by_head_table(
 
     ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
     """
-    counts: Tally = measurement.sums[statistic.name]
+    counts: LinkCounts = measurement.sums[statistic.name]
     conditions, notes = list_conditions(counts, labels, task)
-    heads = range(counts.products.shape[2])
+    heads = range(counts.shape[1])
     rows = [
         (condition, position, layer, head)
         for condition in conditions
@@ -276,7 +278,7 @@ def by_head_table(
         build.key("position", [position for _, position, *_ in rows])
     build.layers(layers.tolist())
     build.key("head", columns)
-    places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.asked, counts.accuracy()
+    places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.links, counts.accuracy()
     for far, end, title_of in (
         (False, "", "links found"),
         (True, "_far", "links with a word between their ends that are found"),
@@ -330,7 +332,7 @@ def _define(
 ) -> tuple[Statistic, Tabulation, Tabulation]:
     statistic = Statistic(
         name, "share of links", partial(questions_of, task=task), scope="links", rows="label",
-        sums=Tally, version=4, family=FAMILY, title=title, order=order,
+        sums=LinkCounts, version=4, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     by_label = partial(by_label_table, statistic, task)
     best = f"{name}: the best head for each {task.noun or task.label}"

@@ -248,13 +248,13 @@ class HeadTable:
         return list(files)
 
     def plot(
-        self, kind: str | None = None, measure: str | Sequence[str] | None = None, **options: Any
+        self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
     ) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
         # A table knows no room above its own. It asks the package for its plot, as any user does.
         import attnprobe
 
-        return attnprobe.plot(self, **{"kind": kind, "measure": measure, **options})
+        return attnprobe.plot(self, **{"kind": kind, "only": only, **options})
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""

@@ -22,7 +22,7 @@ def test_a_picture_is_that_of_the_function(heads, capsys):
     words = [
         "--theme",
         "dark",
-        "--measure",
+        "--only",
         "previous",
         "--width",
         "400",
@@ -33,9 +33,7 @@ def test_a_picture_is_that_of_the_function(heads, capsys):
     ]
     assert run(["plot", "heads.csv", "-o", "heads.svg", *words]) == 0
     assert capsys.readouterr().err == "attnprobe: wrote heads.svg\n"
-    given = attnprobe.plot(
-        "heads.csv", theme="dark", measure="previous", width=400, title="mine", kind="depth"
-    )
+    given = attnprobe.plot("heads.csv", theme="dark", only="previous", width=400, title="mine", kind="depth")
     assert (heads / "heads.svg").read_bytes() == given.rendered("svg")
 
 
@@ -55,7 +53,7 @@ def test_a_pipe_gets_svg(heads, monkeypatch):
         (["heads.csv", "-o", "there.svg"], "add --overwrite"),
         (["heads.csv", "-o", "x.svg", "--kind", "map"], "it can with heatmap, scatter, depth"),
         (["heads.csv", "-o", "x.svg", "--kind", "pie"], "--kind"),
-        (["heads.csv", "-o", "x.svg", "--measure", "no\x1b[31m"], "--measure no: the table has no such"),
+        (["heads.csv", "-o", "x.svg", "--only", "no\x1b[31m"], "--only no: the table has no such"),
         (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
         (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a length such as 3.05in"),
         (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),

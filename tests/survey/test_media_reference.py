@@ -15,11 +15,11 @@ import every_type
 import numpy as np
 import pytest
 import torch
-from by_definition import FURTHEST_STEP, Array, Heard, Rarity, Sample, Sentence, apart, reference
+from by_definition import Array, Heard, Rarity, Sample, Sentence, apart, reference
+from census_differences import differences
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 import attnprobe
-from attnprobe.statistics import census_statistics
 from attnprobe.table.head_table import HeadTable
 
 TOLERANCE = 1e-5
@@ -126,6 +126,10 @@ class Case:
     kinds: list[str]  # of every layer
     files: int
 
+    @property
+    def differences(self) -> dict[str, float]:
+        return differences(self.expected, self.table, self.files)
+
 
 @pytest.fixture(scope="module")
 def case(media_model: Callable[[str], Path], photos: Path, clips: Path, speech: Path) -> Callable[..., Case]:
@@ -149,48 +153,6 @@ def case(media_model: Callable[[str], Path], photos: Path, clips: Path, speech: 
     return ask
 
 
-def differences(case: Case) -> dict[str, float]:
-    """Compare every column of the census; the largest difference of each."""
-    found, patches = {}, "above" in case.expected
-    for statistic in census_statistics():
-        if statistic.name == "offset_share" or (statistic.about == "patches" and not patches):
-            continue
-        expected = case.expected[statistic.name]
-        for ending, values in (("", expected.mean), ("_se", expected.error)):
-            found[f"{statistic.name}{ending}"] = apart(case.table[f"{statistic.name}{ending}"], values)
-        if statistic.own_count:
-            found[f"{statistic.name}_n"] = apart(case.table[f"{statistic.name}_n"], expected.count)
-    return found | offset_differences(case)
-
-
-def offset_differences(case: Case) -> dict[str, float]:
-    """Compare the share at the best offset, and where that is: the nearest of those that are as good."""
-    shares, flat = case.expected["offsets"], "above" not in case.expected
-    layers, heads, number = shares.mean.shape
-    side = np.arange(number) - number // 2
-    steps = {"offset": side}
-    if not flat:
-        steps = {
-            "offset_rows": np.arange(number) // (2 * FURTHEST_STEP + 1) - FURTHEST_STEP,
-            "offset_columns": np.arange(number) % (2 * FURTHEST_STEP + 1) - FURTHEST_STEP,
-        }
-    found = dict.fromkeys([*steps, "offset_share", "offset_share_se"], 0.0)
-    for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
-        competing = 2 * shares.count[layer, head] >= case.files
-        share = np.where(competing, shares.mean[layer, head], -1)
-        if share.max() < 0:
-            assert all(case.table[name][row] is None for name in steps)
-            assert np.isnan(case.table["offset_share"].astype(float)[row])
-            continue
-        best = np.flatnonzero(share >= share.max() - 1e-9)
-        expected = min(best, key=lambda b: (sum(s[b] ** 2 for s in steps.values()), b))
-        for name, places in steps.items():
-            found[name] = max(found[name], abs(case.table[name][row] - places[expected]))
-        for column, values in (("offset_share", shares.mean), ("offset_share_se", shares.error)):
-            found[column] = max(found[column], apart(case.table[column][row], values[layer, head, expected]))
-    return found
-
-
 #: Tried every time; the others are slow ones.
 USUAL = {"dinov2", "vit", "audio-spectrogram-transformer", "whisper"}
 
@@ -205,13 +167,13 @@ class TestReference:
 
     def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
-        wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+        wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
         assert not wrong
         assert (asked.table["n"] == asked.files).all()
 
     def test_all_columns_are_compared(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
-        known = {"model", "dataset", "layer", "head", "n", *differences(asked)}
+        known = {"model", "dataset", "layer", "head", "n", *asked.differences}
         assert set(asked.table.data) == known | ({"attention"} if name == "whisper" else set())
         heads = asked.expected["entropy"].mean.shape[1]
         numbers = [asked.kinds[:layer].count(kind) for layer, kind in enumerate(asked.kinds)]

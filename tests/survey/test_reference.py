@@ -6,7 +6,7 @@ numpy and scipy from the definitions. What a token is, is read off its name.
 """
 
 import string
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from by_definition import FURTHEST, Heard, Rarity, Sample, Text, apart, read, reference
+from by_definition import Heard, Rarity, Sample, Text, apart, read, reference
+from census_differences import differences
 
 import attnprobe
 from attnprobe.attention.observed import UNEMBEDDING
@@ -23,7 +24,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics import all_statistics, census_statistics
+from attnprobe.statistics import all_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, pair_table
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
@@ -56,6 +57,10 @@ class Case:
     def sentences(self) -> int:
         """Number of sentences."""
         return len(self.lengths)
+
+    @property
+    def differences(self) -> dict[str, float]:
+        return differences(self.expected, self.table, self.sentences)
 
     @property
     def numbers(self) -> list[int]:
@@ -133,40 +138,6 @@ def case(
     return ask
 
 
-def differences(case: Case) -> dict[str, float]:
-    """Compare every column of the census; the largest difference of each."""
-    found = {}
-    for statistic in census_statistics():
-        if statistic.name != "offset_share" and statistic.about != "patches":
-            expected = case.expected[statistic.name]
-            found[statistic.name] = apart(case.table[statistic.name], expected.mean)
-            found[f"{statistic.name}_se"] = apart(case.table[f"{statistic.name}_se"], expected.error)
-            if statistic.own_count:
-                found[f"{statistic.name}_n"] = apart(case.table[f"{statistic.name}_n"], expected.count)
-    return found | offset_differences(case)
-
-
-def offset_differences(case: Case) -> dict[str, float]:
-    """Compare the offset with the largest share; where several are as large, any nearest one."""
-    shares = case.expected["offsets"]
-    found = defaultdict(float)
-    layers, heads, _ = shares.mean.shape
-    for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
-        competing = 2 * shares.count[layer, head] >= case.sentences
-        share = np.where(competing, shares.mean[layer, head], -1)
-        if share.max() < 0:  # places in different sequences don't compare
-            assert case.table["offset"][row] is None
-            assert np.isnan(case.table["offset_share"].astype(float)[row])
-            continue
-        best = np.flatnonzero(share >= share.max() - 1e-9) - FURTHEST
-        expected = min(best, key=lambda offset: (abs(offset), offset))
-        found["offset"] = max(found["offset"], abs(case.table["offset"][row] - expected))
-        cell = (layer, head, expected + FURTHEST)
-        for column, values in (("offset_share", shares.mean), ("offset_share_se", shares.error)):
-            found[column] = max(found[column], apart(case.table[column][row], values[cell]))
-    return found
-
-
 @pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 class TestReference:
@@ -174,7 +145,7 @@ class TestReference:
 
     def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
-        wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+        wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
         assert not wrong
         assert (asked.table["n"] == asked.sentences).all()
 
@@ -186,7 +157,7 @@ class TestReference:
             "layer",
             "head",
             "n",
-            *differences(asked),
+            *asked.differences,
         }
         layers, heads = asked.expected["entropy"].mean.shape
         several = set(asked.kinds) == {"encoder", "decoder", "cross"}
@@ -244,7 +215,7 @@ def test_known_frequencies_decide_what_is_rare(
     case: Callable[..., Case], frequencies: tuple[Path, dict[str, float]], name: str, content_only: bool
 ):
     asked = case(name, content_only=content_only, listed=frequencies[0])
-    wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+    wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
     assert not wrong
     without = case(name, content_only=content_only).expected
     assert np.abs(asked.expected["rare_mass"].mean - without["rare_mass"].mean).max() > 100 * TOLERANCE

@@ -13,7 +13,7 @@ from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.blocked import Blocks, Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
@@ -60,7 +60,7 @@ def tabulate_patching(
     }
     labels = bench.labels(dataset, facts).with_record({"patching": record})
     if not plan.positions and not fast:
-        blocks = Blocks.of(pairs.effect, documents)
+        blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
     cells = counted.size
     build = TableBuilder(labels, cells)
@@ -73,7 +73,7 @@ def tabulate_patching(
     build.count("n", counted, "pairs")
     build.measure("effect", unit, effects.value, effects.error, headline=True, title="effect of patching")
     share = compute_share(pairs.effect, pairs.gap, documents)
-    build.measure("recovered", "share of gap", *share, title="share of the gap")
+    build.measure("recovered", "share of gap", share.value, share.error, title="share of the gap")
     build.test(p, adjusted, headline=not fast)
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
@@ -87,7 +87,7 @@ def tabulate_patching(
     return _drop_empty(table) if plan.positions else table
 
 
-def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> Estimate:
     """Divide the sum of effects (pair, ...) by the sum of gaps (pair,), of the pairs that have both.
 
     The error is that of the jackknife over blocks of documents. It is the error of the share, which the test
@@ -104,7 +104,7 @@ def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> 
             shares = means[..., 0] / means[..., 1]
         return np.where(np.isfinite(shares), shares, np.nan)
 
-    return Jackknife.of(np.stack([effect, gaps], -1), documents=documents).apply(divide)
+    return Blocked.of(np.stack([effect, gaps], -1), documents=documents).apply(divide)
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:

@@ -1,17 +1,19 @@
 """What each kind of picture shows, and of which kinds of tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
+from attnprobe.reports.charts.atlas import Atlas
 from attnprobe.reports.charts.bars import Bars, has_shares
-from attnprobe.reports.charts.figure import Drawing, Figure
+from attnprobe.reports.charts.figure import Figure
 from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
 from attnprobe.reports.charts.grid import Grid, Letters
 from attnprobe.reports.charts.groups import list_compared, take_groups
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
+from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
     has_measures,
@@ -22,7 +24,6 @@ from attnprobe.reports.columns import (
     read_numbers,
 )
 from attnprobe.reports.pairs import has_all_pairs
-from attnprobe.reports.pictures import atlas, clustermap
 from attnprobe.reports.profile import can_draw_atlas
 from attnprobe.reports.scales import mark_column
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
@@ -30,7 +31,7 @@ from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP, PictureKind
+from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
@@ -193,16 +194,6 @@ def _has_depth(table: HeadTable) -> bool:
 
 #: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
 _PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Unlike(Figure):
-    """A kind of picture that no template draws yet."""
-
-    by: Callable[[HeadTable, DrawingRequest], Any]
-
-    def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        return Drawing(self.by(table, request))
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
@@ -439,6 +430,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         colours=_PARTS,
         caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
     ),
-    "atlas": _Unlike(fits=can_draw_atlas, fixed=True, by=atlas.draw_atlas),
-    "clustermap": _Unlike(fits=has_all_pairs, by=clustermap.draw_clustermap),
+    "atlas": Atlas(fits=can_draw_atlas, fixed=True),
+    "clustermap": Tree(fits=has_all_pairs),
 }

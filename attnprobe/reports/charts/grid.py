@@ -96,7 +96,7 @@ class Grid(Figure):
             charts.append(amend(shown, title=alt.TitleParams(title)))
         chart = stack_charts(charts, across)
         left = every - len(columns)
-        more = f"{left} more measures: name them with --measure" if left else ""
+        more = f"{left} more measures: name them with --only" if left else ""
         return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more])
 
     def arrange(self, places: Places, measures: int, request: DrawingRequest, legend: bool = True) -> Sizes:

@@ -29,7 +29,7 @@ _MOST_LISTED = 16
 #: high it is for its width.
 AXIS, _ABOVE, _COMFORTABLE, _RATIO = 50, 46, 130, 0.62
 #: Letters are about half as wide as high: where a line of prose breaks, and nothing else, depends on it.
-_LETTER = 0.53
+_LETTER = 0.5
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
@@ -102,18 +102,22 @@ def balance_panels(panels: int, most: int) -> int:
 
 
 def colour_by_layer(
-    labels: Sequence[Cell], theme: Theme, *, field: str = "layer", colours: Sequence[str] = (), **look: Any
+    labels: Sequence[Cell],
+    theme: Theme,
+    *,
+    colours: Sequence[str] = (),
+    channel: Any = alt.Color,
+    **look: Any,
 ) -> Any:
-    """Make the channel that colours by layer, or by another number that counts up."""
+    """Make the channel that colours by layer."""
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
-    title = field.replace("_", " ")
     if len(labels) > _MOST_LISTED and all(isinstance(label, int) for label in labels):
-        legend = alt.Legend(title=title, format="~s", gradientLength=140, **look)
+        legend = alt.Legend(title="layer", format="~s", gradientLength=140, **look)
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
-        return alt.Color(f"{field}:Q", scale=scale, legend=legend)
+        return channel("layer:Q", scale=scale, legend=legend)
     scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
-    return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1, **look))
+    return channel("layer:O", scale=scale, legend=alt.Legend(title="layer", symbolOpacity=1, **look))
 
 
 def tell_marks_apart(looks: Mapping[str, tuple[str, str, str]], legend: Any) -> dict[str, Any]:

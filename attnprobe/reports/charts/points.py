@@ -177,11 +177,11 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
         wanted = request.measures[0] if request.measures else next(iter(sides))
         if wanted not in sides:
             raise AttnprobeError(
-                f"--measure {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
+                f"--only {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
             )
         return sides[wanted]
     if request.measures and len(request.measures) != 2:
-        raise AttnprobeError("a scatter takes two measures, such as --measure entropy,previous")
+        raise AttnprobeError("a scatter takes two measures, such as --only entropy,previous")
     columns = request.columns(table)
     if len(columns) < 2:
         columns = list_measures(table)

@@ -1,16 +1,20 @@
-"""The head atlas on the page of a report: the same shapes as in a picture, with a button a head."""
+"""The head atlas on the page of a report: the picture of it, with a button a head."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 
+from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.atlas import Atlas, lay_out_atlas
+from attnprobe.reports.charts.figures import FIGURES
+from attnprobe.reports.columns import DrawingRequest
+from attnprobe.reports.picture import make_spec, render_svg
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
 from attnprobe.reports.report_page.measures import Heads, read_heads
-from attnprobe.reports.theme import FONT, THEMES
+from attnprobe.reports.theme import THEMES
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED
@@ -25,10 +29,12 @@ _THEME = replace(
     size=14,
 )
 #: Pixels; wider ones scroll where a screen is narrow.
-_WIDTH = 1000
-#: Pixels of the widest cell; words stand beside what is left.
-_WIDEST = 78.0
+_WIDTH, _HIGH = 1000, 2000
 _LABEL = "Each head with its attention by offset, its role and its entropy"
+#: The marks of heads, which lie over all others, in the order of the table.
+_HEAD = re.compile(r'<path aria-label="layer [^"]*, head [^"]*"[^>]*>')
+#: What of the picture is for readers of its marks; here, its heads are buttons.
+_SPOKEN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 
 
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, str] | None:
@@ -50,36 +56,31 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, s
                 continue
     if not can_draw_atlas(joined):
         return None
-    atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False, widest=_WIDEST)
-    return _write_svg(atlas, heads, joined), atlas.caption
+    with debug_mode(False):
+        drawing = FIGURES["atlas"].draw(joined, DrawingRequest(_THEME, _WIDTH, room=_WIDTH, high=_HIGH))
+        svg = render_svg(make_spec(drawing.chart, _THEME)).decode()
+    return _add_buttons(svg, heads, joined), f"{'; '.join(drawing.caption)}."
 
 
-def _write_svg(atlas: Atlas, heads: Heads, table: HeadTable) -> Markup:
-    parts = [
-        f'<path d="{one.path}" fill="{one.fill}"{_write("fill-opacity", one.opacity, 1.0)}/>'
-        for one in atlas.shapes
-    ]
-    for one in atlas.words:
-        anchor = _write("text-anchor", one.anchor, "start")
-        bold = ' font-weight="bold"' if one.bold else ""
-        place = f'x="{one.x:.4g}" y="{one.y:.5g}"'
-        parts.append(f'<text {place} fill="{one.fill}"{anchor}{bold}>{escape(clean(one.text))}</text>')
-    named = read_heads(table)
-    for one in atlas.places:
-        number = heads.find(named[one.row])
-        if number is not None:
-            place = f'x="{one.x:.5g}" y="{one.y:.5g}" width="{one.width:.4g}" height="{one.height:.4g}"'
-            role = clean(str(table.data["role"][one.row] or MIXED)) if "role" in table.data else ""
-            label = escape(f"{heads.name(number)}{role and f': {role}'}")
-            parts.append(
-                f'<rect {place} data-h="{number}" role="button" tabindex="-1" aria-label="{label}"/>'
-            )
-    size = atlas.words[0].size if atlas.words else _THEME.size
-    box = f'viewBox="-2 -2 {atlas.width + 4:.0f} {atlas.height + 4:.0f}" width="{atlas.width + 4:.0f}"'
-    font = f'font-family="{FONT}" font-size="{size}"'  # of known widths
-    opening = f'<svg class="atlas" {box} {font} role="group" aria-label="{_LABEL}" data-grid>'
-    return Markup(f"{opening}{''.join(parts)}</svg>")
+def _add_buttons(svg: str, heads: Heads, table: HeadTable) -> Markup:
+    named = iter(zip(read_heads(table), table.data.get("role", [None] * len(table)), strict=True))
 
+    def write_button(match: re.Match[str]) -> str:
+        mark, (head, role) = _SPOKEN.sub("", match[0]), next(named)
+        number = heads.find(head)
+        if number is None:
+            return mark
+        said = f": {clean(str(role or MIXED))}" if "role" in table.data else ""
+        label = escape(f"{heads.name(number)}{said}")
+        return mark.replace(
+            "<path",
+            f'<path data-h="{number}" fill="transparent" role="button" tabindex="-1" aria-label="{label}"',
+        )
 
-def _write(name: str, value: object, usual: object) -> str:
-    return "" if value == usual else f' {name}="{value}"'
+    silent = []
+    for part in re.split(f"({_HEAD.pattern})", svg):
+        silent.append(part if _HEAD.fullmatch(part) else _SPOKEN.sub("", part))
+    marked = _HEAD.sub(write_button, "".join(silent))
+    return Markup(
+        marked.replace("<svg", f'<svg class="atlas" role="group" aria-label="{_LABEL}" data-grid', 1)
+    )

@@ -1,1 +1,0 @@
-"""Tables as pictures: one file a kind of picture, from a table to an altair chart."""
