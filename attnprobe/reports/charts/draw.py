@@ -25,8 +25,8 @@ ATLAS: PictureKind = "atlas"
 _ATLAS_TITLE = "what heads look at, by offset"
 #: So often a picture is drawn at most, until it is neither too wide nor too tall.
 _DRAWN = 4
-#: Pixels that are given up beyond what is too much, as cells are whole pixels.
-_SPARE = 2.0
+#: Pixels of height that are given up beyond what is too much, as rows of cells are whole pixels.
+_SPARE = 10.0
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
@@ -129,7 +129,7 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
             break
         room, high_room = drawing.room or request.room, request.high
         if wide > request.width:
-            room -= wide - request.width + _SPARE
+            room -= wide - request.width + 1
         if high > TALLEST:
             high_room -= high - TALLEST + _SPARE
         request = replace(request, room=room, high=high_room)
