@@ -93,6 +93,10 @@ def importance(
 
     check_method(method, read_task(options, labels), content_only=content_only, nodes=nodes)
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
+        if method == "confidence":
+            from attnprobe.commands.call.confidence import measure_confidence
+
+            return measure_confidence(session)
         from attnprobe.intervention.importance import run_importance
 
         return run_importance(session, method, **({} if nodes is None else {"nodes": nodes}))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import Side
@@ -18,18 +18,9 @@ from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import Bench, choose_subject
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.preparation import examine_part, prepare_corpus
-from attnprobe.run.record import record_provenance
-from attnprobe.statistics import all_statistics
-from attnprobe.survey.measure import open_evaluator
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
-#: The ``objective`` column of a method that needs none.
-NO_OBJECTIVE = "none"
 #: The column of sizes, by which heads of two tables are compared.
 SIZES = {"gradient": "importance", "confidence": "importance", "ig": "ig_abs", "lrp": "relevance_abs"}
 _RANDOM_SIGN = (
@@ -45,23 +36,23 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
-    for what is predicted; or ``confidence``, the mean of a head's largest attention weight.
+    gate; ``ig``, that of the derivative along a line of so many ``nodes``; or ``lrp``, the relevance of the
+    head for what is predicted.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
-    if method == "confidence":
-        return _tabulate_confidence(session)
     with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
         return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
-def attribute(bench: Bench, method: Method, nodes: int = NODES) -> Attributions:
-    """Attribute what a task needs to the heads by a method, over the examples of a bench."""
+def attribute(
+    bench: Bench, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+) -> Attributions:
+    """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
-        return integrate_gradients(bench, nodes)
-    return head_relevance(bench) if method == "lrp" else gradient_importance(bench)
+        return integrate_gradients(bench, nodes, open_heads)
+    return (head_relevance if method == "lrp" else gradient_importance)(bench, open_heads)
 
 
 def tabulate_task(
@@ -78,63 +69,16 @@ def tabulate_task(
         notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
     if method == "ig":
         labels = labels.with_record({"integrated": {"nodes": nodes}})
-    return _tabulate(attribute(bench, method, nodes), objective.name, method, labels, notes)
+    return tabulate_attributions(attribute(bench, method, nodes), objective.name, method, labels, notes)
 
 
-def attention_importance(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    batches: BatchReader,
-    name: str,
-    run: Run,
-    workers: Workers,
-) -> Attributions:
-    """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
-    statistic = all_statistics()[name]
-    with open_evaluator(checkpoint, architecture, [statistic]) as measure:
-        return run.total(
-            name,
-            batches,
-            lambda batch: Attributions.of(np.asarray(measure.values(batch)[name], np.float64), batch),
-            Attributions.from_arrays,
-            workers=workers,
-            thread_context=measure.thread_context,
-        )
-
-
-def _tabulate_confidence(session: TaskSession) -> HeadTable:
-    source, options, progress = session.source, session.options, session.progress
-    checkpoint, documents, architecture = examine_part(
-        session.load((), False, source.kind), source.documents, progress
-    )
-    question = {"command": "importance", "--method": "confidence"}
-    with (
-        prepare_corpus(
-            checkpoint, architecture, documents, options, workers=session.workers, progress=progress
-        ) as ready,
-        open_run(checkpoint, options, question, resume=session.resume, progress=progress) as run,
-    ):
-        sums = attention_importance(
-            checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
-        )
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
-    labels = Labels(
-        checkpoint.name,
-        source.name,
-        record | dict(session.facts),
-        architecture.places,
-        removed=architecture.removed,
-        tied=architecture.lacking,
-    )
-    return _tabulate(sums, NO_OBJECTIVE, "confidence", labels)
-
-
-def _tabulate(
+def tabulate_attributions(
     sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
+    """Tabulate what a method attributes to heads, one row a head."""
     size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
     layers, heads = sums.size.count.shape
-    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.block_sums, size[0]))
+    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size[0]))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
@@ -148,12 +92,16 @@ def _tabulate(
         build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
         build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
         title = "share of the layer's relevance"
-        build.measure("relevance_share", "share of layer", *sums.share, headline=True, title=title)
+        share = sums.share
+        build.measure(
+            "relevance_share", "share of layer", share.value, share.error, headline=True, title=title
+        )
         return build.table("relevance of heads", notes, "heads")
     unit = "share" if method == "confidence" else "|dL/dmask|"
     build.measure("importance", unit, *size, headline=True, title="importance")
     unit, title = "ratio to l2 norm of layer", "importance within the layer"
-    build.measure("importance_normalized", unit, *sums.normalized, headline=True, title=title)
+    share = sums.normalized
+    build.measure("importance_normalized", unit, share.value, share.error, headline=True, title=title)
     if method == "gradient":
         build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
         squares = sums.squares.average, sums.squares.standard_error

@@ -31,8 +31,8 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     first = list(islice(rest, PEEKED))
     if not first:
         raise AttnprobeError("The data hold no pairs of texts; give at least one.")
-    contrasts = [one.label for one in first if isinstance(one.label, Contrast)]
-    return any(one.answer is not None for one in contrasts), chain(first, rest)
+    contrasts = [document.label for document in first if isinstance(document.label, Contrast)]
+    return any(contrast.answer is not None for contrast in contrasts), chain(first, rest)
 
 
 def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]:
@@ -42,9 +42,9 @@ def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]
         AttnprobeError: When nothing can be, with what to do.
     """
     name, objective = subject.checkpoint.name, subject.objective
-    found = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
-    if found is not None:
-        return found
+    measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
+    if measure is not None:
+        return measure
     if objective not in MEASURES:
         known = ", ".join(MEASURES)
         raise AttnprobeError(
@@ -87,22 +87,22 @@ def bind_pairs(
             options,
             measure.asked,
             progress=progress.advance,
-        ) as found,
+        ) as tokenised,
         report_halving(progress.say),
     ):
-        objective = measure(checkpoint, found.batches, found.targets)
-        for sentence in found.counts.describe(found.corpus.window):
+        objective = measure(checkpoint, tokenised.batches, tokenised.targets)
+        for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
-        record = record_provenance(checkpoint, architecture, found.corpus, options, shared)
+        record = record_provenance(checkpoint, architecture, tokenised.corpus, options, shared)
         record["task"] = {
             "objective": objective.name,
             "measure": objective.said,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
-            "pairs": asdict(found.counts),
+            "pairs": asdict(tokenised.counts),
         }
         with freeze_weights(checkpoint):
-            yield Bench(subject, found.corpus, objective, record, run, shared)
+            yield Bench(subject, tokenised.corpus, objective, record, run, shared)
 
 
 def run_patching(

@@ -101,30 +101,30 @@ class Patcher:
         with torch.inference_mode():
             self._gates.open()
             with self._gates.record_outputs() as others:
-                other = self._measure.measure(source, corrupted=self._plan.noising).loss
+                source_m = self._measure.measure(source, corrupted=self._plan.noising).loss
         slopes: dict[int, Tensor] = {}
         recording = self._replay.record if self._resumes else self._gates.record_outputs
         with torch.enable_grad() if attribute else torch.inference_mode():
             with recording(differentiable=attribute):
-                own = self._run(base).loss
-            owns = dict(self._gates.outputs)
+                base_m = self._run(base).loss
+            outputs = dict(self._gates.outputs)
             if attribute:
-                given = torch.autograd.grad(own.sum(), list(owns.values()), allow_unused=True)
-                slopes = {layer: one for layer, one in zip(owns, given, strict=True) if one is not None}
-        own = own.detach()
-        if not all(bool(torch.isfinite(m).all()) for m in (own, other)):
+                given = torch.autograd.grad(base_m.sum(), list(outputs.values()), allow_unused=True)
+                slopes = {layer: one for layer, one in zip(outputs, given, strict=True) if one is not None}
+        base_m = base_m.detach()
+        if not all(bool(torch.isfinite(m).all()) for m in (base_m, source_m)):
             raise AttnprobeError(
                 f"{self._subject.checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or "
                 "look at its weights."
             )
         effect, attribution = np.full((2, len(batch), *chosen.shape), np.nan)
         with torch.inference_mode():
-            owns = {layer: output.detach() for layer, output in owns.items()}
+            outputs = {layer: output.detach() for layer, output in outputs.items()}
             if attribute:
-                self._attribute(attribution, owns, others, slopes)
+                self._attribute(attribution, outputs, others, slopes)
             if chosen.any():
-                self._patch_each(effect, base, own, owns, others, chosen)
-        return PatchedPairs(batch.members, _as_array(own), _as_array(other), effect, attribution)
+                self._patch_each(effect, base, base_m, outputs, others, chosen)
+        return PatchedPairs(batch.members, _as_array(base_m), _as_array(source_m), effect, attribution)
 
     def _list_heads(self, layer: int) -> list[int]:
         """List the numbers of the heads that a layer computes."""
@@ -134,13 +134,13 @@ class Patcher:
     def _attribute(
         self,
         attribution: Floats,
-        owns: Mapping[int, Tensor],
+        outputs: Mapping[int, Tensor],
         others: Mapping[int, Tensor],
         slopes: Mapping[int, Tensor],
     ) -> None:
-        """Fill in (o_other - o_own) . dm/do_own of every head, or of every head at each position."""
-        for layer, own in owns.items():
-            change = upcast(others[layer] - own)
+        """Fill in (o_source - o_base) . dm/do_base of every head, or of every head at each position."""
+        for layer, output in outputs.items():
+            change = upcast(others[layer] - output)
             slope = upcast(slopes[layer]) if layer in slopes else torch.zeros_like(change)
             by_place = (change * slope).double().sum(-1).transpose(1, 2).cpu().numpy()  # (batch, head, query)
             heads = self._list_heads(layer)
@@ -153,37 +153,38 @@ class Patcher:
         self,
         effect: Floats,
         base: Batch,
-        m: Tensor,
-        owns: Mapping[int, Tensor],
+        base_m: Tensor,
+        outputs: Mapping[int, Tensor],
         others: Mapping[int, Tensor],
         chosen: Cells,
     ) -> None:
         """Fill in m with each of the chosen patched, less m without."""
-        for layer, own in owns.items():
+        for layer, output in outputs.items():
             with self._replay.resume_at(layer) if self._resumes else nullcontext():
                 for place, head in enumerate(self._list_heads(layer)):
-                    for at, patched in self._list_patches(own, others[layer], place, chosen[layer, head]):
-                        change = np.zeros(len(m))
+                    patches = self._list_patches(output, others[layer], place, chosen[layer, head])
+                    for at, patched in patches:
+                        change = np.zeros(len(base_m))
                         if patched is not None:  # a pass with what is there already would give the same
                             self._close(layer, head, patched)
-                            change = _as_array(self._run(base).loss - m)
+                            change = _as_array(self._run(base).loss - base_m)
                         effect[(slice(None), layer, head, *at)] = change
         self._gates.open()
 
     def _list_patches(
-        self, own: Tensor, other: Tensor, place: int, chosen: Cells
+        self, output: Tensor, other: Tensor, place: int, chosen: Cells
     ) -> Iterator[tuple[tuple[int, ...], Tensor | None]]:
         """List what takes the place of a layer's outputs, at which positions; None where nothing changes."""
         if not chosen.any():
             return
-        differs = (own[:, :, place] != other[:, :, place]).any(-1).any(0).cpu().numpy()  # (query,)
+        differs = (output[:, :, place] != other[:, :, place]).any(-1).any(0).cpu().numpy()  # (query,)
         if not self._plan.positions:
             yield (), other if differs.any() else None
             return
         for position in np.flatnonzero(chosen[: len(differs)]).tolist():
             patched = None
             if differs[position]:
-                patched = own.clone()
+                patched = output.clone()
                 patched[:, position] = other[:, position]
             yield (position,), patched
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.sides import Side
 from attnprobe.intervention.changes import find_example_score
-from attnprobe.intervention.gradient import gradient_importance, name_pass
-from attnprobe.intervention.integration import integrate_gradients
+from attnprobe.intervention.gradient import name_pass
+from attnprobe.intervention.importance import attribute
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.relevance import head_relevance
+from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials
 
@@ -20,6 +20,8 @@ from attnprobe.intervention.trials import run_trials
 Importance = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Order = NDArray[np.int64]
+#: How criteria are measured that are no mere derivatives.
+_METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
 def measure_importance(
@@ -53,8 +55,10 @@ def measure_importance(
     elif criterion.name == "ablation":
         importance = _measure_moves(bench, metric, kept & on)
     else:
-        # A closed gate has a derivative too, but its head is gone.
-        importance = np.where(on, _attribute(criterion.name, bench, on), 0.0)
+        method = _METHODS.get(criterion.name, "gradient")
+        sums = attribute(bench, method, open_heads=on)
+        importance = (sums.squares if criterion.name == "fisher" else sums.size).average
+        importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too, but its head is gone
     if criterion.name == "gradient-normed":
         norm = np.linalg.norm(importance, axis=-1, keepdims=True)
         importance = np.divide(importance, norm, out=np.zeros_like(importance), where=norm > 0)
@@ -62,16 +66,6 @@ def measure_importance(
     if not np.isfinite(importance[kept]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
     return importance
-
-
-def _attribute(name: str, bench: Bench, on: Mask) -> Importance:
-    if name == "ig":
-        return integrate_gradients(bench, open_heads=on).size.average
-    if name == "lrp":
-        # Relevance is conserved from layer to layer, so that heads of all layers are compared as they are.
-        return head_relevance(bench, on).size.average
-    derivatives = gradient_importance(bench, on)
-    return (derivatives.squares if name == "fisher" else derivatives.size).average
 
 
 def _measure_moves(bench: Bench, metric: Score, on: Mask) -> Importance:

@@ -10,6 +10,7 @@ from altair.utils.schemapi import debug_mode
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
+from attnprobe.reports.charts.kinds import CLUSTERMAP, PICTURES, PictureKind
 from attnprobe.reports.charts.marks import amend, wrap_words
 from attnprobe.reports.charts.stacking import stack_tables
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
@@ -18,7 +19,6 @@ from attnprobe.reports.picture import Picture, measure_picture
 from attnprobe.reports.theme import ThemeName, choose_look
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import CLUSTERMAP, KINDS, PictureKind
 
 ATLAS: PictureKind = "atlas"
 #: The title of a picture that says more than one of a census would.
@@ -31,7 +31,7 @@ _SPARE = 10.0
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
     """List what a table can be drawn as, its own picture first."""
-    return [kind for kind in KINDS[table.kind].pictures if len(table) and FIGURES[kind].fits(table)]
+    return [kind for kind in PICTURES.get(table.kind, ()) if len(table) and FIGURES[kind].fits(table)]
 
 
 def draw_picture(

@@ -11,9 +11,9 @@ from altair.utils import schemapi
 
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figure import TALLEST
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.picture import measure_picture
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import PictureKind
 from attnprobe.table.table import Column
 
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.

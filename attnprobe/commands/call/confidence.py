@@ -1,0 +1,59 @@
+"""Importance by attention alone: the mean of a head's largest weight, which needs no task."""
+
+import numpy as np
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.intervention.gradient import Attributions
+from attnprobe.intervention.importance import tabulate_attributions
+from attnprobe.intervention.session import TaskSession
+from attnprobe.run.passes import open_run
+from attnprobe.run.preparation import examine_part, prepare_corpus
+from attnprobe.run.record import record_provenance
+from attnprobe.statistics import all_statistics
+from attnprobe.survey.measure import open_evaluator
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import HeadTable
+
+_CONFIDENCE = "confidence"
+
+
+def measure_confidence(session: TaskSession) -> HeadTable:
+    """Measure the mean of every head's largest attention weight, and tabulate it, one row a head.
+
+    References:
+        Voita et al. (2019), section 4.
+    """
+    source, options, progress = session.source, session.options, session.progress
+    checkpoint, documents, architecture = examine_part(
+        session.load((), False, source.kind), source.documents, progress
+    )
+    question = {"command": "importance", "--method": _CONFIDENCE}
+    with (
+        prepare_corpus(
+            checkpoint, architecture, documents, options, workers=session.workers, progress=progress
+        ) as ready,
+        open_run(checkpoint, options, question, resume=session.resume, progress=progress) as run,
+        open_evaluator(checkpoint, architecture, [all_statistics()[_CONFIDENCE]]) as evaluator,
+    ):
+
+        def sum_batch(batch: Batch) -> Attributions:
+            return Attributions.of(np.asarray(evaluator.values(batch)[_CONFIDENCE], np.float64), batch)
+
+        sums = run.total(
+            _CONFIDENCE,
+            ready.corpus.batches,
+            sum_batch,
+            Attributions.from_arrays,
+            workers=ready.workers,
+            thread_context=evaluator.thread_context,
+        )
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
+    labels = Labels(
+        checkpoint.name,
+        source.name,
+        record | session.facts,
+        architecture.places,
+        removed=architecture.removed,
+        tied=architecture.lacking,
+    )
+    return tabulate_attributions(sums, "none", _CONFIDENCE, labels)
