@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
+from attnprobe.table.builder import p_columns
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
@@ -58,14 +59,15 @@ class Part:
     table: HeadTable
     documents: int
     size: str
-    by_row: Mapping[Key, int] | None = None
+    by_row: Sequence[int] = ()
 
     @classmethod
-    def of(cls, table: HeadTable, measurement: Measurement) -> "Part":
+    def of(cls, table: HeadTable, measurement: Measurement, by_row: Sequence[int] = ()) -> "Part":
+        """Count the documents of a table; ``by_row`` is as long as it, or empty."""
         clustered = [one for one in measurement.sums.values() if isinstance(one, Clustered)]
         exact = clustered and not any(one.groups.shared for one in clustered)
         size = f"{measurement.documents:,}" if exact else f"{measurement.sequences:,} sequences"
-        return cls(table, measurement.documents, size)
+        return cls(table, measurement.documents, size, by_row)
 
     @cached_property
     def keys(self) -> list[Key]:
@@ -80,8 +82,9 @@ class Part:
 
     def count_documents(self, name: str, keys: Sequence[Key]) -> Floats:
         """Count the documents that the errors of a measure are of: no more than what the row counts."""
-        if self.by_row is not None:
-            return np.array([self.by_row.get(key, 0) for key in keys], np.float64)
+        if self.by_row:
+            counts = dict(zip(self.keys, self.by_row, strict=True))
+            return np.array([counts.get(key, 0) for key in keys], np.float64)
         counts = [self.read(one, keys) for one in (f"{name}_n", "n") if one in self.table.data]
         return np.fmin(counts[0], self.documents) if counts else np.full(len(keys), float(self.documents))
 
@@ -122,10 +125,10 @@ def stack_groups(whole: Part, groups: Mapping[str, Part], tested: Collection[str
             continue
         q, p = compare_measure(name, whole.keys, [*groups.values()])
         title = f"Cochran's Q of {whole.table.column(name).title or name}"
-        tests = {"q": ("", q), "q_p": ("p of ", p), "q_p_adjusted": ("adjusted p of ", adjust(p))}
-        for end, (prefix, cells) in tests.items():
-            columns.append(Column(f"{name}_{end}", title=f"{prefix}{title}"))
-            data[f"{name}_{end}"] = [*cells.tolist(), *[np.nan] * (len(labels) - len(cells))]
+        tests = [Column(f"{name}_q", title=title), *p_columns(f"{name}_q_p", f" of {title}")]
+        for test, cells in zip(tests, (q, p, adjust(p)), strict=True):
+            columns.append(test)
+            data[test.name] = [*cells.tolist(), *[np.nan] * (len(labels) - len(cells))]
     if tested is not None:
         place = {key: row for row, key in enumerate(whole.keys)}
         rows = [place[key] for part in parts.values() for key in part.keys]

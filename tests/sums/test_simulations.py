@@ -1,4 +1,4 @@
-"""Simulations of 2,000 corpora each: p is uniform where nothing differs, and intervals of 95 % hold the truth.
+"""Simulations of 2,000 corpora each: p is uniform where nothing differs, intervals of 95 % hold the truth.
 
 ``python tests/sums/test_simulations.py`` prints the table of docs/trust.md.
 """
@@ -24,7 +24,7 @@ DRAWS = 2000
 
 
 def draw_documents(random: Random, documents: int, most: int) -> np.ndarray:
-    """Name the document of each sequence, of 1 to ``most`` sequences each; names are spread over all blocks."""
+    """Name the document of each sequence, of 1 to ``most`` sequences each; names are spread over blocks."""
     names = name_documents(random.integers(1 << 63, size=documents, dtype=np.uint64))
     return np.repeat(names, random.integers(1, most + 1, documents))
 
