@@ -26,6 +26,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 #: Notes name so many columns.
@@ -198,9 +199,10 @@ def _add_statistics(
 def _note_chance(comparison: Comparison) -> Iterator[str]:
     """Note what CKA chance alone gives, where there are too few tokens."""
     if comparison.chance >= _CHANCE:
+        chance = format_number(comparison.chance, digits=2)
         yield (
-            f"Heads that have nothing to do with each other have a CKA of about {comparison.chance:.2f} over "
-            "so few tokens; read more text."
+            f"Heads that have nothing to do with each other have a CKA of about {chance} over so few tokens; "
+            "read more text."
         )
 
 
@@ -211,10 +213,8 @@ def _note_rounding(comparison: Comparison, rows: Places) -> Iterator[str]:
     divergences = comparison.numbered.average.ravel()[rows]
     defined = divergences[np.isfinite(divergences)]
     if same := int((defined <= comparison.rounding).sum()):
-        yield (
-            f"{same} of {len(defined)} heads have a jsd of at most {comparison.rounding:.1g} nats, which may "
-            "be rounding."
-        )
+        most = format_number(comparison.rounding, digits=1)
+        yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
 
 
 def _note_differences(comparison: Comparison, differences: Mapping[str, Difference]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -230,22 +230,21 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def compute_rates(counts: Blocked) -> dict[str, tuple[Floats, Floats]]:
-    """Compute ``RATES`` with their errors, cell by cell, and the error rate at the same relative place."""
-    rates = {}
+def compute_rates(counts: Blocked) -> dict[str, Floats]:
+    """Compute the columns of ``list_rate_columns``, cell by cell."""
+    rates = dict[str, Floats]()
     for name, right, of in (*RATES, ("baseline", AT_PLACE, BOTH)):
         share = counts.ratio([float(number in right) for number in range(_NUMBERS)], of)
-        rates[name] = (share.value if name in {"precision", "recall"} else 1 - share.value), share.error
+        rates[name] = share.value if name in {"precision", "recall"} else 1 - share.value
+        rates[f"{name}_se"] = share.error
     return rates
 
 
-def rate_columns(
-    statistic: Statistic, rates: Mapping[str, tuple[Floats, Floats]], build: TableBuilder
-) -> None:
+def rate_columns(_: Statistic, counts: Blocked, build: TableBuilder) -> None:
     """Append what ``compute_rates`` gives."""
+    rates = compute_rates(counts)
     for column in list_rate_columns():
-        name = column.name.removesuffix("_se")
-        build.add(column, rates[name][name != column.name].ravel())
+        build.add(column, rates[column.name].ravel())
 
 
 def list_rate_columns() -> list[Column]:

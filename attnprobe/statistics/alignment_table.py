@@ -17,14 +17,13 @@ from attnprobe.statistics.alignment import (
     IN_SURE,
     PROPOSED,
     SURE,
-    compute_rates,
     list_rate_columns,
     rate_columns,
 )
 from attnprobe.statistics.best_heads import (
+    NAME_COLUMNS,
     BestHead,
     mark_removed,
-    name_columns,
     note_one_fold,
     read_folds,
     score_gain,
@@ -36,7 +35,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.crossfit import CrossFit, Links
-from attnprobe.table.builder import Labels, TableBuilder, measure_columns
+from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -130,19 +129,19 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     ]
     columns = [
         Column("alignment", role="key"),
-        *([Column("attention", role="key")] if any(direction.kind for direction in directions) else []),
+        Column("attention", role="key"),
         Column("direction", role="key"),
         Column("n", _PAIRS, role="count"),
-        *name_columns(position=any(row.get("position") for row in rows)),
+        *NAME_COLUMNS,
         *list_rate_columns(),
         *measure_columns("gain", AER.unit, f"gain over the {SAME_PLACE}"),
-        Column("p", title="p"),
-        Column("p_adjusted", title="adjusted p"),
+        *p_columns(),
         Column("aer_selected", AER.unit, title="error rate where the head was chosen"),
         Column("chosen", "share", title="folds that chose the head"),
     ]
     build = TableBuilder(labels, len(rows))
-    build.rows(columns, rows)
+    absent = {name for name in ("attention", "position") if not any(row.get(name) for row in rows)}
+    build.rows([column for column in columns if column.name not in absent], rows)
     return build.table(title, [*note_one_fold(rows), *_note_left_out(counts)])
 
 
@@ -176,7 +175,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.layers(layers)
     build.key("head", heads)
     build.count("n", counts.count[..., BOTH][cells], _PAIRS)
-    rate_columns(AER, compute_rates(counts[cells]), build)
+    rate_columns(AER, counts[cells], build)
     return build.table(title, list(_note_left_out(counts)))
 
 

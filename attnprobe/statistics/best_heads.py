@@ -46,10 +46,12 @@ class BestHead:
         return {"layer": labels.places[layer].layer, "head": head, "position": position or None}
 
 
-def name_columns(*, position: bool) -> list[Column]:
-    """Describe the columns that name the best head; its ``position`` where there are several."""
-    columns = [Column("layer", role="count"), Column("head", role="count")]
-    return [*columns, Column("position", role="text")] if position else columns
+#: The columns that name the best head, and its position where there are several.
+NAME_COLUMNS = (
+    Column("layer", role="count"),
+    Column("head", role="count"),
+    Column("position", role="text"),
+)
 
 
 def score_share(name: str, side: CrossFit | Difference) -> dict[str, float]:
@@ -183,11 +185,11 @@ class BestLinkHead:
 
         ``tests`` says how many p values are adjusted together.
         """
-        row: dict[str, Any] = {"n": 0, "n_far": 0}
+        row: dict[str, Any] = {"n": 0, "n_far": 0, "blocks": 0}
         answers = read_answers(counts, self.condition, self.gone)
         if answers is None:
             return row
-        row["n"] = answers.links.number
+        row |= {"n": answers.links.number, "blocks": answers.links.blocks}
         if self.best is None or self.rule is None:
             return row
         fit = self.best.fit

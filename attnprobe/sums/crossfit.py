@@ -61,6 +61,11 @@ class Links:
     def number(self) -> int:
         return int(self.asked.sum())
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks have links."""
+        return int((self.asked > 0).sum())
+
     @cached_property
     def behind(self) -> Floats:
         """How far the share of each candidate is below the largest, (candidate,)."""

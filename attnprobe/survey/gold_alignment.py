@@ -64,7 +64,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
     values = compute_rates(Blocked.of(counts[None]))
-    rates = np.stack([values[name][0] for name, *_ in RATES], -1)
+    rates = np.stack([values[name] for name, *_ in RATES], -1)
     return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
 
 

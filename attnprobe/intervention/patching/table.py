@@ -18,6 +18,7 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
@@ -159,10 +160,10 @@ def _name_tokens(bench: Bench, plan: PatchPlan, positions: int, *, targets: bool
 def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Clustered) -> list[str]:
     """Say what m is, and how far both sides are apart."""
     pairs, mean, error = len(clean), float(gap.average), float(gap.standard_error)
-    spread = f" ± {error:.1g}" if pairs > 1 else ""
+    sides = [format_number(side.mean()) for side in (clean, corrupted)]
     notes = [
-        f"m is {what}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted ones. The "
-        f"gap is {mean:.3g}{spread}, over {pairs:,} pair{'s' * (pairs > 1)}."
+        f"m is {what}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is "
+        f"{format_with_error(mean, error)}, over {pairs:,} pair{'s' * (pairs > 1)}."
     ]
     if pairs > 1 and abs(mean) < Z_95 * error:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
@@ -178,7 +179,7 @@ def _describe_effects(effects: Estimate, adjusted: Floats, what: str, unit: str)
     if significant.any():
         place = np.where(significant, np.abs(effects.value), -1).argmax()
         value, error = effects.value.flat[place], effects.error.flat[place]
-        most = f", the largest {value:+.2g} ± {error:.1g} {unit}".rstrip()
+        most = f", the largest {format_with_error(value, error, signed=True)} {unit}".rstrip()
     return [
         f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
         f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT})."

@@ -322,9 +322,8 @@ def test_errors_are_those_of_new_documents(sentences):
         if sentences > 1:
             drawn = np.repeat(drawn, sentences, 0)
         found = compute_rates(Blocked.of(drawn, documents=names))
-        both = [found[name] for name in ("aer", "precision", "recall")]
-        rates.append([float(rate) for rate, _ in both])
-        errors.append([float(error) for _, error in both])
+        rates.append([float(found[name]) for name in ("aer", "precision", "recall")])
+        errors.append([float(found[f"{name}_se"]) for name in ("aer", "precision", "recall")])
     spread, said = np.std(rates, 0, ddof=1), np.sqrt(np.square(errors).mean(0))
     assert said == pytest.approx(spread, rel=0.1)
 
