@@ -152,8 +152,8 @@ def compare(
     """
     from attnprobe.commands.call.comparing import compare as run
 
-    asked = {"revisions": revisions, "measure": measure, "match": match, "nearest": nearest}
-    return run(model, texts, labels, **asked, tokenizers=tokenizers, **options)
+    chosen = {"revisions": revisions, "measure": measure, "match": match, "nearest": nearest}
+    return run(model, texts, labels, **chosen, tokenizers=tokenizers, **options)
 
 
 @command(
@@ -240,9 +240,9 @@ def correlate(
     """
     from attnprobe.commands.call.correlating import compare_sides
 
-    asked = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
-    found = compare_sides(in_domain, out_domain, model, **asked, **options)
-    return found.tabulate_heads() if by == "head" else found.tabulate_pairs()
+    chosen = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
+    sides = compare_sides(in_domain, out_domain, model, **chosen, **options)
+    return sides.tabulate_heads() if by == "head" else sides.tabulate_pairs()
 
 
 @command(Output)

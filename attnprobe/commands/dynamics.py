@@ -134,8 +134,8 @@ def dynamics(
     """
     from attnprobe.commands.call.following import follow
 
-    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by}
-    asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
-    asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
-    found = follow(model, texts, labels, **asked, **options)
-    return found.tabulate_steps() if by == "step" else found.tabulate_heads()
+    chosen = {"measure": measure, "revisions": revisions, "steps": steps, "by": by}
+    chosen |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
+    chosen |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
+    run = follow(model, texts, labels, **chosen, **options)
+    return run.tabulate_steps() if by == "step" else run.tabulate_heads()

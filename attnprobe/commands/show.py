@@ -21,9 +21,9 @@ from attnprobe.options import (
     Reading,
     Task,
 )
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import READABLE, either
-from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.differences import Difference, Rows, compare_statistic
+from attnprobe.findings.differences import Difference, compare_statistic
 from attnprobe.findings.partners import (
     Floats,
     Places,
@@ -19,13 +19,14 @@ from attnprobe.findings.partners import (
     pick_pairs,
 )
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 #: Notes name so many columns.
@@ -81,65 +82,69 @@ class Comparison:
         return max((width**0.5 / max(1.0, float(count)) for width, count in widths), default=0.0)
 
 
-def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
+def tabulate_heads(comparison: Comparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
     A head's partner, which columns ``_b`` are about, is the one that is matched to it if that is asked for,
     else the one of its number, else the nearest. Heads are matched by their outputs where these were
     measured, else by their maps.
     """
-    shared, heads = found.shared, found.shared.first.heads
+    shared, heads = comparison.shared, comparison.shared.first.heads
     rows = (np.array(shared.layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
-    known = _join_pairs(found)
+    known = _join_pairs(comparison)
     namesake = find_namesakes(shared)
-    nearest = find_nearest(shared, known["jsd"]) if found.pairs else None
+    nearest = find_nearest(shared, known["jsd"]) if comparison.pairs else None
     matched = None
     if match is not None:
-        apart = 1 - known["cka"] if found.outputs else known["jsd"]
-        matched = match_heads(shared, apart, match)
+        distances = 1 - known["cka"] if comparison.outputs else known["jsd"]
+        matched = match_heads(shared, distances, match)
     partner = next(one for one in (matched, namesake if shared.alike else None, nearest) if one is not None)
-    build = TableBuilder(found.labels, len(rows))
-    build.add(Column("model_b", role="key"), [found.other] * len(rows))
+    build = TableBuilder(comparison.labels, len(rows))
+    build.add(Column("model_b", role="key"), [comparison.other] * len(rows))
     build.layers(np.repeat(shared.layers, heads).tolist())
     build.key("head", np.tile(np.arange(heads), len(shared.layers)))
-    build.count("n", np.full(len(rows), found.sequences))
-    if found.numbered is not None:
+    build.count("n", np.full(len(rows), comparison.sequences))
+    if comparison.numbered is not None:
         title = "Jensen-Shannon divergence from the same head of the other model"
-        jsd, error = (one.ravel()[rows] for one in (found.numbered.average, found.numbered.standard_error))
+        jsd, error = (
+            one.ravel()[rows] for one in (comparison.numbered.average, comparison.numbered.standard_error)
+        )
         build.measure("jsd", _DIVERGENCE, jsd, error, headline=True, title=title)
-    if found.outputs and shared.alike:
+    if comparison.outputs and shared.alike:
         title = "CKA with the outputs of the head of the same number"
         cka = pick_pairs(known["cka"], namesake)[rows]
         build.add(Column("cka", _SIMILARITY, headline=True, title=title), cka)
     if nearest is not None:
         by_maps = {name: known[name] for name in ("jsd", "jsd_se")}
-        _add_partner(build, found, "nearest", nearest, rows, by_maps, headline=found.numbered is None)
+        _add_partner(
+            build, comparison, "nearest", nearest, rows, by_maps, headline=comparison.numbered is None
+        )
     if matched is not None:
-        _add_partner(build, found, "matched", matched, rows, known)
-    differences = _add_statistics(build, found, rows, partner[rows])
+        _add_partner(build, comparison, "matched", matched, rows, known)
+    differences = _add_statistics(build, comparison, rows, partner[rows])
     notes = [
-        *_note_chance(found),
-        *_note_rounding(found, rows),
-        *_note_differences(found, differences),
-        _note_partner(found, matched=matched is not None),
+        *_note_chance(comparison),
+        *_note_rounding(comparison, rows),
+        *_note_differences(comparison, differences),
+        _note_partner(comparison, matched=matched is not None),
     ]
-    return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
+    return build.table(f"heads of {comparison.labels.model} and of {comparison.other}", notes, "change")
 
 
-def _join_pairs(found: Comparison) -> dict[str, Floats]:
+def _join_pairs(comparison: Comparison) -> dict[str, Floats]:
     """Give what is known of every head with every other head, (head, other head), by name."""
-    join, known = found.shared.join, dict[str, Floats]()
-    if found.outputs:
-        known["cka"] = join({kind: one.cka for kind, one in found.outputs.items()})
-    if found.pairs:
-        known["jsd"] = join({kind: one.average for kind, one in found.pairs.items()})
-        known["jsd_se"] = join({kind: one.standard_error for kind, one in found.pairs.items()})
+    join, known = comparison.shared.join, dict[str, Floats]()
+    if comparison.outputs:
+        known["cka"] = join({kind: one.cka for kind, one in comparison.outputs.items()})
+    if comparison.pairs:
+        known["jsd"] = join({kind: one.average for kind, one in comparison.pairs.items()})
+        known["jsd_se"] = join({kind: one.standard_error for kind, one in comparison.pairs.items()})
     return known
 
 
 def _add_partner(
     build: TableBuilder,
-    found: Comparison,
+    comparison: Comparison,
     name: str,
     partner: Places,
     rows: Places,
@@ -148,7 +153,7 @@ def _add_partner(
     headline: bool = False,
 ) -> None:
     """Append which head is the partner of each, and what is known of the two."""
-    places, heads = found.shared.second.places, found.shared.second.heads
+    places, heads = comparison.shared.second.places, comparison.shared.second.heads
     numbers = partner[rows].tolist()
     layers = [places[one // heads].layer if one >= 0 else None for one in numbers]
     build.add(Column(f"{name}_layer", role="count"), layers)
@@ -164,19 +169,19 @@ def _add_partner(
 
 
 def _add_statistics(
-    build: TableBuilder, found: Comparison, rows: Places, partner: Places
+    build: TableBuilder, comparison: Comparison, rows: Places, partner: Places
 ) -> dict[str, Difference]:
     """Append each statistic of a head and of its partner, and their difference."""
-    pairs = Rows.of_heads(rows, partner, (found.shared.first.size, found.shared.second.size))
-    first, second = found.sums
+    first, second = comparison.sums
     differences = {
-        one.name: compare_statistic(one, first[one.name], second[one.name], pairs) for one in found.statistics
+        one.name: compare_statistic(one, first[one.name], second[one.name], rows, partner)
+        for one in comparison.statistics
     }
     most = sorted(differences, key=lambda name: -differences[name].certain.sum())[:_SHOWN]
-    for statistic in found.statistics:
+    for statistic in comparison.statistics:
         name, difference = statistic.name, differences[statistic.name]
         unit = statistic.unit_of(patches=build.patches)
-        for chosen, (ours, theirs) in difference.said.items():
+        for chosen, (ours, theirs) in difference.picked.items():
             build.add(Column(f"{chosen}_a", role="count"), ours[rows])
             cells = [theirs[head] if head >= 0 else None for head in partner]
             build.add(Column(f"{chosen}_b", role="count"), cells)
@@ -184,37 +189,35 @@ def _add_statistics(
             build.add(Column(f"{name}_{side}", unit, title=f"{statistic.title}, {which} model"), values)
         title = f"change of {statistic.title}"
         headline = name in most and bool(difference.certain.any())
-        build.measure(
-            f"{name}_delta", unit, difference.delta, difference.error, headline=headline, title=title
-        )
+        delta = difference.estimate
+        build.measure(f"{name}_delta", unit, delta.value, delta.error, headline=headline, title=title)
         adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}")
         build.add(adjusted, difference.adjusted)
     return differences
 
 
-def _note_chance(found: Comparison) -> Iterator[str]:
+def _note_chance(comparison: Comparison) -> Iterator[str]:
     """Note what CKA chance alone gives, where there are too few tokens."""
-    if found.chance >= _CHANCE:
+    if comparison.chance >= _CHANCE:
+        chance = format_number(comparison.chance, digits=2)
         yield (
-            f"Heads that have nothing to do with each other have a CKA of about {found.chance:.2f} over so "
-            "few tokens; read more text."
+            f"Heads that have nothing to do with each other have a CKA of about {chance} over so few tokens; "
+            "read more text."
         )
 
 
-def _note_rounding(found: Comparison, rows: Places) -> Iterator[str]:
+def _note_rounding(comparison: Comparison, rows: Places) -> Iterator[str]:
     """Note how many divergences are no larger than rounding may make them."""
-    if found.numbered is None:
+    if comparison.numbered is None:
         return
-    divergences = found.numbered.average.ravel()[rows]
+    divergences = comparison.numbered.average.ravel()[rows]
     defined = divergences[np.isfinite(divergences)]
-    if same := int((defined <= found.rounding).sum()):
-        yield (
-            f"{same} of {len(defined)} heads have a jsd of at most {found.rounding:.1g} nats, which may be "
-            "rounding."
-        )
+    if same := int((defined <= comparison.rounding).sum()):
+        most = format_number(comparison.rounding, digits=1)
+        yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
 
 
-def _note_differences(found: Comparison, differences: Mapping[str, Difference]) -> Iterator[str]:
+def _note_differences(comparison: Comparison, differences: Mapping[str, Difference]) -> Iterator[str]:
     """Note in which columns most heads differ significantly."""
     if not differences:
         return
@@ -225,27 +228,27 @@ def _note_differences(found: Comparison, differences: Mapping[str, Difference]) 
         for name in sorted(moved, key=lambda name: -sum(moved[name]))[:_NAMED]:
             (up, down), heads = moved[name], int(np.isfinite(differences[name].p).sum())
             parts.append(f"{name} is higher in {up} and lower in {down} of {heads} heads")
-        yield f"In {found.other}, {'; '.join(parts)} ({method})."
+        yield f"In {comparison.other}, {'; '.join(parts)} ({method})."
     elif all(np.isnan(one.p).all() for one in differences.values()):
         yield "Errors and p values need at least two documents."
     else:
         yield f"No column differs significantly in any head ({method})."
-    blocks = _count_blocks(found)
+    blocks = _count_blocks(comparison)
     if 1 < blocks < _FEW:
         yield f"Differences are over {blocks} documents only: errors and p values are rough."
 
 
-def _count_blocks(found: Comparison) -> int:
-    for one in found.sums[0].values():
-        if isinstance(one, Jackknife):
+def _count_blocks(comparison: Comparison) -> int:
+    for one in comparison.sums[0].values():
+        if isinstance(one, Blocked):
             return one.documents
     return BLOCKS
 
 
-def _note_partner(found: Comparison, *, matched: bool) -> str:
+def _note_partner(comparison: Comparison, *, matched: bool) -> str:
     """Say which head columns ``_b`` are about."""
     if matched:
         return "Columns _b are about the matched head."
-    if found.shared.alike:
+    if comparison.shared.alike:
         return "Columns _b are about the head of the same number."
     return "The models have other numbers of layers or heads, so columns _b are about the nearest head."

@@ -12,23 +12,6 @@ from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-#: The columns, and what they are called on the axis of a picture.
-_TITLES = {
-    "pearson": "Pearson's r",
-    "pearson_low": "Pearson's r, lower end",
-    "pearson_high": "Pearson's r, upper end",
-    "pearson_p": "p of Pearson's r",
-    "pearson_true": "Pearson's r without noise",
-    "pearson_true_low": "Pearson's r without noise, lower end",
-    "pearson_true_high": "Pearson's r without noise, upper end",
-    "spearman": "Spearman's rho",
-    "spearman_p": "p of Spearman's rho",
-    "kendall": "Kendall's tau",
-    "kendall_p": "p of Kendall's tau",
-    "reliability_in": "split-half reliability, first side",
-    "reliability_out": "split-half reliability, second side",
-}
-
 
 def correlate_sides(pair: Pair, facts: Mapping[str, Any]) -> HeadTable:
     """Correlate two sides over heads, in one row.
@@ -46,11 +29,11 @@ def correlate_sides(pair: Pair, facts: Mapping[str, Any]) -> HeadTable:
     build.key("in_domain", [pair.inside.dataset])
     build.key("out_domain", [pair.outside.dataset])
     build.count("heads", np.array([len(pair.heads)]))
-    numbers = _correlate(pair)
-    for name, title in _TITLES.items():
+    true = _remove_noise(pair)
+    for name, title, number in _correlate(pair, true):
         unit = "probability" if name.endswith("_p") else "correlation"
-        build.add(Column(name, unit, title=title), [float(numbers[name])])
-    notes = [*_note_sides(pair), *_note_noise(pair, numbers)]
+        build.add(Column(name, unit, title=title), [float(number)])
+    notes = [*_note_sides(pair), *_note_noise(pair, true)]
     return build.table(f"correlation of {pair.inside.column} over heads", notes, "correlations")
 
 
@@ -100,7 +83,8 @@ def _start_table(pair: Pair, facts: Mapping[str, Any], rows: int) -> TableBuilde
     return build
 
 
-def _correlate(pair: Pair) -> dict[str, float]:
+def _correlate(pair: Pair, true: Disattenuated) -> list[tuple[str, str, float]]:
+    """List the columns of a correlation, what they are called on the axis of a picture, and their numbers."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
     x, y = pair.values
@@ -108,22 +92,21 @@ def _correlate(pair: Pair) -> dict[str, float]:
     low, high = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (np.nan, np.nan)
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
-    true = _remove_noise(pair)
-    return {
-        "pearson": pearson.statistic,
-        "pearson_low": low,
-        "pearson_high": high,
-        "pearson_p": pearson.pvalue,
-        "pearson_true": true.pearson,
-        "pearson_true_low": true.low,
-        "pearson_true_high": true.high,
-        "spearman": spearman.statistic,
-        "spearman_p": spearman.pvalue,
-        "kendall": kendall.statistic,
-        "kendall_p": kendall.pvalue,
-        "reliability_in": pair.inside.reliability,
-        "reliability_out": pair.outside.reliability,
-    }
+    return [
+        ("pearson", "Pearson's r", pearson.statistic),
+        ("pearson_low", "Pearson's r, lower end", low),
+        ("pearson_high", "Pearson's r, upper end", high),
+        ("pearson_p", "p of Pearson's r", pearson.pvalue),
+        ("pearson_true", "Pearson's r without noise", true.pearson),
+        ("pearson_true_low", "Pearson's r without noise, lower end", true.low),
+        ("pearson_true_high", "Pearson's r without noise, upper end", true.high),
+        ("spearman", "Spearman's rho", spearman.statistic),
+        ("spearman_p", "p of Spearman's rho", spearman.pvalue),
+        ("kendall", "Kendall's tau", kendall.statistic),
+        ("kendall_p", "p of Kendall's tau", kendall.pvalue),
+        ("reliability_in", "split-half reliability, first side", pair.inside.reliability),
+        ("reliability_out", "split-half reliability, second side", pair.outside.reliability),
+    ]
 
 
 def _remove_noise(pair: Pair) -> Disattenuated:
@@ -160,11 +143,9 @@ def _note_sides(pair: Pair) -> Iterator[str]:
             yield f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}."
 
 
-def _note_noise(pair: Pair, numbers: Mapping[str, float]) -> Iterator[str]:
+def _note_noise(pair: Pair, true: Disattenuated) -> Iterator[str]:
     if pair.shared is None:
         yield "Both sides read some of the same examples, and share their noise, which moves r."
     elif pair.shared:
-        without = (
-            "pearson_true is without it" if np.isfinite(numbers["pearson_true"]) else "pearson_true is empty"
-        )
+        without = "pearson_true is without it" if np.isfinite(true.pearson) else "pearson_true is empty"
         yield f"Both sides read the same examples, and share their noise, which moves r; {without}."

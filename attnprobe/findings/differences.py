@@ -10,47 +10,35 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.norm import SUFFIX
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import SIGNIFICANT, Estimate, adjust
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 #: Numbers that differ by less than this part of the larger one may differ by the rounding of float32 alone.
-ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a table: each is a mean over some heads of the one and of the other model.
-
-    Attributes:
-        first: (row, head of the first model) weights that add up to 1, or are all 0 where there is none.
-        second: (row, head of the second model) the same.
-    """
-
-    first: Floats
-    second: Floats
-
-    @classmethod
-    def of_heads(cls, first: NDArray[np.intp], second: NDArray[np.intp], heads: tuple[int, int]) -> "Rows":
-        """Compare the head of each row with its partner, -1 for none, of models with so many heads."""
-        return cls(*(_one_hot(one, number) for one, number in zip((first, second), heads, strict=True)))
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A statistic in two models, row by row.
+    """A statistic of heads in two models, row by row.
 
     Attributes:
-        said: What else a table says of each head of either model, such as the offset it looks at.
+        first: The means in the first model.
+        second: The means of the partners in the second.
+        estimate: The second less the first, with its standard error; rounding alone is 0.
+        picked: What else a table says of each head of either model, such as the offset it looks at.
     """
 
     first: Floats
     second: Floats
-    delta: Floats
-    error: Floats
-    p: Floats
-    said: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
+    estimate: Estimate
+    picked: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
+
+    @cached_property
+    def p(self) -> Floats:
+        return self.estimate.p()
 
     @cached_property
     def adjusted(self) -> Floats:
@@ -65,30 +53,35 @@ class Difference:
     @property
     def moved(self) -> tuple[int, int]:
         """How many rows are significantly higher, and how many lower, in the second model."""
-        return int((self.certain & (self.delta > 0)).sum()), int((self.certain & (self.delta < 0)).sum())
+        delta = self.estimate.value
+        return int((self.certain & (delta > 0)).sum()), int((self.certain & (delta < 0)).sum())
 
 
-def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
-    """Compare a statistic of two models over the same texts; see ``compare_paired``.
+def compare_statistic(
+    statistic: Statistic, first: Any, second: Any, heads: Places, partners: Places
+) -> Difference:
+    """Compare a statistic of two models over the same texts, row by row; see ``compare_paired``.
 
-    Its sums are a ``Jackknife`` of (layer, head, ...), or a ``Constant``.
-
-    References:
-        Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
+    Args:
+        statistic: The statistic.
+        first: Its sums in the first model, ``Blocked`` of (layer, head, ...), or a ``Constant``.
+        second: Its sums in the second model.
+        heads: The head of each row, numbered through all layers.
+        partners: Its partner in the second model, -1 for none.
     """
-    if not isinstance(first, Jackknife):
-        a = _average_heads(first.average.ravel(), rows.first)
-        b = _average_heads(second.average.ravel(), rows.second)
-        nothing = np.full(len(a), np.nan)
-        return Difference(a, b, b - a, nothing, nothing)
-    (ours, mine), (theirs, its) = pick_number(statistic, first), pick_number(statistic, second)
-    own = SUFFIX if statistic.of is not None else ""
-    said = {f"{name}{own}": (mine[name].ravel(), its[name].ravel()) for name in mine}
-    return replace(compare_paired(ours, theirs, rows), said=said)
+    if not isinstance(first, Blocked):
+        a = first.average.ravel()[heads]
+        b = np.where(partners >= 0, second.average.ravel()[partners], np.nan)
+        return Difference(a, b, Estimate(b - a, np.full_like(a, np.nan), np.zeros(a.shape)))
+    (first, ours), (second, theirs) = _pick_number(statistic, first), _pick_number(statistic, second)
+    suffix = SUFFIX if statistic.of is not None else ""
+    picked = {f"{name}{suffix}": (ours[name].ravel(), theirs[name].ravel()) for name in ours}
+    there = Blocked(second.counts[:, partners] * (partners >= 0), second.totals[:, partners])
+    return replace(compare_paired(first[heads,], there), picked=picked)
 
 
-def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
-    """Compare numbers of heads of two models over the same texts.
+def compare_paired(first: Blocked, second: Blocked) -> Difference:
+    """Compare numbers of heads of two models over the same texts, (block, row).
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
     documents (``sums.blocked``), in which both models have the same documents,
@@ -96,7 +89,7 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
         p = P(|T| >= |d| / s)
 
     with T of Student's t distribution. Of blocks with m_j texts each, it has as many degrees of freedom as
-    there are blocks that count for one (Kish 1965), less one:
+    there are blocks that count for one (Kish 1965), less one, in the model in which these are fewer:
 
         (sum_j m_j)^2 / sum_j m_j^2 - 1
 
@@ -104,48 +97,25 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
     windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing differs,
     whether the windows of a document are alike or not. A difference below 1e-6 of the means is rounding: its
     p is 1.
+
+    References:
+        Student (1908), The probable error of a mean.
+        Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
-    number = first.counts.shape[1]
-    counts = np.concatenate([first.counts, second.counts], 1)
-    both = Jackknife(counts, np.concatenate([first.totals, second.totals], 1))
-    a, b = _average_heads(first.average, rows.first), _average_heads(second.average, rows.second)
-
-    def subtract(means: Floats) -> Floats:
-        mine, its = means[..., :number], means[..., number:]
-        return _average_heads(its, rows.second) - _average_heads(mine, rows.first)
-
-    delta, error = both.apply(subtract)
-    delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
-    freedom = np.minimum(_count_freedom(first, rows.first), _count_freedom(second, rows.second))
-    p = Estimate(delta, error, freedom + 1).p()
-    return Difference(a, b, delta, error, np.where((delta == 0) & ~np.isnan(p), 1.0, p))
+    counts = np.stack([first.counts, second.counts], -1)
+    both = Blocked(counts, np.stack([first.totals, second.totals], -1))
+    estimate = both.apply(lambda means: means[..., 1] - means[..., 0])
+    a, b = first.average, second.average
+    rounding = np.abs(estimate.value) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    clusters = np.minimum(first.estimate.clusters, second.estimate.clusters)
+    return Difference(a, b, Estimate(np.where(rounding, 0.0, estimate.value), estimate.error, clusters))
 
 
-def _count_freedom(one: Jackknife, weights: Floats) -> Floats:
-    """Count the blocks in which the heads of each row were seen, by what they weigh, less one."""
-    squares = np.square(one.counts).sum(0)
-    blocks = np.divide(np.square(one.count), squares, out=np.zeros(squares.shape), where=squares > 0)
-    return np.where(weights > 0, blocks, 0).max(1, initial=0) - 1
-
-
-def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
+def _pick_number(statistic: Statistic, sums: Blocked) -> tuple[Blocked, dict[str, NDArray[Any]]]:
     """Pick the sums of the one number that a table has of each head, (block, head), and say which it is."""
-    blocks = len(one.counts)
-    if statistic.pick is None:
-        return Jackknife(one.counts.reshape(blocks, -1), one.totals.reshape(blocks, -1)), {}
-    places, said = statistic.pick(one.count, one.average)
-    at = places[None, ..., None]
-    counts, totals = (np.take_along_axis(side, at, -1) for side in (one.counts, one.totals))
-    return Jackknife(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
-
-
-def _average_heads(means: Floats, weights: Floats) -> Floats:
-    """Average the heads of each row that have a number, (..., row)."""
-    known = ~np.isnan(means)
-    total = np.where(known, means, 0.0) @ weights.T
-    share = known.astype(np.float64) @ weights.T
-    return np.divide(total, share, out=np.full(total.shape, np.nan), where=share > 0)
-
-
-def _one_hot(heads: NDArray[np.intp], number: int) -> Floats:
-    return np.eye(number + 1)[heads, :-1]  # of -1, the last row, which is 0
+    counts, totals, picked = sums.counts, sums.totals, {}
+    if statistic.pick is not None:
+        places, picked = statistic.pick(sums.count, sums.average)
+        counts, totals = (np.take_along_axis(side, places[None, ..., None], -1) for side in (counts, totals))
+    blocks = len(counts)
+    return Blocked(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), picked

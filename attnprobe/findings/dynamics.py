@@ -50,10 +50,10 @@ def check_alike(first: Step, other: Step) -> None:
                 f"step {two}, which can't be compared; name one with {option}."
             )
     if [column.name for column in ours.columns] != [column.name for column in theirs.columns]:
-        apart = {column.name for column in ours.columns} ^ {column.name for column in theirs.columns}
+        unshared = {column.name for column in ours.columns} ^ {column.name for column in theirs.columns}
         raise AttnprobeError(
-            f"Steps {one} and {two} have different columns ({', '.join(sorted(apart))}); name what both have "
-            "with --measure."
+            f"Steps {one} and {two} have different columns ({', '.join(sorted(unshared))}); name what both "
+            "have with --measure."
         )
     if _name_rows(ours) != _name_rows(theirs):
         raise AttnprobeError(f"Steps {one} and {two} have different heads, which can't be compared.")

@@ -133,20 +133,20 @@ class _Whole:
         dropped: Whether anything could not be added up.
     """
 
-    def __init__(self, first: Job, own: Sequence[Statistic]) -> None:
+    def __init__(self, first: Job, custom: Sequence[Statistic]) -> None:
         self.jobs = [replace(first, sums={})]
-        self.statistics = _find_statistics(first, own)
+        self.statistics = _find_statistics(first, custom)
         self.measurement = first.measure(self.statistics)
         self.beside = {name: list(seen) for name, seen in first.beside.items()}
         self.read = AllRead()
         self.dropped = False
-        self._own = own
+        self._custom = custom
         first.note_read(self.read)
 
     def add(self, job: Job) -> None:
         """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
         first = self.jobs[0]
-        _check_alike(first, job, self._own)
+        _check_alike(first, job, self._custom)
         left_out = set(job.identities) != set(first.identities)
         if left_out or job.rarity != first.rarity:
             self._drop_rare()
@@ -222,23 +222,23 @@ class _Whole:
 
 
 def merge_tables(
-    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], custom: Iterable[Statistic] = ()
 ) -> HeadTable:
     """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
 
     Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
     counted in each job's own text; where the counts differ, the columns on rare tokens are left out. One
-    table stays as it is. ``own`` are statistics that no package brings along.
+    table stays as it is. ``custom`` are statistics that no package brings along.
 
     Raises:
         AttnprobeError: When a file is no such record, or two don't belong together.
     """
     if len(tables) == 1:
         return _read_whole(tables[0])
-    own, jobs = list(own), map(Job.read, tables)
+    custom, jobs = list(custom), map(Job.read, tables)
     first, second = next(jobs), next(jobs)
-    _check_alike(first, second, own)  # before the statistics of one of them are looked for
-    whole = _Whole(first, own)
+    _check_alike(first, second, custom)  # before the statistics of one of them are looked for
+    whole = _Whole(first, custom)
     for job in chain([second], jobs):
         whole.add(job)
     record = whole.record(command)
@@ -289,9 +289,9 @@ def _list_mergeable_commands() -> list[str]:
     return ["census", *(command for one in families() for command in one.commands or (one.name,))]
 
 
-def _check_alike(first: Job, other: Job, own: Sequence[Statistic]) -> None:
+def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
     if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
-        _leaves_out_counts(first, other, own) and _leaves_out_counts(other, first, own)
+        _leaves_out_counts(first, other, custom) and _leaves_out_counts(other, first, custom)
     ):
         raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
@@ -300,12 +300,12 @@ def _check_alike(first: Job, other: Job, own: Sequence[Statistic]) -> None:
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
 
-def _leaves_out_counts(one: Job, other: Job, own: Sequence[Statistic]) -> bool:
+def _leaves_out_counts(one: Job, other: Job, custom: Sequence[Statistic]) -> bool:
     """Tell whether a job holds all that another measured, but for what merging leaves out (``by_corpus``)."""
     lacking = set(other.identities) - set(one.identities)
     if lacking and "merged" not in one.record:
         return False
-    statistics = _find_statistics(replace(other, identities=sorted(lacking)), own)
+    statistics = _find_statistics(replace(other, identities=sorted(lacking)), custom)
     return all(statistic.by_corpus for statistic in statistics)
 
 
@@ -326,12 +326,12 @@ def _find_tabulation(job: Job) -> Tabulation:
     return known[job.tabulation]
 
 
-def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
-    own, statistics = list(own), []
+def _find_statistics(job: Job, custom: Iterable[Statistic]) -> list[Statistic]:
+    custom, statistics = list(custom), []
     for identity in job.identities:
         name = identity.partition("@")[0]
         try:
-            statistic = find_statistic(name, own)
+            statistic = find_statistic(name, custom)
         except KeyError:
             raise AttnprobeError(
                 f"{job.name} holds {name!r}, which is no statistic of this version or of a package that is "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import Estimate
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
 RECORD = "blocks"
 #: Under this name the sums keep the values of the column itself.
-_VALUES = "values"
+_COUNT, _TOTAL, _VALUES = "count", "total", "values"
 #: Relative difference that is rounding.
 _ROUNDING = 1e-9
 #: With fewer blocks of documents than this, leaving one out leaves no two that differ.
@@ -160,14 +160,16 @@ def _are_equal(one: Sample, other: Sample) -> bool:
     return np.allclose(one.total, other.total, _ROUNDING, _ROUNDING * np.abs(one.total).max())
 
 
-def block_record(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
+def block_record(column: str, places: Sequence[Place], blocks: Blocked, values: Floats) -> dict[str, Any]:
     """Make the record of the sums of a column over blocks (block, layer, head).
 
     The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
     it, and a table that was written again without a record must not be taken for the one on record.
     """
     layers = [list(place.key) for place in places]
-    sums = pack({**blocks.arrays(), _VALUES: values})
+    count = blocks.counts.max((1, 2))
+    totals = np.where(blocks.counts == count[:, None, None], blocks.totals, np.nan)
+    sums = pack({_COUNT: count, _TOTAL: totals, _VALUES: values})
     return {RECORD: {"column": column, "layers": layers, "sums": sums}}
 
 
@@ -189,14 +191,14 @@ def read_sample(
         if kept["column"] != column:
             return None
         arrays = unpack(kept["sums"])
-        blocks, known = Blocks.from_arrays(arrays), arrays[_VALUES]
+        count, total, known = (arrays[name] for name in (_COUNT, _TOTAL, _VALUES))
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         shape = BLOCKS, len(layers), *known.shape[1:]
-        if blocks.count.shape != (BLOCKS,) or blocks.total.shape != shape or known.shape != shape[1:]:
+        if count.shape != (BLOCKS,) or total.shape != shape or known.shape != shape[1:]:
             raise ValueError("its shape is wrong")
         at = tuple(np.array([(layers[tuple(head[:-1])], head[-1]) for head in values]).T)
-        total, recorded = blocks.total[:, *at], known[at].astype(np.float64)
-        if not (np.isfinite(blocks.count).all() and np.isfinite(total).all()):
+        total, recorded = total[:, *at], known[at].astype(np.float64)
+        if not (np.isfinite(count).all() and np.isfinite(total).all()):
             raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise AttnprobeError(
@@ -208,7 +210,7 @@ def read_sample(
             f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
             "json beside the table, or write the table again with -o."
         )
-    return Sample(blocks.count, total)
+    return Sample(count, total)
 
 
 def _agree(written: Floats, recorded: Floats) -> bool:

@@ -150,18 +150,19 @@ def find_namesakes(shared: SharedHeads) -> Places:
     return partner
 
 
-def find_nearest(shared: SharedHeads, apart: Floats) -> Places:
+def find_nearest(shared: SharedHeads, distances: Floats) -> Places:
     """Find the head with the least divergence; of equals, the one of the same number.
 
-    ``apart`` is (head, other head), NaN where a pair has no divergence.
+    ``distances`` is (head, other head), NaN where a pair has no divergence.
     """
-    apart = np.where(np.isnan(apart), np.inf, apart)
-    least, nearest, own = apart.min(1), apart.argmin(1), find_namesakes(shared)
-    nearest = np.where((own >= 0) & (apart[np.arange(len(own)), own] <= least), own, nearest)
+    distances = np.where(np.isnan(distances), np.inf, distances)
+    least, nearest, namesake = distances.min(1), distances.argmin(1), find_namesakes(shared)
+    alike = (namesake >= 0) & (distances[np.arange(len(namesake)), namesake] <= least)
+    nearest = np.where(alike, namesake, nearest)
     return np.where(np.isfinite(least), nearest, -1)
 
 
-def match_heads(shared: SharedHeads, apart: Floats, within: Within) -> Places:
+def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Places:
     """Assign heads to heads one to one, so that their distances add up to the least.
 
     Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
@@ -169,8 +170,8 @@ def match_heads(shared: SharedHeads, apart: Floats, within: Within) -> Places:
 
     Args:
         shared: The heads.
-        apart: (head, other head) distances below 1, such as divergences, or 1 - CKA; NaN for removed heads,
-            which get no partner.
+        distances: (head, other head) distances below 1, such as divergences, or 1 - CKA; NaN for removed
+            heads, which get no partner.
         within: Where partners are looked for.
 
     References:
@@ -178,9 +179,9 @@ def match_heads(shared: SharedHeads, apart: Floats, within: Within) -> Places:
     """
     from scipy.optimize import linear_sum_assignment  # takes a while to import
 
-    partner = np.full(len(apart), -1, np.intp)
+    partner = np.full(len(distances), -1, np.intp)
     for ours, theirs in _list_pools(shared, within):
-        cost = apart[np.ix_(ours, theirs)]
+        cost = distances[np.ix_(ours, theirs)]
         rows, columns = linear_sum_assignment(np.where(np.isnan(cost), _FAR, cost))
         partner[ours[rows]] = np.where(np.isfinite(cost[rows, columns]), theirs[columns], -1)
     return partner

@@ -22,7 +22,7 @@ from attnprobe.intervention.request import DRAWS, ReplacedBy
 from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -143,4 +143,5 @@ def _ablate_all(
 def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
     values = np.full((len(documents), *bench.subject.shape), np.nan)
     values[:, bench.subject.architecture.standing] = added
-    return block_record("score", bench.subject.architecture.places, Blocks.of(values, documents), grid)
+    blocks = Blocked.of(values, documents=documents)
+    return block_record("score", bench.subject.architecture.places, blocks, grid)

@@ -20,8 +20,9 @@ from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext
 from attnprobe.sums.base import Sum, compute_digest
-from attnprobe.sums.blocked import Blocks, Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class Attributions(Sum):
     size: Clustered
     signed: Clustered
     squares: Clustered
-    blocks: Jackknife
+    blocks: Blocked
 
     @classmethod
     def of(cls, values: Floats, batch: Batch) -> "Attributions":
@@ -49,10 +50,10 @@ class Attributions(Sum):
         size, signed, squares = (
             Clustered.of(one, batch.clusters) for one in (np.abs(values), values, np.square(values))
         )
-        return cls(size, signed, squares, Jackknife.of(np.abs(values), documents=documents))
+        return cls(size, signed, squares, Blocked.of(np.abs(values), documents=documents))
 
     @property
-    def normalized(self) -> tuple[Floats, Floats]:
+    def normalized(self) -> Estimate:
         """The mean size of every head, divided by its l2 norm over the heads of the layer; with the error.
 
         The error is that of the jackknife over blocks of documents.
@@ -60,12 +61,7 @@ class Attributions(Sum):
         return self.blocks.apply(lambda means: _divide(means, np.linalg.norm(means, axis=-1, keepdims=True)))
 
     @property
-    def block_sums(self) -> Blocks:
-        """The sums of sizes over blocks of documents, for the record."""
-        return Blocks(self.blocks.counts.reshape(len(self.blocks.counts), -1).max(1), self.blocks.totals)
-
-    @property
-    def share(self) -> tuple[Floats, Floats]:
+    def share(self) -> Estimate:
         """The mean size of every head, divided by its sum over the heads of the layer; with the error.
 
         The error is that of the jackknife over blocks of documents.

@@ -78,7 +78,7 @@ def tabulate_attributions(
     """Tabulate what a method attributes to heads, one row a head."""
     size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
     layers, heads = sums.size.count.shape
-    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.block_sums, size[0]))
+    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size[0]))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
@@ -92,12 +92,16 @@ def tabulate_attributions(
         build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
         build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
         title = "share of the layer's relevance"
-        build.measure("relevance_share", "share of layer", *sums.share, headline=True, title=title)
+        share = sums.share
+        build.measure(
+            "relevance_share", "share of layer", share.value, share.error, headline=True, title=title
+        )
         return build.table("relevance of heads", notes, "heads")
     unit = "share" if method == "confidence" else "|dL/dmask|"
     build.measure("importance", unit, *size, headline=True, title="importance")
     unit, title = "ratio to l2 norm of layer", "importance within the layer"
-    build.measure("importance_normalized", unit, *sums.normalized, headline=True, title=title)
+    share = sums.normalized
+    build.measure("importance_normalized", unit, share.value, share.error, headline=True, title=title)
     if method == "gradient":
         build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
         squares = sums.squares.average, sums.squares.standard_error

@@ -8,7 +8,6 @@ import math
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -40,13 +39,6 @@ def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
         cell if isinstance(cell, int | float) and math.isfinite(cell) else None
         for cell in read_cells(table, name)
     ]
-
-
-def read_with_errors(
-    table: HeadTable, name: str
-) -> tuple[list[float | int | None], list[float | int | None]]:
-    """Read a column of numbers with its standard errors; they are None where the table has none."""
-    return read_numbers(table, name), read_numbers(table, f"{name}_se")
 
 
 def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
@@ -93,15 +85,6 @@ def title_axis(column: Column) -> str:
     return f"{name_measure(column)} ({unit})" if unit else name_measure(column)
 
 
-def bound_interval(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
-    """Write the Vega expressions of the ends of a 95 % interval; that of a share ends at 0 and 1."""
-    low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
-    known = [value for value in values if value is not None]
-    if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
-        low, high = f"max(0, {low})", f"min(1, {high})"
-    return {"low": low, "high": high}
-
-
 def title_below_heading(column: Column) -> str | None:
     """Title an axis below a heading that names the measure: with the unit alone."""
     return clean(column.unit) or None
@@ -130,25 +113,6 @@ def name_source(table: HeadTable) -> str:
     if datasets:
         said.append(f"data {join_names(datasets, _SOURCES)}")
     return ", ".join(said)
-
-
-#: How wide a letter is at most on average, as a share of its size: of a bold title, and of what is below.
-BOLD, PLAIN = 0.58, 0.53
-
-
-def make_title(text: str, *lines: str, width: float | None = None, size: int = 12) -> Any:
-    """Make a title with remarks below it; empty ones are left out, and with a width, long ones wrapped."""
-    import altair as alt
-
-    remarks = [line for line in lines if line]
-    if width is None:
-        heading = [text]
-    else:
-        heading = wrap(text, max(20, int(width / (BOLD * (size + 1)))), max_lines=4, placeholder=" ...")
-        limit = max(24, int(width / (PLAIN * size)))
-        remarks = [part for line in remarks for part in wrap(line, limit)]
-    below: dict[str, Any] = {"subtitle": remarks} if remarks else {}
-    return alt.TitleParams(heading if len(heading) > 1 else text, **below)
 
 
 #: More measures than this make pictures too small, unless somebody names them.

@@ -34,21 +34,6 @@ def list_groups(table: HeadTable) -> list[str]:
     return [name for name in dict.fromkeys(names) if name != ALL_GROUPS]
 
 
-def count_texts(table: HeadTable) -> dict[str, int]:
-    """Count the texts of each group, where the table has one number for all rows of a group."""
-    found: dict[str, set[Cell]] = {}
-    for name, count in zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True):
-        found.setdefault(str(name), set()).add(count)
-    known = {name: counts.pop() for name, counts in found.items() if len(counts) == 1}
-    return {name: count for name, count in known.items() if isinstance(count, int)}
-
-
-def name_rows(table: HeadTable) -> str:
-    """Name what the rows of a group are: heads, layers, or rows."""
-    keys = list_keys(table)
-    return "heads" if "head" in keys else "layers" if "layer" in keys else "rows"
-
-
 def list_compared(table: HeadTable) -> list[Column]:
     """List the measures of which it was tested whether groups are alike; headlines alone, if there are."""
     found = [column for column in table.columns if f"{column.name}{_P}" in table.data]

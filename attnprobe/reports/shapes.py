@@ -4,7 +4,7 @@ A shape is what a table holds, laid out: no colours, no widths. Of a table that 
 empty or None.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats, sort_labels
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import FOUND, KINDS, POSITION, RULES, STEP
+from attnprobe.table.kinds import KINDS, POSITION, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Cell
@@ -95,43 +95,6 @@ def _name_position(position: Cell, tokens: set[Cell]) -> str:
     return f"{position} {clean(str(token or ''))[:_TOKEN]}".strip()
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Where each row of a table lies."""
-
-    layers: list[Cell]  # all layers, in order
-    heads: list[Cell]  # all heads of any layer, in order
-    #: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
-    places: list[str]
-
-    @property
-    def maps(self) -> list[str]:
-        """What sets the maps apart, in order."""
-        return list(dict.fromkeys(self.places))
-
-
-def lay_out_grid(table: HeadTable) -> Grid | None:
-    """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
-    names = list_keys(table)
-    if not set(AXES) <= set(names) or not len(table):
-        return None
-    layers, heads = read_cells(table, "layer"), read_cells(table, "head")
-    labels = [name for name in names if name not in AXES]
-    places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
-    if len(set(zip(places, layers, heads, strict=True))) < len(table):
-        return None
-    return Grid(sort_labels(layers), sort_labels(heads), places)
-
-
-def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
-    """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    numbered, *others = (read_cells(table, one) for one in [name, *(one for one in labels if one != name)])
-    whole = all(isinstance(cell, int) for cell in numbered)
-    maps = len(set(zip(*others, strict=True))) if others else 1
-    return whole and len(set(zip(numbered, *others, strict=True))) == len(table) > maps
-
-
-ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
 SCORE = "score"
 RANDOM = "random"
 
@@ -164,27 +127,6 @@ def lay_out_runs(table: HeadTable) -> list[Runs]:
         Runs(kind if len(found) > 1 else "", sorted({step for _, step in places}), places)
         for kind, places in found.items()
     ]
-
-
-@dataclass(frozen=True)
-class BestHeads:
-    """A table of best heads."""
-
-    label: str  # the column that names what is looked for
-    rule: str  # the column that names the rule that a head is compared with
-    cells: dict[str, Sequence[Cell]]  # every column by its name, and those that a table may lack
-
-
-def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
-    """Lay out the best head for each label; None for any other table."""
-    if table.kind != "best heads" or any(read_floats(table, name) is None for name in FOUND):
-        return None
-    label = next((key for key in list_keys(table) if key not in ("model", "dataset")), None)
-    if label is None or not len(table):
-        return None
-    rule = next(name for name in RULES if name in table.data)
-    names = (*table.data, "attention", "direction", "position")
-    return BestHeads(label, rule, {name: read_cells(table, name) for name in names})
 
 
 @dataclass(frozen=True)

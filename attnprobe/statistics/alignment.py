@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import Ratio, RatioByBlock
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import TableBuilder, measure_columns
 from attnprobe.table.table import Column
 
@@ -100,10 +100,10 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
     cells = 0
     for sequence, said in enumerate(layout.annotations):
         for side in () if said is None else _find_sides(layout, said):
-            counts[sequence, side.way] = 0
             if said is not None and said.cut:
                 counts[sequence, side.way, CUT] = 1
                 continue
+            counts[sequence, side.way] = 0
             shape = len(side.asking), len(side.answering)
             either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
             for (asker, answer), whether in side.gold.items():
@@ -230,22 +230,21 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def compute_rates(counts: Ratio) -> dict[str, tuple[Floats, Floats]]:
-    """Compute ``RATES`` with their errors, cell by cell, and the error rate at the same relative place."""
-    rates = {}
+def compute_rates(counts: Blocked) -> dict[str, Floats]:
+    """Compute the columns of ``list_rate_columns``, cell by cell."""
+    rates = dict[str, Floats]()
     for name, right, of in (*RATES, ("baseline", AT_PLACE, BOTH)):
-        share, error = counts.of_totals([float(number in right) for number in range(_NUMBERS)], of)
-        rates[name] = (share if name in {"precision", "recall"} else 1 - share), error
+        share = counts.ratio([float(number in right) for number in range(_NUMBERS)], of)
+        rates[name] = share.value if name in {"precision", "recall"} else 1 - share.value
+        rates[f"{name}_se"] = share.error
     return rates
 
 
-def rate_columns(
-    statistic: Statistic, rates: Mapping[str, tuple[Floats, Floats]], build: TableBuilder
-) -> None:
+def rate_columns(_: Statistic, counts: Blocked, build: TableBuilder) -> None:
     """Append what ``compute_rates`` gives."""
+    rates = compute_rates(counts)
     for column in list_rate_columns():
-        name = column.name.removesuffix("_se")
-        build.add(column, rates[name][name != column.name].ravel())
+        build.add(column, rates[column.name].ravel())
 
 
 def list_rate_columns() -> list[Column]:
@@ -259,6 +258,6 @@ def list_rate_columns() -> list[Column]:
 
 
 AER = Statistic(
-    "aer", "error rate", align_by_head, scope="map", sums=RatioByBlock, columns=rate_columns, family=FAMILY,
+    "aer", "error rate", align_by_head, scope="map", sums=Blocked, columns=rate_columns, family=FAMILY,
     title="alignment error rate", headline=True, order=4,
 )  # fmt: skip

@@ -8,8 +8,8 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.rules import LinkTask
-from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Fixed, Transferred
-from attnprobe.sums.tally import FAR, Key, Tally
+from attnprobe.sums.crossfit import FOLDS, CrossFit, Difference, Links
+from attnprobe.sums.link_counts import FAR, Key, LinkCounts
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import Column
 
@@ -32,12 +32,13 @@ class BestHead:
     @property
     def selected(self) -> float:
         """The largest share that any head finds over all documents."""
-        return int(self.fit.hits.sum(1).max()) / self.fit.links
+        links = self.fit.links
+        return float(links.hits.sum(1).max() / links.number)
 
     @property
     def chosen(self) -> float:
         """The share of folds that chose the head that is named."""
-        return self.fit.times / int(self.fit.scored.sum())
+        return self.fit.agreement
 
     def name(self, labels: Labels) -> dict[str, Any]:
         """Name the head that most folds chose, as cells of a row."""
@@ -45,23 +46,27 @@ class BestHead:
         return {"layer": labels.places[layer].layer, "head": head, "position": position or None}
 
 
-def name_columns(*, position: bool) -> list[Column]:
-    """Describe the columns that name the best head; its ``position`` where there are several."""
-    columns = [Column("layer", role="count"), Column("head", role="count")]
-    return [*columns, Column("position", role="text")] if position else columns
+#: The columns that name the best head, and its position where there are several.
+NAME_COLUMNS = (
+    Column("layer", role="count"),
+    Column("head", role="count"),
+    Column("position", role="text"),
+)
 
 
-def score_share(name: str, side: CrossFit | Transferred | Fixed) -> dict[str, float]:
+def score_share(name: str, side: CrossFit | Difference) -> dict[str, float]:
     """Give the share of links that are found, and its error; nothing where there is no link."""
-    if not side.asked.any():
+    difference = side if isinstance(side, Difference) else Difference(side)
+    if not difference.one.scored.number:
         return {}
-    return {name: side.share, f"{name}_se": Contrast([side], [1]).error}
+    estimate = difference.estimate
+    return {name: float(estimate.value), f"{name}_se": float(estimate.error)}
 
 
-def score_gain(head: CrossFit | Fixed, rule: Fixed, tests: int) -> dict[str, float]:
-    """Give how far a head is ahead of a rule, with error and p; see ``Contrast.chance`` for ``tests``."""
-    ahead = Contrast([head, rule], [1, -1])
-    return {"gain": ahead.value, "gain_se": ahead.error, "p": ahead.chance(tests)}
+def score_gain(head: CrossFit, rule: CrossFit, tests: int) -> dict[str, float]:
+    """Give how far a head is ahead of a rule, with error and p; see ``Difference.p`` for ``tests``."""
+    gain = Difference(head, rule)
+    return {**score_share("gain", gain), "p": gain.p(tests)}
 
 
 def read_folds(labels: Labels) -> int:
@@ -108,20 +113,18 @@ class LinkAnswers:
     """Links of a condition in each block of documents, and right answers.
 
     Attributes:
-        links: (block,)
-        hits: (candidate, block) those of each head at each position.
+        links: Those of each head at each position.
         rules: (rule, block) those of each rule, and last those of chance.
         candidates: Names of heads.
     """
 
-    links: np.ndarray
-    hits: np.ndarray
+    links: Links
     rules: np.ndarray
     candidates: Sequence[Candidate]
 
 
 def read_answers(
-    counts: Tally, condition: LinkCondition, gone: np.ndarray, *, far: bool = False
+    counts: LinkCounts, condition: LinkCondition, gone: np.ndarray, *, far: bool = False
 ) -> LinkAnswers | None:
     """Read the answers to the links of a condition; None where there are no such links.
 
@@ -136,16 +139,15 @@ def read_answers(
     if any(key not in places for key in keys):
         return None
     at, layers = np.array([places[key] for key in keys]), np.array(condition.layers)
-    kind, blocks = counts.kinds[layers[0]], counts.blocks
-    links = blocks.asked[at[0], kind].astype(np.int64)
-    if not links.any():
+    kind = counts.kinds[layers[0]]
+    asked = counts.asked[at[0], kind].astype(np.int64)
+    if not asked.any():
         return None
-    hits = blocks.hits[at[:, None], layers].astype(np.int64)
+    hits = counts.hits[at[:, None], layers].astype(np.int64)
     there = np.broadcast_to(~gone[layers], hits.shape[:3])
     return LinkAnswers(
-        links,
-        hits[there],
-        np.concatenate([blocks.guessed[at[0], kind], blocks.chance[at[0], kind][None]]),
+        Links(asked, hits[there]),
+        np.concatenate([counts.guessed[at[0], kind], counts.chance[at[0], kind][None]]),
         [
             (condition.layers[layer], head, condition.positions[position])
             for position, layer, head in np.argwhere(there).tolist()
@@ -167,55 +169,50 @@ class BestLinkHead:
 
     @classmethod
     def choose(
-        cls, counts: Tally, condition: LinkCondition, gone: np.ndarray, task: LinkTask, folds: int
+        cls, counts: LinkCounts, condition: LinkCondition, gone: np.ndarray, task: LinkTask, folds: int
     ) -> "BestLinkHead":
         answers = read_answers(counts, condition, gone)
         if answers is None:
             return cls(condition, gone)
-        fit = CrossFit(answers.links, answers.hits, folds)
+        fit = CrossFit(answers.links, folds)
         if not fit.possible:
             return cls(condition, gone)
         rule = task.best_rule(answers.rules.sum(-1))
         return cls(condition, gone, BestHead(fit, answers.candidates), rule)
 
-    def score(self, counts: Tally, labels: Labels, tests: int, *, whole: bool = True) -> dict[str, Any]:
+    def score(self, counts: LinkCounts, labels: Labels, tests: int, *, whole: bool = True) -> dict[str, Any]:
         """Score what was chosen on the documents that it was chosen on, the ``whole``, or on a group of them.
 
         ``tests`` says how many p values are adjusted together.
         """
-        row: dict[str, Any] = {"n": 0, "n_far": 0}
+        row: dict[str, Any] = {"n": 0, "n_far": 0, "blocks": 0}
         answers = read_answers(counts, self.condition, self.gone)
         if answers is None:
             return row
-        row["n"] = int(answers.links.sum())
+        row |= {"n": answers.links.number, "blocks": answers.links.blocks}
         if self.best is None or self.rule is None:
             return row
         fit = self.best.fit
-        head = fit if whole else Fixed(answers.links, fit.answers_of(answers.hits))
-        rule = Fixed(answers.links, answers.rules[self.rule])
+        head = fit if whole else fit.fix(answers.links)
+        rule = CrossFit.fixed(answers.links.asked, answers.rules[self.rule])
         row |= self.best.name(labels) | score_share("accuracy", head) | score_gain(head, rule, tests)
-        row |= {"baseline": rule.share, "rule": self.rule if rule.hits.any() else None}
+        row |= {"baseline": rule.share, "rule": self.rule if rule.share else None}
         if whole:
             row |= {"accuracy_selected": self.best.selected, "chosen": self.best.chosen}
         far = read_answers(counts, self.condition, self.gone, far=True)
         if far is not None:
-            head = Transferred(fit, far.links, far.hits)
-            head = head if whole else Fixed(far.links, fit.answers_of(far.hits))
-            row |= {"n_far": int(far.links.sum()), **score_share("accuracy_far", head)}
-            row["baseline_far"] = Fixed(far.links, far.rules[self.rule]).share
+            head = fit.transfer(far.links) if whole else fit.fix(far.links)
+            row |= {"n_far": far.links.number, **score_share("accuracy_far", head)}
+            row["baseline_far"] = float(far.rules[self.rule].sum() / far.links.number)
         return row
 
-    def score_control(self, counts: Tally, folds: int) -> dict[str, float]:
+    def score_control(self, counts: LinkCounts, folds: int) -> dict[str, float]:
         """Score the best heads for the links of a control, cross-fitted alike, beside the best head."""
         answers = read_answers(counts, self.condition, self.gone)
         if answers is None or self.best is None:
             return {}
-        control = CrossFit(answers.links, answers.hits, folds)
+        control = CrossFit(answers.links, folds)
         if not control.possible:
             return {}
-        ahead = Contrast([self.best.fit, control], [1, -1])
-        return {
-            **score_share("control", control),
-            "selectivity": ahead.value,
-            "selectivity_se": ahead.error,
-        }
+        ahead = Difference(self.best.fit, control)
+        return score_share("control", control) | score_share("selectivity", ahead)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Groups
-from attnprobe.sums.heterogeneity import FEWEST_DOCUMENTS, compare_groups
-from attnprobe.sums.inference import adjust
+from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
+from attnprobe.table.builder import p_columns
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
@@ -63,19 +63,21 @@ class Part:
     folded: bool = False
 
     @classmethod
-    def of(cls, table: HeadTable, measurement: Measurement) -> "Part":
+    def of(cls, table: HeadTable, measurement: Measurement, by_row: Sequence[int] = ()) -> "Part":
+        """Look rows up by their keys; ``by_row`` is as long as the table, or empty."""
         names = [one.name for one in table.columns if one.role == "key" and one.name not in _STACKING]
-        keys = zip(*(table.data[name] for name in names), strict=True)
+        keys = [*zip(*(table.data[name] for name in names), strict=True)]
         sums = (getattr(one, "groups", None) for one in measurement.sums.values())
         folded = any(isinstance(one, Groups) and one.shared for one in sums)
         places = {key: row for row, key in enumerate(keys)}
-        return cls(table, places, measurement.documents, folded=folded)
+        return cls(table, places, measurement.documents, dict(zip(keys, by_row, strict=False)), folded)
 
     def read(self, name: str, keys: Sequence[Key]) -> Floats:
         """Give a column for some rows; NaN where there is no such row, or no number."""
         cells = self.table.data[name]
-        found = (None if (row := self.places.get(key)) is None else cells[row] for key in keys)
-        return np.array([np.nan if cell is None else cell for cell in found], np.float64)
+        rows = (self.places.get(key) for key in keys)
+        read = [None if row is None else cells[row] for row in rows]
+        return np.array([np.nan if cell is None else cell for cell in read], np.float64)
 
     def count_documents(self, name: str, keys: Sequence[Key]) -> Floats:
         """Count the documents that the errors of a measure are of: no more than what the row counts."""
@@ -120,17 +122,12 @@ def stack_groups(whole: Part, groups: Mapping[str, Part], tested: Collection[str
         name = column.name.removesuffix("_se")
         if column.role != "error" or not (tested is None or name in tested):
             continue
-        said = whole.table.column(name).title or name
-        names = (f"{name}_q", f"{name}_q_p", f"{name}_q_p_adjusted")
-        titles = (
-            f"Cochran's Q of {said}",
-            f"p of Cochran's Q of {said}",
-            f"adjusted p of Cochran's Q of {said}",
-        )
+        title = f"Cochran's Q of {whole.table.column(name).title or name}"
+        tests = [Column(f"{name}_q", title=title), *p_columns(f"{name}_q_p", f" of {title}")]
         empty = [np.nan] * (len(labels) - len(whole.table))
-        for test, title, cells in zip(names, titles, _test_groups(name, whole, groups), strict=True):
-            columns.append(Column(test, title=title))
-            data[test] = [*cells.tolist(), *empty]
+        for test, cells in zip(tests, _test_groups(name, whole, groups), strict=True):
+            columns.append(test)
+            data[test.name] = [*cells.tolist(), *empty]
     if tested is not None:
         rows = [whole.places[key] for part in (whole, *groups.values()) for key in part.places]
         order = sorted(range(len(rows)), key=rows.__getitem__)

@@ -59,6 +59,7 @@ def gold_trees(layout: Layout) -> GoldTrees:
         edge_counts[place] = arc_counts[place] = 0
         ours, gold = build_tree(said)
         if said.cut or not gold:
+            edge_counts[place, :CUT] = arc_counts[place] = np.nan
             edge_counts[place, CUT if said.cut else BARE] = 1
             continue
         joined = {(min(arc), max(arc)) for arc in gold}

@@ -4,7 +4,7 @@ The best head for each label is chosen on some documents and scored on others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.best_heads import (
+    NAME_COLUMNS,
     BestLinkHead,
     LinkCondition,
     mark_removed,
-    name_columns,
     note_one_fold,
     read_folds,
 )
@@ -37,8 +37,9 @@ from attnprobe.statistics.rules import (
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.tally import Tally
-from attnprobe.table.builder import Labels, TableBuilder, measure_columns
+from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
@@ -56,13 +57,15 @@ _FEW_BLOCKS = 15
 # Which links have a row
 
 
-def list_conditions(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list[LinkCondition], list[str]]:
+def list_conditions(
+    counts: LinkCounts, labels: Labels, task: LinkTask
+) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
     if not counts.keys:
         return [], ["No text has a link that is asked for.", *_note_left_out(counts)]
     asked = labels.provenance.get("asked", {})
     fewest, chosen = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
-    kinds, links = [place.kind for place in labels.places], counts.asked
+    kinds, links = [place.kind for place in labels.places], counts.links
     named = sorted({label for label, *_ in counts.keys} - {ALL})
     most, rare = dict[str, int](), dict[str, int]()
     conditions = list[LinkCondition]()
@@ -98,7 +101,7 @@ def list_conditions(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list
     return conditions, [*notes, *_note_left_out(counts)]
 
 
-def _note_left_out(counts: Tally) -> Iterator[str]:
+def _note_left_out(counts: LinkCounts) -> Iterator[str]:
     same, unseen, certain = counts.left_out.tolist()
     for number, reason in (
         (same, "both ends of the link have the same tokens"),
@@ -112,12 +115,73 @@ def _note_left_out(counts: Tally) -> Iterator[str]:
 # The best head for each label
 
 
-def choose_heads(counts: Tally, labels: Labels, task: LinkTask) -> tuple[list[BestLinkHead], list[str]]:
-    """Choose the best head and rule of each row, and note what has none."""
-    conditions, notes = list_conditions(counts, labels, task)
-    gone = mark_removed([*labels.removed], *counts.products.shape[1:])
-    folds = read_folds(labels)
-    return [BestLinkHead.choose(counts, one, gone, task, folds) for one in conditions], notes
+_BEST_COLUMNS = [
+    Column("direction", role="key"),
+    Column("attention", role="key"),
+    Column("n", "links", role="count"),
+    *NAME_COLUMNS,
+    *measure_columns("accuracy", UNIT, "links found by the heads that the folds chose", headline=True),
+    Column("baseline", UNIT, title="links that the best rule finds"),
+    Column("baseline_offset", "words", role="count"),
+    Column("baseline_rule", role="text"),
+    *measure_columns("gain", UNIT, "gain over the best rule"),
+    *p_columns(),
+    Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
+    Column("n_far", "links", role="count"),
+    *measure_columns("accuracy_far", UNIT, "links with a word between their ends that it finds"),
+    Column("baseline_far", UNIT, title="links with a word between their ends that the rule finds"),
+    Column("chosen", "share", title="folds that chose the head"),
+    *measure_columns("control", UNIT, "links that the best head of the control finds"),
+    *measure_columns("selectivity", UNIT, "accuracy less that of the control"),
+]
+
+
+@dataclass(frozen=True)
+class _BestHeads:
+    """The best head and rule of each row, and notes on what has no row."""
+
+    task: LinkTask
+    labels: Labels
+    rows: Sequence[BestLinkHead]
+    notes: Sequence[str]
+
+    @classmethod
+    def choose(cls, counts: LinkCounts, labels: Labels, task: LinkTask) -> "_BestHeads":
+        conditions, notes = list_conditions(counts, labels, task)
+        gone, folds = mark_removed([*labels.removed], *counts.shape), read_folds(labels)
+        heads = [BestLinkHead.choose(counts, one, gone, task, folds) for one in conditions]
+        blocks = max((one.best.fit.links.blocks for one in heads if one.best is not None), default=BLOCKS)
+        if blocks < _FEW_BLOCKS:
+            least = format_number(0.5**blocks, digits=2)
+            notes = [f"Few documents: no p is below {least}, as there are {blocks} blocks of them.", *notes]
+        return cls(task, labels, heads, notes)
+
+    def score(self, counts: LinkCounts, *, whole: bool = True) -> list[dict[str, Any]]:
+        """Score them on the documents that they were chosen on, the ``whole``, or on a group of them."""
+        return [one.score(counts, self.labels, len(self.rows), whole=whole) for one in self.rows]
+
+    def tabulate(self, title: str, scores: Sequence[dict[str, Any]], *, with_control: bool) -> HeadTable:
+        conditions = [one.condition for one in self.rows]
+        task, rows = self.task, list[dict[str, Any]]()
+        for condition, score in zip(conditions, scores, strict=True):
+            row = score | {task.label: condition.label, "direction": condition.direction}
+            row["attention"] = None if condition.kind is None else str(condition.kind)
+            if (rule := score.get("rule")) is not None:
+                row["baseline_rule"] = task.name_of(rule)
+                row["baseline_offset"] = task.offsets[rule] if rule < len(task.offsets) else None
+            rows.append(row)
+        absent = {
+            "direction": not task.backward,
+            "attention": not any(condition.kind for condition in conditions),
+            "position": not any(any(condition.positions) for condition in conditions),
+            "baseline_offset": not task.offsets,
+            "control": not with_control,
+            "selectivity": not with_control,
+        }
+        columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
+        build = TableBuilder(self.labels, len(rows))
+        build.rows([Column(task.label, role="key"), *columns], rows)
+        return build.table(title, [*note_one_fold(rows), *self.notes], "best heads")
 
 
 def by_label_table(
@@ -141,25 +205,19 @@ def by_label_table(
 
     A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
     reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
-    blocks of documents (``Contrast``); heads are chosen anew with every draw.
+    blocks of documents (``Difference``); heads are chosen anew with every draw.
 
     With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
     """
-    counts: Tally = measurement.sums[statistic.name]
-    chosen, notes = choose_heads(counts, labels, task)
+    counts: LinkCounts = measurement.sums[statistic.name]
+    best = _BestHeads.choose(counts, labels, task)
+    scores = best.score(counts)
     control = measurement.sums.get(make_control(statistic).name)
-    rows = [
-        one.score(counts, labels, len(chosen))
-        | ({} if control is None else one.score_control(control, read_folds(labels)))
-        for one in chosen
-    ]
-    blocks = [int((one.best.fit.asked > 0).sum()) for one in chosen if one.best is not None]
-    if blocks and max(blocks) < _FEW_BLOCKS:
-        least = format_number(0.5 ** max(blocks), digits=2)
-        notes.insert(0, f"Few documents: no p is below {least}, as there are {max(blocks)} blocks of them.")
-    notes = [*note_one_fold(rows), *notes]
-    return _tabulate(title, chosen, rows, task, labels, notes, with_control=control is not None)
+    if control is not None:
+        beside = [one.score_control(control, read_folds(labels)) for one in best.rows]
+        scores = [score | of_control for score, of_control in zip(scores, beside, strict=True)]
+    return best.tabulate(title, scores, with_control=control is not None)
 
 
 def by_label_and_group_table(
@@ -176,71 +234,15 @@ def by_label_and_group_table(
     group, given what was chosen, and ``p_adjusted`` counts its rows. The test of groups is of ``accuracy``.
     """
     table = by_label_table(statistic, task, title, measurement, statistics, labels)
-    whole = Part.of(table, measurement)
-    chosen, _ = choose_heads(measurement.sums[statistic.name], labels, task)
+    best = _BestHeads.choose(measurement.sums[statistic.name], labels, task)
     groups = {}
     for name in sort_groups([*measurement.strata]):
         group = measurement.strata[name]
-        counts: Tally = group.sums[statistic.name]
-        rows = [one.score(counts, labels, len(chosen), whole=False) for one in chosen]
-        part = _tabulate(title, chosen, rows, task, labels, [], with_control="control" in table.data)
-        documents = dict(zip(counts.keys, counts.count_documents(), strict=True))
-        by_row = {}
-        for key, one in zip(whole.places, chosen, strict=True):
-            condition = one.condition
-            of_layers = documents.get(condition.key(condition.positions[0]))
-            by_row[key] = 0 if of_layers is None else int(of_layers[condition.layers[0]])
-        groups[name] = replace(Part.of(part, group), by_row=by_row)
-    return stack_groups(whole, groups, ("accuracy",))
-
-
-def _tabulate(
-    title: str,
-    chosen: Sequence[BestLinkHead],
-    rows: Sequence[dict[str, Any]],
-    task: LinkTask,
-    labels: Labels,
-    notes: Sequence[str],
-    *,
-    with_control: bool,
-) -> HeadTable:
-    conditions = [one.condition for one in chosen]
-    for row, condition in zip(rows, conditions, strict=True):
-        row |= {task.label: condition.label, "direction": condition.direction}
-        row["attention"] = None if condition.kind is None else str(condition.kind)
-        if (rule := row.get("rule")) is not None:
-            row["baseline_rule"] = task.name_of(rule)
-            row["baseline_offset"] = task.offsets[rule] if rule < len(task.offsets) else None
-    columns = [Column(task.label, role="key")]
-    if task.backward:
-        columns.append(Column("direction", role="key"))
-    if any(condition.kind for condition in conditions):
-        columns.append(Column("attention", role="key"))
-    columns += [
-        Column("n", "links", role="count"),
-        *name_columns(position=any(any(condition.positions) for condition in conditions)),
-        *measure_columns("accuracy", UNIT, "links found by the heads that the folds chose", headline=True),
-        Column("baseline", UNIT, title="links that the best rule finds"),
-    ]
-    if task.offsets:
-        columns.append(Column("baseline_offset", "words", role="count"))
-    columns += [
-        Column("baseline_rule", role="text"),
-        *measure_columns("gain", UNIT, "gain over the best rule"),
-        Column("p", title="p"),
-        Column("p_adjusted", title="adjusted p"),
-        Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
-        Column("n_far", "links", role="count"),
-        *measure_columns("accuracy_far", UNIT, "links with a word between their ends that it finds"),
-        Column("baseline_far", UNIT, title="links with a word between their ends that the rule finds"),
-        Column("chosen", "share", title="folds that chose the head"),
-    ]
-    if with_control:
-        columns += measure_columns("control", UNIT, "links that the best head of the control finds")
-        columns += measure_columns("selectivity", UNIT, "accuracy less that of the control")
-    build = TableBuilder(labels, len(rows))
-    build.rows(columns, rows)
-    return build.table(title, notes, "best heads")
+        counts: LinkCounts = group.sums[statistic.name]
+        scores = best.score(counts, whole=False)
+        part = best.tabulate(title, scores, with_control="control" in table.data)
+        groups[name] = Part.of(part, group, [score["blocks"] for score in scores])
+    return stack_groups(Part.of(table, measurement), groups, ("accuracy",))
 
 
 # All heads
@@ -258,9 +260,9 @@ def by_head_table(
 
     ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
     """
-    counts: Tally = measurement.sums[statistic.name]
+    counts: LinkCounts = measurement.sums[statistic.name]
     conditions, notes = list_conditions(counts, labels, task)
-    heads = range(counts.products.shape[2])
+    heads = range(counts.shape[1])
     rows = [
         (condition, position, layer, head)
         for condition in conditions
@@ -276,7 +278,7 @@ def by_head_table(
         build.key("position", [position for _, position, *_ in rows])
     build.layers(layers.tolist())
     build.key("head", columns)
-    places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.asked, counts.accuracy()
+    places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.links, counts.accuracy()
     for far, end, title_of in (
         (False, "", "links found"),
         (True, "_far", "links with a word between their ends that are found"),
@@ -330,7 +332,7 @@ def _define(
 ) -> tuple[Statistic, Tabulation, Tabulation]:
     statistic = Statistic(
         name, "share of links", partial(questions_of, task=task), scope="links", rows="label",
-        sums=Tally, version=4, family=FAMILY, title=title, order=order,
+        sums=LinkCounts, version=4, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     by_label = partial(by_label_table, statistic, task)
     best = f"{name}: the best head for each {task.noun or task.label}"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
 from attnprobe.statistics.tabulation import Tabulation, count_heads, head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.blocked import Jackknife, NamedJackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
@@ -143,16 +143,16 @@ def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
 NORM = Statistic(
     "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
-    sums=NamedJackknife, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
+    sums=Blocked, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
 )  # fmt: skip
 COSINE = Statistic(
     "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
-    rows="pair", sums=NamedJackknife, version=2, family=FAMILY, title="cosine of contributions",
+    rows="pair", sums=Blocked, version=2, family=FAMILY, title="cosine of contributions",
     headline=True, order=3,
 )  # fmt: skip
 CANCELLATION = Statistic(
     "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=NamedJackknife, version=2, family=FAMILY,
+    rows="layer", sums=Blocked, version=2, family=FAMILY,
     title="squared norm of the heads' sum over the sum of squared norms", headline=True, order=4,
 )  # fmt: skip
 
@@ -262,21 +262,21 @@ def effective_heads(pairs: Floats) -> Floats:
     )
 
 
-def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool = False) -> None:
-    average, error = found.apply(explained_by_others)
+def explained(_: Statistic, found: Blocked, build: TableBuilder, *, null: bool = False) -> None:
+    estimate = found.apply(explained_by_others)
     name = "explained_by_others_null" if null else "explained_by_others"
     title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
-    build.measure(name, "share", average, error, headline=not null, title=title)
+    build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
 CORRELATION = Statistic(
     "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=NamedJackknife, version=2, columns=explained, family=FAMILY,
+    rows="pair", sums=Blocked, version=2, columns=explained, family=FAMILY,
     title="correlation of logits", headline=True,
 )  # fmt: skip
 SHUFFLED = Statistic(
     "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=NamedJackknife, version=2, columns=partial(explained, null=True),
+    needs={"scores"}, rows="pair", sums=Blocked, version=2, columns=partial(explained, null=True),
     family=FAMILY, title="correlation of logits through sinks alone", order=1,
 )  # fmt: skip
 
@@ -297,11 +297,13 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
-    average, error = found.apply(effective_heads)
-    title_of = "effective number of heads"
-    build.measure("effective_heads", "heads", average, error, headline=True, title=title_of)
-    null = sums[SHUFFLED.name].apply(effective_heads)
-    build.measure("effective_heads_null", "heads", *null, title=f"{title_of}, through sinks alone")
+    for name, statistic, title_of in (
+        ("effective_heads", CORRELATION, "effective number of heads"),
+        ("effective_heads_null", SHUFFLED, "effective number of heads, through sinks alone"),
+    ):
+        estimate = sums[statistic.name].apply(effective_heads)
+        headline = statistic is CORRELATION
+        build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
     return build.table(title, kind="layers")

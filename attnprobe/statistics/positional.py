@@ -220,9 +220,10 @@ def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dic
     nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
     best = nearest_first[shares[..., nearest_first].argmax(-1)]
     defined = count.max(-1) > 0
+    nothing = np.full(best.shape, None)
     offset_columns = {
-        name: np.where(defined, places[best].astype(object), None) for name, places in steps.items()
-    }  # type: ignore[call-overload]
+        name: np.where(defined, places[best].astype(object), nothing) for name, places in steps.items()
+    }
     return best, offset_columns
 
 

@@ -22,7 +22,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
-from attnprobe.sums.tally import FAR
+from attnprobe.sums.link_counts import FAR
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout

@@ -15,8 +15,9 @@ from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
+from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED
@@ -224,7 +225,7 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     return names
 
 
-def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
+def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
     The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
@@ -236,29 +237,25 @@ def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) 
     References:
         Voita et al. (2019), section 5.2.
     """
-    layers, heads = counts.products.shape[1:]
+    layers, heads = counts.shape
     relations = list(_list_relations(counts, task))
     tests = max(1, len(relations) * heads)
     tried = [*range(len(task.rules[: task.least])), len(task.rules)]
     gains: list[tuple[float, int, Role]] = []
     for condition, answers in relations:
-        links, hits = answers.links.astype(np.float64), answers.hits.astype(np.float64)
-        if (links > 0).sum() < 2:
-            continue
-        best = tried[task.best_rule(answers.rules[tried].sum(-1))]
-        ahead = hits - answers.rules[best]
-        accuracy, accuracy_error = _find_share(hits, links)
-        gained, gained_error = _find_share(ahead, links)
-        low = gained - half_width(gained_error, (links > 0).sum(), tests)
+        best = answers.rules[tried[task.best_rule(answers.rules[tried].sum(-1))]]
+        asked, hits = answers.links.asked, answers.links.hits
+        accuracy, ahead = find_share(hits, asked), find_share(hits - best, asked)
+        low, _ = ahead.interval(tests)
         asked_as = [condition.direction.replace("_", " "), *condition.positions]
         measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])
         for head in np.flatnonzero(low >= gain).tolist():
-            if sign_flip(ahead[head]) > (1 - CONFIDENCE) / 2 / tests:
+            if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
-            threshold = accuracy[head] - gained[head] + gain
-            numbers = float(accuracy[head]), float(accuracy_error[head]), float(threshold)
+            threshold = accuracy.value[head] - ahead.value[head] + gain
+            numbers = map(float, (accuracy.value[head], accuracy.error[head], threshold))
             role = Role(f"{name}: {condition.label}", measure, *numbers)
-            gains.append((float(gained[head]), condition.layers[0] * heads + head, role))
+            gains.append((float(ahead.value[head]), condition.layers[0] * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(gains, key=lambda one: -one[0]):
@@ -266,16 +263,9 @@ def find_known_relations(counts: Tally, task: LinkTask, name: str, gain: float) 
     return [list(of_head.values()) for of_head in roles]
 
 
-def _find_share(right: Floats, links: Floats) -> tuple[Floats, Floats]:
-    """Give the share of links, and its error over blocks (head, block), as a ratio's (``Tally.accuracy``)."""
-    share, blocks = right.sum(-1) / links.sum(), (links > 0).sum()
-    squares = np.square(right - share[:, None] * links).sum(-1)
-    return share, np.sqrt(squares * blocks / (blocks - 1)) / links.sum()
-
-
-def _list_relations(counts: Tally, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
+def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
     """List the relations of which there are enough links, layer by layer, and who finds them."""
-    layers, heads = counts.products.shape[1:]
+    layers, heads = counts.shape
     only_all, none_gone = all(label == ALL for label, *_ in counts.near), np.zeros((layers, heads), bool)
     for label, direction, *position in counts.near:
         if label == ALL and not only_all:
@@ -283,7 +273,7 @@ def _list_relations(counts: Tally, task: LinkTask) -> Iterator[tuple[LinkConditi
         for layer in range(layers):
             condition = LinkCondition(label, direction, None, [layer], position or [""])
             answers = read_answers(counts, condition, none_gone)
-            if answers is not None and answers.links.sum() >= FEWEST:
+            if answers is not None and answers.links.number >= FEWEST:
                 yield condition, answers
 
 

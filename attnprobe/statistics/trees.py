@@ -28,7 +28,8 @@ from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.folds import Ratio, find_gain
+from attnprobe.sums.blocked import Blocked
+from attnprobe.sums.inference import Estimate
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -108,56 +109,54 @@ def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
     return counts[..., EDGE_COUNTS:]
 
 
-def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
+def edge_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
     """Append the score of each tree, that of the chain, and whether the tree's is significantly higher.
 
-    p is one-sided, of the paired t over sentences, or of sign flips over documents of several (Holm).
+    p is one-sided, of Student's t over blocks of documents (Holm).
     """
     unit = statistic.unit
-    build.measure("uuas", unit, *find_share(found, HELD), headline=statistic.headline, title=statistic.title)
-    baseline, _ = find_share(found, NEIGHBOURS)
+    score = find_share(counts, HELD)
+    build.measure("uuas", unit, score.value, score.error, headline=statistic.headline, title=statistic.title)
+    baseline = find_share(counts, NEIGHBOURS).value
     build.add(Column("baseline", unit, title="edges that the chain finds"), baseline.ravel())
-    gain, error, p = find_gain(found, _weigh(found, HELD, NEIGHBOURS))
-    build.measure("gain", unit, gain, error, title="gain over the chain")
-    build.test(p)
+    gain = find_share(counts, HELD, NEIGHBOURS)
+    build.measure("gain", unit, gain.value, gain.error, title="gain over the chain")
+    build.test(gain.p(one_sided=True))
 
 
-def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
+def arc_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
     """Append the score of each directed tree, and how far it is above the best simple tree, as above."""
-    unit, simple = statistic.unit, find_best(found)
-    score = find_share(found, RIGHT_HEADS)
-    build.measure("uas", unit, *score, headline=statistic.headline, title="words with their gold head")
-    gain, error, p = find_gain(found, _weigh(found, RIGHT_HEADS, simple))
-    build.measure("uas_gain", unit, gain, error, title="gain over the best simple tree")
-    build.test(p, name="uas_p")
+    unit, simple = statistic.unit, find_best(counts)
+    score, gain = find_share(counts, RIGHT_HEADS), find_share(counts, RIGHT_HEADS, simple)
+    title = "words with their gold head"
+    build.measure("uas", unit, score.value, score.error, headline=statistic.headline, title=title)
+    build.measure("uas_gain", unit, gain.value, gain.error, title="gain over the best simple tree")
+    build.test(gain.p(one_sided=True), name="uas_p")
     for name, tree, title in (
         ("uas_baseline", simple, "words with their gold head, best simple tree"),
         ("uas_random", RANDOM, "words with their gold head, random trees"),
     ):
-        build.add(Column(name, unit, title=title), find_share(found, tree)[0].ravel())
+        build.add(Column(name, unit, title=title), find_share(counts, tree).value.ravel())
 
 
-def find_share(found: Ratio, number: int) -> tuple[Floats, Floats]:
-    """Give a number's share of what is asked, and its error."""
-    return found.of_totals(_weigh(found, number))
+def find_share(counts: Blocked, number: int, less: int | None = None) -> Estimate:
+    """Divide a number, or what it is ahead of another, by the edges or words that are asked for."""
+    weights = [float(place == number) - float(place == less) for place in range(counts.totals.shape[-1])]
+    return counts.ratio(weights)
 
 
-def _weigh(found: Ratio, number: int, less: int | None = None) -> list[int]:
-    return [(place == number) - (place == less) for place in range(found.total.shape[-1])]
-
-
-def find_best(found: Ratio) -> int:
+def find_best(counts: Blocked) -> int:
     """Find the simple tree that has most heads right, over all rows."""
-    counts = found.totals.reshape(-1, ARC_COUNTS).sum(0)
-    return max(_SIMPLE_TREES, key=lambda tree: counts[tree])
+    right = counts.total.reshape(-1, ARC_COUNTS).sum(0)
+    return max(_SIMPLE_TREES, key=lambda tree: right[tree])
 
 
 TREES = Statistic(
-    "uuas", "share of edges", compare_with_gold, edges_in_trees, scope="map", sums=Ratio,
+    "uuas", "share of edges", compare_with_gold, edges_in_trees, scope="map", sums=Blocked,
     columns=edge_columns, family=FAMILY, title="gold edges in the tree of a head", headline=True, order=3,
 )  # fmt: skip
 DIRECTED = Statistic(
-    "uas", "share of words", compare_with_gold, arcs_in_trees, scope="map", sums=Ratio, columns=arc_columns,
+    "uas", "share of words", compare_with_gold, arcs_in_trees, scope="map", sums=Blocked, columns=arc_columns,
     family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=6,
 )  # fmt: skip
 
@@ -166,25 +165,25 @@ def by_head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate the trees of all heads, one row a head; ``n`` is the number of sentences."""
-    edges: Ratio = measurement.sums[TREES.name]
-    arcs: Ratio = measurement.sums[DIRECTED.name]
-    layers, heads = edges.count.shape
+    edges: Blocked = measurement.sums[TREES.name]
+    arcs: Blocked = measurement.sums[DIRECTED.name]
+    layers, heads, _ = edges.count.shape
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
-    build.count("n", edges.count, "sentences")
+    build.count("n", edges.count[..., GOLD], "sentences")
     edge_columns(TREES, edges, build)
     with np.errstate(invalid="ignore"):
-        random = arcs.totals[..., RANDOM_EDGES] / edges.totals[..., GOLD]
+        random = arcs.total[..., RANDOM_EDGES] / edges.total[..., GOLD]
     build.add(Column("uuas_random", TREES.unit, title="edges of random trees"), random.ravel())
     arc_columns(DIRECTED, arcs, build)
     return build.table(title, list(_left_out(edges, labels)), "heads")
 
 
-def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
+def _left_out(edges: Blocked, labels: Labels) -> Iterator[str]:
     kinds = [place.kind for place in labels.places]
     # All heads of a kind are asked the same, but those that are removed are asked nothing.
     cut, bare = (
-        sum(int(found.totals[[other is kind for other in kinds], :, one].max()) for kind in set(kinds))
+        sum(int(edges.total[[other is kind for other in kinds], :, one].max()) for kind in set(kinds))
         for one in (CUT, BARE)
     )
     if cut:

@@ -27,8 +27,8 @@ class Sum:
 
     Most sums have ``of(values, clusters, documents)``, and ``of(a) + of(b)`` equals ``of(a and b together)``
     up to rounding. ``values`` are (sequence, ...), NaN where undefined; ``clusters`` names the document of
-    each sequence, -1 or None where it is a document of its own; ``documents`` is the number of its document,
-    or its name for sums that are ``by_name``.
+    each sequence, -1 or None where it is a document of its own; ``documents`` is the name of its document,
+    which is the same in every job.
     """
 
     #: Fields whose arrays are named as if they were those of the sum itself.

@@ -1,9 +1,9 @@
-"""Sums over blocks of documents, so that blocks can be left out one at a time."""
+"""Sums over blocks of documents, which give the error of anything that is made of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from attnprobe.sums.base import Sum
 from attnprobe.sums.clustered import sum_by_key
 from attnprobe.sums.documents import BLOCKS, find_block
+from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,29 +20,68 @@ Ints = NDArray[np.int64]
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
-class Jackknife(Sum):
-    """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
+def jackknife(function: Callable[[Floats], Floats], totals: Floats, sizes: Floats) -> Estimate:
+    """Make something of totals, with its standard error over blocks of documents.
 
-    With g blocks that have observations, a number t made of means, and t_j made without block j,
+    With g blocks that have observations, a number t, and t_j made without block j,
 
         SE^2 = (g - 1) / g  sum_j (t_j - t)^2
 
-    All windows of a document are in one block. Where t is a mean and blocks are documents, SE is that of
-    ``Clustered``. ``counts`` and ``totals`` are (block, ...).
+    All windows of a document are in one block, so that documents are left out whole. Of blocks with n_j
+    observations each, as many count as (sum_j n_j)^2 / sum_j n_j^2, so that p is not too small where a few
+    have most of them.
+
+    Args:
+        function: Is called with the sum of all blocks, and with the sums of all but one, (block, ...).
+        totals: (block, ...) sums.
+        sizes: (block, ...) observations, or links, behind each number that the function gives, or behind all.
 
     References:
         Tukey (1958), Bias and confidence in not quite large samples; Cameron and Miller (2015), A
         practitioner's guide to cluster-robust inference, section VI.
+        Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
+    """
+    whole = np.asarray(function(totals.sum(0)))
+    sizes = sizes.reshape(*sizes.shape, *(1,) * (whole.ndim + 1 - sizes.ndim))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clusters = np.nan_to_num(np.square(sizes.sum(0)) / np.square(sizes).sum(0))
+        clusters = np.broadcast_to(clusters, whole.shape)
+    filled = np.flatnonzero(sizes.reshape(len(sizes), -1).any(1))
+    if len(filled) < 2:
+        return Estimate(whole, np.full_like(whole, np.nan), clusters)
+    there = sizes[filled] > 0
+    number = there.sum(0)
+    pull = np.where(there, function(totals.sum(0) - totals[filled]) - whole, 0.0)
+    pull = np.where(np.abs(pull) * number <= _ROUNDING * np.abs(whole), 0.0, pull)
+    error = np.sqrt(np.square(pull).sum(0) * (number - 1) / np.maximum(number, 1))
+    return Estimate(whole, np.where(number > 1, error, np.nan), clusters)
 
-    >>> found = Jackknife.of([[1.0], [3.0], [5.0]], documents=np.arange(3))
-    >>> found.average, found.standard_error.round(4)
-    (array([3.]), array([1.1547]))
+
+def find_share(right: NDArray[Any], asked: NDArray[Any]) -> Estimate:
+    """Give the share of links that are answered rightly, (..., block) of (block,), or of (document,)."""
+    totals = np.concatenate([right.reshape(-1, len(asked)), asked[None]]).T.astype(np.float64)
+    shares = jackknife(lambda sums: _mean(sums[..., -1:], sums[..., :-1]), totals, totals[:, -1])
+    shape = right.shape[:-1]
+    return Estimate(shares.value.reshape(shape), shares.error.reshape(shape), shares.clusters.reshape(shape))
+
+
+@dataclass(frozen=True)
+class Blocked(Sum):
+    """Numbers of sequences, summed up block by block of their documents, cell by cell.
+
+    Blocks go by the names of documents, so that separate jobs have the same ones.
+
+    Attributes:
+        counts: (block, ...) observations.
+        totals: (block, ...) their sum.
+
+    >>> blocked = Blocked.of([[4.0, 2.0], [2.0, 1.0], [2.0, 2.0]], documents=np.arange(3))
+    >>> blocked.average.round(4).tolist(), blocked.ratio([0, 1]).value.item()
+    ([2.6667, 1.6667], 0.625)
     """
 
     counts: Floats
     totals: Floats
-    by_name: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -49,7 +89,7 @@ class Jackknife(Sum):
         values: ArrayLike,
         clusters: Ints | None = None,  # a block holds whole documents anyway
         documents: Ints | None = None,
-    ) -> "Jackknife":
+    ) -> "Blocked":
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         block = find_block(np.arange(len(sample)) if documents is None else documents)
@@ -58,10 +98,18 @@ class Jackknife(Sum):
         counts[filled], totals[filled] = counts_there, totals_there
         return cls(counts, totals)
 
+    def __getitem__(self, cells: tuple[Any, ...]) -> "Blocked":
+        return Blocked(self.counts[:, *cells], self.totals[:, *cells])
+
     @cached_property
     def count(self) -> Floats:
         """Observations in each cell."""
         return self.counts.sum(0)
+
+    @cached_property
+    def total(self) -> Floats:
+        """The sum of each cell."""
+        return self.totals.sum(0)
 
     @property
     def documents(self) -> int:
@@ -71,62 +119,36 @@ class Jackknife(Sum):
     @property
     def average(self) -> Floats:
         """The mean, NaN where nothing was observed."""
-        return _mean(self.totals.sum(0), self.count)
+        return _mean(self.count, self.total)
 
     @property
     def standard_error(self) -> Floats:
         """The standard error of the mean, NaN below two blocks."""
-        return self.apply(lambda means: means)[1]
+        return self.estimate.error
 
-    def apply(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-        """Make something of the means, (..., cells), and give its standard error; NaN below two blocks.
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The mean with its standard error."""
+        return self._jackknife(lambda means: means, self.counts)
 
-        ``of`` is called with the means of all blocks, and with those of all but one, (block, ...), at once.
-        """
-        some = np.flatnonzero(self.counts.reshape(BLOCKS, -1).any(1))
-        left = _mean(self.totals.sum(0) - self.totals[some], self.count - self.counts[some])
-        whole = of(self.average)
-        number = len(some)
-        if number < 2:
-            return whole, np.full_like(whole, np.nan)
-        apart = of(left) - whole
-        apart = np.where(np.abs(apart) * number <= _ROUNDING * np.abs(whole), 0.0, apart)
-        return whole, np.sqrt(np.square(apart).sum(0) * (number - 1) / number)
+    def apply(self, function: Callable[[Floats], Floats]) -> Estimate:
+        """Make something of the means, (..., cells), with its standard error."""
+        return self._jackknife(function, self.counts.reshape(BLOCKS, -1).max(1))
 
+    def ratio(self, weights: Sequence[float], by: int = 0) -> Estimate:
+        """Divide a weighted sum of the totals of the last axis by one of them, with its standard error."""
+        weighed = np.asarray(weights, np.float64)
 
-class NamedJackknife(Jackknife):
-    """The same over blocks that go by the names of documents, so that separate jobs have the same blocks.
+        def divide(totals: Floats) -> Floats:
+            return _mean(totals[..., by], totals @ weighed)
 
-    They are filled less evenly than those that go by numbers: 64 documents fill about 40 of them.
-    """
+        return jackknife(divide, self.totals, self.totals[..., by])
 
-    by_name: ClassVar[bool] = True
+    def _jackknife(self, function: Callable[[Floats], Floats], sizes: Floats) -> Estimate:
+        both = np.stack([self.counts, self.totals], -1)
+        return jackknife(lambda sums: function(_mean(sums[..., 0], sums[..., 1])), both, sizes)
 
 
-def _mean(total: Floats, count: Floats) -> Floats:
-    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-
-
-@dataclass(frozen=True)
-class Blocks(Sum):
-    """For each block of documents, how many examples it has, (block,), and what they add up to."""
-
-    count: Floats
-    total: Floats
-
-    @classmethod
-    def of(cls, values: Floats, documents: Ints) -> "Blocks":
-        """Sum up (example, ...) by the documents they are of."""
-        block = find_block(documents)
-        total = np.zeros((BLOCKS, *values.shape[1:]))
-        np.add.at(total, block, values)
-        return cls(np.bincount(block, minlength=BLOCKS).astype(np.float64), total)
-
-    @property
-    def halves(self) -> tuple[Floats, Floats]:
-        """The means over the documents of either half; NaN for a half without one."""
-        return self._mean(slice(None, BLOCKS // 2)), self._mean(slice(BLOCKS // 2, None))
-
-    def _mean(self, some: slice) -> Floats:
-        count, total = self.count[some].sum(), self.total[some].sum(0)
-        return total / count if count else np.full_like(total, np.nan)
+def _mean(count: Floats, total: Floats) -> Floats:
+    there = np.broadcast_to(count > 0, total.shape)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=there)

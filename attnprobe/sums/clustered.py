@@ -59,7 +59,7 @@ class Groups(Sum):
         if ours.shared or theirs.shared:
             ours, theirs = ours._folded(), theirs._folded()
         keys = np.union1d(ours.keys, theirs.keys)
-        count, total = ours._zeros(len(keys))
+        count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         for side in (ours, theirs):
             at = np.searchsorted(keys, side.keys)
             count[at] += side.count
@@ -78,41 +78,24 @@ class Groups(Sum):
         return super().arrays() if len(self) else {}
 
     @classmethod
-    def none(cls, cells: tuple[int, ...], total: tuple[int, ...] | None = None) -> "Groups":
-        """Give no group at all, with counts of a shape, and sums of the same or of another."""
-        sums = np.zeros((0, *(cells if total is None else total)))
-        return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), sums)
-
-    @classmethod
-    def within(cls, arrays: Arrays, cells: tuple[int, ...], total: tuple[int, ...] | None = None) -> "Groups":
+    def within(cls, arrays: Arrays, cells: tuple[int, ...]) -> "Groups":
         """Restore the groups of a larger sum from its arrays, which hold none where there is no group."""
-        own = select_prefix(arrays, "groups")
-        return cls.from_arrays(own) if own else cls.none(cells, total)
+        kept = select_prefix(arrays, "groups")
+        nothing = np.zeros((0, *cells))
+        return cls.from_arrays(kept) if kept else cls(np.zeros(0, np.int64), nothing, nothing)
 
     def _few(self) -> Self:
         return self if len(self) <= MOST else self._folded()
 
     def _folded(self) -> Self:
         keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
-        count, total = self._zeros(len(keys))
+        count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         np.add.at(count, inverse, self.count)
         np.add.at(total, inverse, self.total)
         return type(self)(keys, count, total)
 
-    def _zeros(self, groups: int) -> tuple[Floats, Floats]:
-        return np.zeros((groups, *self.count.shape[1:])), np.zeros((groups, *self.total.shape[1:]))
 
-
-def fold_names(names: Ints) -> Ints:
-    """Give the name of the group that each document counts in: its own, or a shared one if there are many.
-
-    >>> fold_names(np.array([500, 900, 500])).tolist(), len(set(fold_names(np.arange(200, 400))))
-    ([500, 900, 500], 128)
-    """
-    return names if len(np.unique(names)) <= MOST else names % MOST
-
-
-def split_documents(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
+def _split(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
     """Part sequences that are documents of their own from the others, and give the names of these."""
     if clusters is None or (clusters < 0).all():
         return sample, sample[:0], np.zeros(0, np.int64)
@@ -150,7 +133,7 @@ class Clustered(Sum):
         cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None
     ) -> "Clustered":
         """Sum up a sample over its first axis; NaN is no observation."""
-        alone, windows, names = split_documents(np.asarray(values, dtype=np.float64), clusters)
+        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
         return cls(Moments.of(alone), Groups.of(windows, names))
 
     def __getitem__(self, cells: tuple[Any, ...]) -> "Clustered":
@@ -193,21 +176,23 @@ class Clustered(Sum):
         """The standard error of the mean, NaN below two clusters."""
         if not len(self.groups):
             return self.alone.standard_error
-        count, clusters = self.count, self.clusters
-        shift = np.where(self.alone.count > 0, self.alone.mean - np.nan_to_num(self.average), 0.0)
+        count, clusters, mean = self.count, self.clusters, np.nan_to_num(self.average)
+        shift = np.where(self.alone.count > 0, self.alone.mean - mean, 0.0)
+        residuals = self.groups.total - self.groups.count * mean
         squares = self.alone.squares + self.alone.count * np.square(shift)
         left = np.square(count - self.groups.count)
         with np.errstate(divide="ignore", invalid="ignore"):
-            pulls = np.where(self.groups.count > 0, np.square(self.residuals) / left, 0.0).sum(0)
+            pulls = np.where(self.groups.count > 0, np.square(residuals) / left, 0.0).sum(0)
             found = (squares / np.square(count - 1) + pulls) * (clusters - 1) / clusters
         return np.sqrt(np.where((clusters > 1) & np.isfinite(found), found, np.nan))
 
     @property
     def estimate(self) -> Estimate:
-        """The mean with its standard error over clusters."""
-        return Estimate(self.average, self.standard_error, self.clusters)
+        """The mean with its standard error; of unequal clusters, N^2 / sum_c n_c^2 count.
 
-    @property
-    def residuals(self) -> Floats:
-        """T_c - n_c m of each group, (group, ...)."""
-        return self.groups.total - self.groups.count * np.nan_to_num(self.average)
+        References:
+            Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
+        """
+        squares = self.alone.count + np.square(self.groups.count).sum(0)
+        clusters = np.square(self.count) / np.maximum(squares, 1)
+        return Estimate(self.average, self.standard_error, clusters)

@@ -5,8 +5,7 @@ they choose by, so that errors and p values that take the choice for given are t
 they should be. So the choice is made anew with every draw of signs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.inference import PermutationTest
+from attnprobe.sums.inference import Estimate, PermutationTest
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 #: So many folds of the documents, where nobody says otherwise.
 FOLDS = 5
@@ -40,70 +40,118 @@ def assign_folds(folds: int) -> Ints:
     return np.arange(BLOCKS) * folds // BLOCKS
 
 
+def draw_signs(random: np.random.Generator, number: int) -> Floats:
+    """Draw signs of all blocks, (draw, block)."""
+    return random.choice([-1.0, 1.0], (number, BLOCKS))
+
+
 @dataclass(frozen=True)
-class CrossFit:
-    """Candidates, such as heads, of which each fold is scored with the one that answers most on the others.
+class Links:
+    """Links of each block of documents, and right answers of candidates, such as heads, to them.
 
     Attributes:
-        asked: (block,) links of each block of documents.
-        hits: (candidate, block) right answers; of candidates that are equally good, the first is chosen.
-        folds: How many there are, see ``assign_folds``.
+        asked: (block,) links.
+        hits: (candidate, block) right answers.
     """
 
     asked: Ints
-    hits: Ints
+    hits: NDArray[Any]
+
+    @cached_property
+    def number(self) -> int:
+        return int(self.asked.sum())
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks have links."""
+        return int((self.asked > 0).sum())
+
+    @cached_property
+    def behind(self) -> Floats:
+        """How far the share of each candidate is below the largest, (candidate,)."""
+        shares = self.hits.sum(1) / self.number
+        return shares.max() - shares
+
+    @cached_property
+    def residuals(self) -> Floats:
+        """Right answers beyond each candidate's share of the links, (candidate, block)."""
+        return self.hits - self.hits.sum(1, keepdims=True) / self.number * self.asked
+
+    def select(self, candidates: Bools) -> "Links":
+        return Links(self.asked, self.hits[candidates])
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Candidates of which each fold is scored with the one that answers most on the others.
+
+    One candidate alone is scored as it is.
+
+    Attributes:
+        links: What they are chosen by; of candidates that are equally good, the first is chosen.
+        folds: How many there are, see ``assign_folds``.
+        others: Other links to the same candidates, such as those at a distance, if these are scored instead.
+    """
+
+    links: Links
     folds: int
+    others: Links | None = None
+
+    @classmethod
+    def fixed(cls, asked: Ints, hits: NDArray[Any]) -> "CrossFit":
+        """Score one that was not chosen by folds, (block,)."""
+        return cls(Links(asked, hits[None]), 1)
+
+    def fix(self, others: Links) -> "CrossFit":
+        """Score other links with those whom these chose, and choose nobody anew."""
+        return self.fixed(others.asked, self.answers_of(others.hits))
+
+    def transfer(self, others: Links) -> "CrossFit":
+        """Score other links with those whom these choose."""
+        return replace(self, others=others)
+
+    @property
+    def scored(self) -> Links:
+        return self.links if self.others is None else self.others
 
     @cached_property
-    def by_fold(self) -> Ints:
-        """Right answers of each candidate in each fold, (fold, candidate)."""
-        return np.add.reduceat(self.hits, self._starts, -1).T
-
-    @cached_property
-    def scored(self) -> NDArray[np.bool_]:
-        """Which folds have links, (fold,)."""
-        return np.add.reduceat(self.asked, self._starts) > 0
+    def filled(self) -> Bools:
+        """Which folds have links to choose by, (fold,)."""
+        return np.bincount(assign_folds(self.folds), self.links.asked, self.folds) > 0
 
     @property
     def possible(self) -> bool:
         """Whether there is a fold to choose by and another to score."""
-        return int(self.scored.sum()) > 1 and len(self.hits) > 0
+        return int(self.filled.sum()) > 1 and len(self.links.hits) > 0
 
     @cached_property
     def chosen(self) -> Ints:
         """Whom the other folds choose for each, (fold,)."""
-        return (self.by_fold.sum(0) - self.by_fold).argmax(1)
-
-    @property
-    def right(self) -> int:
-        """Links that are answered rightly, each by whom the other folds chose."""
-        return int(self.by_fold[np.arange(self.folds), self.chosen].sum())
-
-    @cached_property
-    def links(self) -> int:
-        return int(self.asked.sum())
-
-    @property
-    def share(self) -> float:
-        """Links that are answered rightly, of all."""
-        return self.right / self.links
+        by_fold = np.zeros((self.folds, len(self.links.hits)))
+        np.add.at(by_fold, assign_folds(self.folds), self.links.hits.T)
+        return (by_fold.sum(0) - by_fold).argmax(1)
 
     @cached_property
     def named(self) -> int:
         """The candidate that most folds choose; of equals the one with most right answers, then the first."""
-        times = np.bincount(self.chosen[self.scored], minlength=len(self.hits))
-        return int(np.lexsort((-self.hits.sum(1), -times))[0])
+        times = np.bincount(self.chosen[self.filled], minlength=len(self.links.hits))
+        return int(np.lexsort((-self.links.hits.sum(1), -times))[0])
 
     @property
-    def times(self) -> int:
-        """In how many folds that have links this one is chosen."""
-        return int((self.chosen[self.scored] == self.named).sum())
+    def agreement(self) -> float:
+        """The share of the folds with links that choose this one."""
+        return float((self.chosen[self.filled] == self.named).mean())
 
-    def answers_of(self, others: Ints) -> Ints:
+    def answers_of(self, hits: NDArray[Any]) -> NDArray[Any]:
         """Give answers of another kind, (candidate, block), of whom the other folds choose, (block,)."""
-        return others[self.chosen[assign_folds(self.folds)], np.arange(BLOCKS)]
+        return hits[self.chosen[assign_folds(self.folds)], np.arange(BLOCKS)]
 
-    def draw(self, signs: Floats, *, tied: bool = False, other: "Transferred | None" = None) -> Floats:
+    @property
+    def share(self) -> float:
+        """Links that are answered rightly, each by whom the other folds chose, of all."""
+        return float(self.answers_of(self.scored.hits).sum() / self.scored.number)
+
+    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
 
         With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
@@ -114,141 +162,76 @@ class CrossFit:
             signs: (draw, block) each 1 or -1.
             tied: Take d_m to be 0 where it is less than three standard errors of the difference: all of them
                 may be equally good, which is where choosing adds most noise.
-            other: Other links that are scored with what these choose.
 
         References:
             Wu (1986), Jackknife, bootstrap and other resampling methods, on errors by random signs.
             Hansen (2005), A test for superior predictive ability, on which are taken to be equally good.
         """
-        residuals, behind, ties, some = self._residuals
-        if tied:
-            behind = np.where(ties, 0.0, behind)
-        parts, scored = self._add_up(signs, residuals, behind, self.asked), self.asked
-        values = parts
-        if other is not None:
-            left, apart = _subtract_shares(other.asked, other.hits[some])
-            values, scored = self._add_up(signs, left, apart, other.asked), other.asked
-        total, draws = np.sum(parts, 0), np.arange(len(signs))
-        found = np.zeros(len(signs))
-        for part, value in zip(parts, values, strict=True):
-            found += value[draws, (total - part).argmax(1)]
-        return found / scored.sum()
+        distance = self._errors_behind
+        near = distance <= _HOPELESS
+        links = self.links.select(near)
+        behind = np.where(tied & (distance[near] <= _TIED), 0.0, links.behind)
+        parts = self._draw_folds(signs, links, behind)
+        if self.others is None:
+            values = parts
+        else:
+            others = self.others.select(near)
+            values = self._draw_folds(signs, others, others.behind)
+        chosen = (parts.sum(0) - parts).argmax(2)
+        return np.take_along_axis(values, chosen[..., None], 2).sum((0, 2)) / self.scored.number
 
-    def _add_up(self, signs: Floats, residuals: Floats, behind: Floats, asked: Ints) -> list[Floats]:
-        """Draw right answers of each fold, (draw, candidate)."""
-        here = [assign_folds(self.folds) == one for one in range(self.folds)]
-        return [signs[:, one] @ residuals[one] - asked[one].sum() * behind for one in here]
-
-    @cached_property
-    def _residuals(self) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Residuals of some (block, candidate), how far each is behind, who ties, and who they are."""
-        residuals, behind = _subtract_shares(self.asked, self.hits)
-        best = int(behind.argmin())
-        error = np.sqrt(np.square(residuals - residuals[:, [best]]).sum(0)) / self.links
-        some = behind <= _HOPELESS * error
-        return residuals[:, some], behind[some], (behind <= _TIED * error)[some], some
+    def _draw_folds(self, signs: Floats, links: Links, behind: Floats) -> Floats:
+        """Draw right answers of each fold, (fold, draw, candidate)."""
+        parts = [assign_folds(self.folds) == fold for fold in range(self.folds)]
+        return np.stack(
+            [signs[:, part] @ links.residuals[:, part].T - links.asked[part].sum() * behind for part in parts]
+        )
 
     @cached_property
-    def _starts(self) -> Ints:
-        return np.searchsorted(assign_folds(self.folds), np.arange(self.folds))
+    def _errors_behind(self) -> Floats:
+        """How many standard errors of the difference each candidate is behind the best, (candidate,)."""
+        residuals, behind = self.links.residuals, self.links.behind
+        error = np.sqrt(np.square(residuals - residuals[behind.argmin()]).sum(1)) / self.links.number
+        return np.divide(behind, error, out=np.where(behind > 0, np.inf, 0.0), where=error > 0)
 
 
 @dataclass(frozen=True)
-class Transferred:
-    """Other links to the same candidates, answered by whom each fold has chosen.
+class Difference:
+    """What is found of the same documents by one, less what another finds: a head and a rule, or a control.
 
-    Attributes:
-        by: What chooses.
-        asked: (block,) other links, such as those at a distance.
-        hits: (candidate, block) right answers to them.
+    Without the other, it is what the one finds.
     """
 
-    by: CrossFit
-    asked: Ints
-    hits: Ints
-
-    @property
-    def share(self) -> float:
-        return int(self.by.answers_of(self.hits).sum()) / int(self.asked.sum())
-
-    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
-        return self.by.draw(signs, tied=tied, other=self)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """Links and right answers of one that was not chosen by folds, (block,)."""
-
-    asked: Ints
-    hits: NDArray[Any]
-
-    @property
-    def share(self) -> float:
-        return float(self.hits.sum() / self.asked.sum())
-
-    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
-        """Draw the share less what is expected, as ``CrossFit.draw`` does."""
-        return signs @ (self.hits - self.share * self.asked) / self.asked.sum()
-
-
-def _subtract_shares(asked: Ints, hits: Ints) -> tuple[Floats, Floats]:
-    """Give answers beyond each candidate's share, (block, candidate), and how far it is behind."""
-    right = hits.T.astype(np.float64)
-    shares = right.sum(0) / asked.sum()
-    return right - asked[:, None] * shares, shares.max() - shares
-
-
-def draw_signs(draw: np.random.Generator, number: int) -> Floats:
-    """Draw signs of all blocks, (draw, block)."""
-    return draw.choice([-1.0, 1.0], (number, BLOCKS))
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """What is found of the same documents by several, each with a weight: a head less a rule, or a control.
-
-    Attributes:
-        sides: What is found, cross-fitted each for itself.
-        weights: One each.
-    """
-
-    sides: Sequence[CrossFit | Transferred | Fixed]
-    weights: Sequence[float]
+    one: CrossFit
+    other: CrossFit | None = None
 
     @property
     def value(self) -> float:
-        return sum(weight * side.share for side, weight in zip(self.sides, self.weights, strict=True))
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of documents with links."""
-        return int(np.any([side.asked > 0 for side in self.sides], 0).sum())
+        return self.one.share - (0.0 if self.other is None else self.other.share)
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
-        parts = (
-            weight * side.draw(signs, tied=tied)
-            for side, weight in zip(self.sides, self.weights, strict=True)
-        )
-        return sum(parts, np.zeros(len(signs)))
+        draws = self.one.draw(signs, tied=tied)
+        return draws if self.other is None else draws - self.other.draw(signs, tied=tied)
 
     @property
-    def error(self) -> float:
-        """The standard error, over blocks of documents; NaN below two of them.
+    def estimate(self) -> Estimate:
+        """The value with its standard error over blocks of documents; NaN below two of them.
 
         With C blocks that have links, it is sqrt(C / (C - 1)) times the standard deviation over ``DRAWS``
         draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
-        ratio, as ``Tally.accuracy`` has it, with blocks for documents.
+        ratio, with blocks for documents.
         """
-        number = self.blocks
-        if number < 2:
-            return np.nan
-        found = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
-        return float(found.std() * (number / (number - 1)) ** 0.5)
+        asked = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
+        blocks, error = int((asked > 0).sum()), np.nan
+        if blocks > 1:
+            draws = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
+            error = draws.std() * (blocks / (blocks - 1)) ** 0.5
+        return Estimate(np.array(self.value), np.array(error), np.array(blocks))
 
-    def chance(self, tests: int) -> float:
+    def p(self, tests: int) -> float:
         """Give the p value, one-sided, that the value is above 0: by signs over blocks of documents.
 
-        With v the value, N links, and a draw d_s of the contrast, it is P(d_s + v sum_b s_b n_b / N >= v):
+        With v the value, N links, and a draw d_s of the difference, it is P(d_s + v sum_b s_b n_b / N >= v):
         the sign-flip test, in which heads and rules are chosen anew with each draw. A v of links is a whole
         number, so that half a link less is asked for. Over C blocks, the least p is about 2^-C.
 
@@ -258,12 +241,11 @@ class Contrast:
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
         """
-        value, asked = self.value, self.sides[0].asked
-        links = int(asked.sum())
+        value, links = self.value, self.one.scored
 
-        def draws(draw: np.random.Generator, number: int) -> Floats:
-            signs = draw_signs(draw, number)
-            return self.draw(signs, tied=True) + value * (signs @ asked) / links
+        def draw(random: np.random.Generator, number: int) -> Floats:
+            signs = draw_signs(random, number)
+            return self.draw(signs, tied=True) + value * (signs @ links.asked) / links.number
 
-        least = value - 0.5 / links
-        return PermutationTest.for_tests(tests, seed=0).p_of(draws, least, _AT_ONCE, one_sided=True)
+        test = PermutationTest.for_tests(tests, seed=0)
+        return test.p_of(draw, value - 0.5 / links.number, _AT_ONCE, one_sided=True)

@@ -15,9 +15,8 @@ from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidate
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.clustered import fold_names
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.tally import Tally, order_keys
+from attnprobe.sums.link_counts import Counts, LinkCounts, order_keys
 from attnprobe.survey.heads import Computed
 
 
@@ -65,7 +64,6 @@ class QuestionIndex:
         self.asked = asked
         # By name, so that a document is in the same block in whatever job it is read.
         block = find_block(batch.members if batch.names is None else batch.names)
-        clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
         order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.
@@ -73,8 +71,6 @@ class QuestionIndex:
         self.size = np.diff(self._starts, append=len(order))
         self.key, where = key[self._starts], sequence[self._starts]
         self.block = block[where]
-        #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
-        self.cluster = clusters[where]
         #: (run, rule) how many questions of a run each rule answers rightly.
         self.guesses = _sum_runs(asked.guesses[self._question].astype(np.int64), self._starts)
         #: (run,) how many would be answered rightly by chance.
@@ -93,7 +89,7 @@ def count_layers(
     layers: Sequence[tuple[QuestionIndex, Ints]],
     heads: int,
     computed: Computed,
-) -> Tally:
+) -> LinkCounts:
     """Put the counts of all layers of a batch together.
 
     Args:
@@ -104,59 +100,33 @@ def count_layers(
     indices = list(dict.fromkeys(index for index, _ in layers))
     keys = order_keys(key for index in indices for key in index.asked.keys)
     place = {key: at for at, key in enumerate(keys)}
-    # A batch may hold windows of more documents than are told apart.
-    every = np.concatenate([index.cluster for index in indices])
-    every[every >= 0] = fold_names(every[every >= 0])
-    ends = np.cumsum([len(index.cluster) for index in indices])
-    clusters = dict(zip(indices, np.split(every, ends[:-1]), strict=True))
-    names = np.unique(every[every >= 0])
     kinds = [indices.index(index) for index, _ in layers]
-    tally = Tally.empty(keys, kinds, heads, len(indices[0].asked.rules), names)
+    counts = LinkCounts.empty(keys, kinds, heads, len(indices[0].asked.rules))
     places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
-    cut = [index.cluster >= 0 for index in indices]
-    groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(indices, cut, strict=True)]
-    for kind, (index, some) in enumerate(zip(indices, cut, strict=True)):
-        tally.left_out[:] += index.asked.left_out
+    for kind, index in enumerate(indices):
+        counts.left_out[:] += index.asked.left_out
         key = places[kind][index.key]
-        np.add.at(tally.groups.count[:, :, kind], (groups[kind], key[some]), index.size[some])
-        np.add.at(tally.blocks.asked[:, kind], (key, index.block), index.size)
-        np.add.at(tally.blocks.chance[:, kind], (key, index.block), index.chance)
+        np.add.at(counts.asked[:, kind], (key, index.block), index.size)
+        np.add.at(counts.chance[:, kind], (key, index.block), index.chance)
         run, rule = np.nonzero(index.guesses)
         cells = key[run], rule, index.block[run]
-        np.add.at(tally.blocks.guessed[:, kind], cells, index.guesses[run, rule])
+        np.add.at(counts.guessed[:, kind], cells, index.guesses[run, rule])
     for layer, (index, found) in enumerate(layers):
-        kind = kinds[layer]
-        key, alone = places[kind][index.key], ~cut[kind]
-        np.add.at(tally.clusters[:, layer], key[alone], 1)
-        np.add.at(tally.asked_squared[:, layer], key[alone], index.size[alone] ** 2)
         columns = [column for column, head in enumerate(computed[layer]) if head is not None]
         there = [head for head in computed[layer] if head is not None]
-        if not there:
-            continue
-        right = index.hits(found[:, columns])
-        _add(tally.blocks.hits, layer, key, there, index.block, right)
-        once = np.zeros(int(alone.sum()), np.int64)
-        products = right[alone] * index.size[alone, None]
-        _add(tally.hits_squared[..., None], layer, key[alone], there, once, right[alone] ** 2)
-        _add(tally.products[..., None], layer, key[alone], there, once, products)
-        cells = groups[kind][:, None], key[~alone, None], np.array(there)
-        np.add.at(tally.group_hits[:, :, layer], cells, right[~alone])
-    return tally
+        if there:
+            _add(counts.hits, layer, places[kinds[layer]][index.key], there, index, found[:, columns])
+    return counts
 
 
 def _add(
-    whole: NDArray[np.signedinteger[Any]],
-    layer: int,
-    key: Ints,
-    heads: Sequence[int],
-    last: Ints,
-    values: Ints,
+    whole: Counts, layer: int, key: Ints, heads: Sequence[int], index: QuestionIndex, found: Ints
 ) -> None:
-    """Add (run, head) to (key, layer, head, last) of each run."""
-    _, layers, number, size = whole.shape
-    place = ((key * layers + layer)[:, None] * number + np.array(heads)) * size + last[:, None]
+    """Add what some heads answer rightly to the counts (key, layer, head, block)."""
+    _, layers, number, blocks = whole.shape
+    place = ((key * layers + layer)[:, None] * number + np.array(heads)) * blocks + index.block[:, None]
     # Of one axis and one type, numpy adds at once what it otherwise adds number by number.
-    np.add.at(whole.reshape(-1), place.ravel(), values.astype(whole.dtype).ravel())
+    np.add.at(whole.reshape(-1), place.ravel(), index.hits(found).astype(whole.dtype).ravel())
 
 
 class Finder:
@@ -185,6 +155,6 @@ class Finder:
             self.layers.append((index, Choices(index.asked.rows, heads)))
         self.layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
-    def finish(self) -> Tally:
+    def finish(self) -> LinkCounts:
         found = [(index, choices.found) for index, choices in self.layers]
         return count_layers(found, self._heads, self._computed)

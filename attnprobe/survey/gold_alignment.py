@@ -20,7 +20,7 @@ from attnprobe.statistics.alignment import (
     compute_rates,
     find_gold_alignments,
 )
-from attnprobe.sums.folds import Ratio
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.sequence import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
@@ -63,8 +63,8 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
-    values = compute_rates(Ratio.of(counts[None]))
-    rates = np.stack([values[name][0] for name, *_ in RATES], -1)
+    values = compute_rates(Blocked.of(counts[None]))
+    rates = np.stack([values[name] for name, *_ in RATES], -1)
     return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
 
 

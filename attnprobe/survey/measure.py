@@ -24,7 +24,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.survey.heads import list_computed, place_heads
 from attnprobe.survey.recorder import Recorder, Values
 
@@ -93,9 +93,9 @@ class Evaluator:
                 continue
             whole = values.pop(name)
             for group, members in groups:
-                part = whole.take_stratum(group) if isinstance(whole, Tally) else whole[members]  # type: ignore[index]
+                part = whole.take_stratum(group) if isinstance(whole, LinkCounts) else whole[members]  # type: ignore[index]
                 by_group[group][name] = sum_sequences(statistic.sums, part, batch, members)
-            if groups and isinstance(whole, Tally):
+            if groups and isinstance(whole, LinkCounts):
                 whole = whole.join_strata()
             sums[name] = sum_sequences(statistic.sums, whole, batch)
         size = batch.size // len(batch)  # sequences of a batch are equally long
@@ -117,8 +117,7 @@ def sum_sequences(
     """
     if isinstance(values, Sum):
         return values
-    names, clusters = batch.names if getattr(sums, "by_name", False) else batch.documents, batch.clusters
-    documents = batch.members if names is None else names
+    clusters, documents = batch.clusters, batch.members if batch.names is None else batch.names
     if members is not None:
         assert batch.strata is not None
         documents, clusters = documents[members], batch.strata.clusters[members]

@@ -21,7 +21,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.statistics.statistic import Statistic, mean_over_queries
 from attnprobe.sums.base import Measurement, Sum
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.survey.measure import Evaluator, join_parts, open_evaluator, sum_sequences
@@ -274,7 +274,7 @@ def open_pair(
 
     Differences are of two means, with an error of their own kind, which blocks of documents give.
     """
-    blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
+    blocked = [replace(statistic, sums=Blocked) for statistic in statistics]
     first, second = checkpoints
     kept = {"keep": True, "keep_outputs": outputs is not None}
     with ExitStack() as stack:

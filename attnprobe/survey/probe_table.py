@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, LinkTask
-from attnprobe.sums.folds import Ratio
+from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import adjust, sign_flip
 from attnprobe.survey.probe import Floats, ProbeData
 from attnprobe.survey.word_maps import Bools, Ints
@@ -130,15 +130,15 @@ def tabulate_labels(
         scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit)
         for questions, head, other in zip(rows, best, rule, strict=True)
     ]
-    ratios = [Ratio.of(one) for one in sums]
     build = TableBuilder(labels, len(shown))
     build.key(task.label, shown)
     build.count("n", np.array([len(questions) for questions in rows], np.int64), "links")
 
     def measure(name: str, weights: Mapping[str, int], title: str, *, headline: bool = False) -> None:
-        flat = [weights.get(one, 0) for one in _NUMBERS]
-        found = np.array([[float(part) for part in one.of_totals(flat)] for one in ratios]).reshape(-1, 2)
-        build.measure(name, UNIT, *found.T, headline=headline, title=title)
+        flat = np.array([weights.get(one, 0) for one in _NUMBERS])
+        shares = [find_share(one @ flat, one[:, 0]) for one in sums]
+        values = np.array([(share.value, share.error) for share in shares]).reshape(-1, 2)
+        build.measure(name, UNIT, *values.T, headline=headline, title=title)
 
     measure("accuracy", {"probe": 1}, "links that all heads together find", headline=True)
     count = len(heads)

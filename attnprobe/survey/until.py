@@ -22,7 +22,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
@@ -110,7 +110,7 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
 
 def limit_observations(statistics: Sequence[Statistic], corpus: Mapping[str, Any]) -> int | None:
     """Give how many observations errors tell apart, at most: blocks or groups of documents, if any."""
-    if any(issubclass(one.sums, Jackknife) for one in statistics):
+    if any(issubclass(one.sums, Blocked) for one in statistics):
         return BLOCKS
     return MOST if corpus["clusters"] < corpus["sequences"] else None
 

@@ -18,7 +18,7 @@ from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import Ends, LinkTask
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
-from attnprobe.sums.tally import FAR
+from attnprobe.sums.link_counts import FAR
 from attnprobe.survey.heads import list_computed
 
 Ints = NDArray[np.int64]

@@ -73,6 +73,14 @@ def measure_columns(name: str, unit: str = "", title: str = "", *, headline: boo
     return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
 
 
+def p_columns(name: str = "p", beside: str = "", *, headline: bool = False) -> list[Column]:
+    """Describe p values and those that are adjusted."""
+    return [
+        Column(name, "probability", title=f"p{beside}"),
+        Column(f"{name}_adjusted", "probability", headline=headline, title=f"adjusted p{beside}"),
+    ]
+
+
 class TableBuilder:
     """Collects columns with their cells, beginning with model and dataset."""
 
@@ -165,9 +173,8 @@ class TableBuilder:
         """Append p values and those adjusted, by Holm where none are given; ``beside`` ends their titles."""
         cells = np.ravel(np.asarray(p))
         others = adjust(cells) if adjusted is None else np.ravel(np.asarray(adjusted))
-        self.add(Column(name, "probability", title=f"p{beside}"), cells)
-        title = f"adjusted p{beside}"
-        self.add(Column(f"{name}_adjusted", "probability", headline=headline, title=title), others)
+        for column, values in zip(p_columns(name, beside, headline=headline), (cells, others), strict=True):
+            self.add(column, values)
 
     def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""

@@ -1,4 +1,4 @@
-"""Kinds of tables: what a row of each is, by which columns it is known, and how it is drawn.
+"""Kinds of tables: what a row of each is, and by which columns it is known.
 
 A table is of its kind from where it is made, or else, as a file that a stranger wrote, of the first kind that
 has its columns. This is the only place that tells; a terminal and pictures ask ``table.kind``.
@@ -10,21 +10,32 @@ from typing import Any, Literal
 
 from attnprobe.table.column import Column
 
-#: What a table can be drawn as, in the order in which ``--kind`` lists them.
-PictureKind = Literal[
-    "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
-    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "probes", "groups",
-    "modality", "alignments",
-]  # fmt: skip
-#: The picture that has clusters: a matrix in the order of a tree of heads.
-CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
-    "checks", "heads of groups", "groups", "correlations", "settling", "pruning of checkpoints",
-    "pruning", "probes", "best heads", "alignments", "aligning heads",
-    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
-    "heads at positions", "modalities", "heads", "interactions", "all pairs",
-    "pairs in layers", "layers", "other",
-]  # fmt: skip
+    "checks",
+    "heads of groups",
+    "groups",
+    "correlations",
+    "settling",
+    "pruning of checkpoints",
+    "pruning",
+    "probes",
+    "best heads",
+    "alignments",
+    "aligning heads",
+    "heads of checkpoints",
+    "layers of checkpoints",
+    "roles",
+    "change",
+    "two sides",
+    "heads at positions",
+    "modalities",
+    "heads",
+    "interactions",
+    "all pairs",
+    "pairs in layers",
+    "layers",
+    "other",
+]
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
 STEP, PRUNING_STEP = "step", "pruning_step"
 #: The group of documents that a row is about, where there is a row for each.
@@ -38,14 +49,7 @@ RULES = ("baseline_rule", "baseline_offset")
 #: What heads find, beside the best simple rule.
 FOUND = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
 #: What all heads find together, beside the best of them.
-PROBED = (
-    "n",
-    "accuracy",
-    "accuracy_se",
-    "best_head_accuracy",
-    "baseline",
-    "p_adjusted",
-)
+PROBED = ("n", "accuracy", "accuracy_se", "best_head_accuracy", "baseline", "p_adjusted")
 #: What tokens of the text and of the image look at.
 MODALITIES = tuple(
     f"{asker}_to_{part}" for asker in ("text", "image") for part in ("image", "text", "special")
@@ -54,105 +58,86 @@ MODALITIES = tuple(
 PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
 #: How a measure ends that is there in domain and out of domain.
 IN, OUT = "_in", "_out"
-
-
 Data = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of the tables of a kind."""
+    """What a table of a kind has."""
 
-    row: str  # what a row is
     keys: Collection[str] = ()  # columns that name a row
     columns: Collection[str] = ()  # what else it has
-    #: What it can be drawn as where its numbers allow it; first what is drawn by default.
-    pictures: Sequence[PictureKind] = ()
     #: What else tells it, by its columns and their cells.
     fits: Callable[[Sequence[Column], Data], bool] = lambda columns, data: True
 
 
-_HEAD = ("layer", "head")
-_OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
+def list_keys(columns: Sequence[Column]) -> set[str]:
+    return {column.name for column in columns if column.role == "key"}
+
+
+def _has_all_groups(columns: Sequence[Column], data: Data) -> bool:
+    return ALL_GROUPS in data[GROUP]
+
+
+def _has_no_seed(columns: Sequence[Column], data: Data) -> bool:
+    return "seed" not in list_keys(columns)
+
+
+def _names_no_head(columns: Sequence[Column], data: Data) -> bool:
+    return not set(HEAD) & list_keys(columns) and bool({*RULES} & data.keys())
+
+
+def _has_roles_in_words(columns: Sequence[Column], data: Data) -> bool:
+    return not all(isinstance(cell, int | float) for cell in data["role"])
+
+
+def _has_changes(columns: Sequence[Column], data: Data) -> bool:
+    return any(name == "jsd" or name.endswith("_delta") for name in data)
+
+
+def _has_both_domains(columns: Sequence[Column], data: Data) -> bool:
+    return any(name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in data for name in data)
+
+
+def _has_whole_positions(columns: Sequence[Column], data: Data) -> bool:
+    return all(isinstance(cell, int) for cell in data[POSITION])
+
+
+def _is_of_modalities(columns: Sequence[Column], data: Data) -> bool:
+    measures = [column.name for column in columns if column.role in {"measure", "error"}]
+    return all(name.startswith(("image_", "text_", "special_")) for name in measures)
+
+
+HEAD = ("layer", "head")
 _CURVE = ("criterion", "seed", STEP)
 _RATES = ("aer", "precision", "recall", "baseline")
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
-    "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail")),
-    "heads of groups": Kind(
-        "a head in a group of documents", (*_HEAD, GROUP), (), ["groups", "heatmap"],
-        lambda columns, data: ALL_GROUPS in data[GROUP],
-    ),
-    "groups": Kind(
-        "anything in a group of documents", [GROUP], (), ["groups"],
-        lambda columns, data: ALL_GROUPS in data[GROUP],
-    ),
-    "correlations": Kind(
-        "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]
-    ),
-    "settling": Kind(
-        "a measure at a step of training", (), (STEP, "measure", "spearman_last", "kendall_previous"),
-        ["settling"],
-    ),
-    "pruning of checkpoints": Kind(
-        "a step of an order of heads, at a step of training", (*_CURVE, PRUNING_STEP), ["score"], ["curves"]
-    ),
-    "pruning": Kind("a step of an order in which heads are removed", _CURVE, ["score"], ["curves"]),
-    "probes": Kind("a label with what all heads know of it together", (), PROBED, ["probes"]),
-    "best heads": Kind(
-        "a label with the head that finds it best", (), FOUND, ["relations"],
-        lambda columns, data: not set(_HEAD) & list_keys(columns) and bool({*RULES} & data.keys()),
-    ),
-    "alignments": Kind(
-        "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
-        ["alignments"],
-    ),
-    "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, _OF_HEADS[:2]),
-    "heads of checkpoints": Kind(
-        "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
-        lambda columns, data: "seed" not in list_keys(columns),
-    ),
-    "layers of checkpoints": Kind(
-        "a layer at a step of training", (STEP, "layer"), (), ["lines"],
-        lambda columns, data: "seed" not in list_keys(columns),
-    ),
-    "roles": Kind(
-        "a head with its role", _HEAD, ["role"], ["roles", *_OF_HEADS],
-        lambda columns, data: not all(isinstance(cell, int | float) for cell in data["role"]),
-    ),
-    "change": Kind(
-        "a head in two models", _HEAD, ["model_b"], ["change", *_OF_HEADS],
-        lambda columns, data: any(name == "jsd" or name.endswith("_delta") for name in data),
-    ),
-    "two sides": Kind(
-        "a head in domain and out of domain", _HEAD, (), ["scatter", "heatmap", "depth"],
-        lambda columns, data: any(
-            name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in data for name in data
-        ),
-    ),
-    "heads at positions": Kind(
-        "a head at a position of a token", (*_HEAD, POSITION), (), ["positions"],
-        lambda columns, data: all(isinstance(cell, int) for cell in data[POSITION]),
-    ),
-    "modalities": Kind(
-        "a head, and whether it looks at image or text", _HEAD, MODALITIES, ["modality", *_OF_HEADS],
-        lambda columns, data: all(
-            column.name.startswith(("image_", "text_", "special_"))
-            for column in columns
-            if column.role in {"measure", "error"}
-        ),
-    ),
-    "heads": Kind("a head", _HEAD, (), [*_OF_HEADS, "modality"]),
-    "interactions": Kind(
-        "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
-    ),
-    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "clustermap"]),
-    "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix"]),
-    "layers": Kind("a layer", ["layer"], (), ["depth"]),
-    "other": Kind("anything"),
-}  # fmt: skip
-
-
+    "checks": Kind(columns=("check", "status", "detail")),
+    "heads of groups": Kind((*HEAD, GROUP), fits=_has_all_groups),
+    "groups": Kind((GROUP,), fits=_has_all_groups),
+    "correlations": Kind(columns=("pearson", "pearson_low", "pearson_high", "spearman")),
+    "settling": Kind(columns=(STEP, "measure", "spearman_last", "kendall_previous")),
+    "pruning of checkpoints": Kind((*_CURVE, PRUNING_STEP), ("score",)),
+    "pruning": Kind(_CURVE, ("score",)),
+    "probes": Kind(columns=PROBED),
+    "best heads": Kind(columns=FOUND, fits=_names_no_head),
+    "alignments": Kind(("alignment",), ("aer", "precision", "recall", "p_adjusted")),
+    "aligning heads": Kind(HEAD, _RATES),
+    "heads of checkpoints": Kind((STEP, *HEAD), fits=_has_no_seed),
+    "layers of checkpoints": Kind((STEP, "layer"), fits=_has_no_seed),
+    "roles": Kind(HEAD, ("role",), _has_roles_in_words),
+    "change": Kind(HEAD, ("model_b",), _has_changes),
+    "two sides": Kind(HEAD, fits=_has_both_domains),
+    "heads at positions": Kind((*HEAD, POSITION), fits=_has_whole_positions),
+    "modalities": Kind(HEAD, MODALITIES, _is_of_modalities),
+    "heads": Kind(HEAD),
+    "interactions": Kind(PAIR, ("proposed", "interaction")),
+    "all pairs": Kind(PAIR),
+    "pairs in layers": Kind(PAIR_IN_LAYER),
+    "layers": Kind(("layer",)),
+    "other": Kind(),
+}
 _STEP_OF_PRUNING = ("heads_removed", "score", "delta", "p_adjusted", "bound", "rank_among_random")
 #: The columns that a reader needs, beside those that name a row; of other kinds they are the headlines.
 ESSENTIAL: Mapping[TableKind, Collection[str]] = {
@@ -187,7 +172,3 @@ def is_of_kind(name: TableKind, columns: Sequence[Column], data: Data) -> bool:
     return (
         list_keys(columns) >= set(kind.keys) and data.keys() >= set(kind.columns) and kind.fits(columns, data)
     )
-
-
-def list_keys(columns: Sequence[Column]) -> set[str]:
-    return {column.name for column in columns if column.role == "key"}

@@ -52,7 +52,7 @@ INSIDE = {
     "mixing": {
         "explained_by_others, explained_by_others_null": ("attnprobe.statistics.mixing:explained_by_others"),
         "effective_heads, effective_heads_null": "attnprobe.statistics.mixing:effective_heads",
-        "NAME_se": "attnprobe.sums.blocked:Jackknife",
+        "NAME_se": "attnprobe.sums.blocked:jackknife",
     },
     "rank": {
         "head_width, longer": "attnprobe.statistics.rank:longer",
@@ -88,18 +88,18 @@ FOUND = {
         "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
             "attnprobe.statistics.links:by_label_table"
         ),
-        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
-        "p": "attnprobe.sums.crossfit:Contrast.chance",
+        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Difference.estimate",
+        "p": "attnprobe.sums.crossfit:Difference.p",
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.moved_links:move_links",
-        "--by head: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
         "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
-        "NAME_se": "attnprobe.sums.folds:Ratio.of_totals",
+        "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
         "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
     },
@@ -120,7 +120,7 @@ FOUND = {
     },
     "--by-group": {
         "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
-        "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
+        "Q and its p": "attnprobe.sums.inference:compare_groups",
         "Of syntax, coreference and links": "attnprobe.statistics.links:by_label_and_group_table",
     },
     "induction": {

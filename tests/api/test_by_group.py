@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.links import SYNTAX
 from attnprobe.sums.base import Measurement, unpack
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -179,7 +179,7 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
     for row, place in enumerate(zip(whole.data["relation"], whole.data["direction"], strict=True)):
         if whole.data["layer"][row] is None:
             continue
-        hits = every.blocks.hits[every.keys.index(place)].reshape(-1, BLOCKS)
+        hits = every.hits[every.keys.index(place)].reshape(-1, BLOCKS)
         chosen = [int(hits[:, fold != one].sum(1).argmax()) for one in range(5)]
         differ += len(set(chosen)) > 1
         total = 0
@@ -190,9 +190,9 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
                 assert found["n"] == 0
                 continue
             key = tally.keys.index(place)
-            right = tally.blocks.hits[key].reshape(-1, BLOCKS)
+            right = tally.hits[key].reshape(-1, BLOCKS)
             number = sum(int(right[who, fold == one].sum()) for one, who in enumerate(chosen))
-            assert found["n"] == tally.blocks.asked[key, 0].sum()
+            assert found["n"] == tally.asked[key, 0].sum()
             assert found["accuracy"] == pytest.approx(number / found["n"])
             total += number
         assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])
@@ -201,9 +201,9 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
     assert differ > 1
 
 
-def read_tally(table) -> Tally:
+def read_tally(table) -> LinkCounts:
     sums = unpack(table.provenance["measurement"]["sums"])
-    return Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
+    return Measurement.from_arrays(sums, {SYNTAX.name: LinkCounts}).sums[SYNTAX.name]
 
 
 @pytest.mark.slow

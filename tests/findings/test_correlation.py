@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.sides import Pair, Side
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -97,10 +97,10 @@ def measured(seed, *texts, examples=200):
     """Make a table of examples whose heads differ as in every other such table, but for noise."""
     truth = np.random.default_rng(0).gamma(2.0, size=(LAYERS, HEADS))
     values = truth + 4.0 * np.random.default_rng(seed).normal(size=(examples, LAYERS, HEADS))
-    blocks = Blocks.of(values, np.arange(examples))
-    mean = blocks.total.sum(0) / examples
-    record = block_record("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
-    return table(seed, importance=mean.ravel()), record | {"corpus": {"texts": list(texts)}}
+    blocks = Blocked.of(values, documents=np.arange(examples))
+    places = [Place(layer) for layer in range(LAYERS)]
+    record = block_record("importance", places, blocks, blocks.average)
+    return table(seed, importance=blocks.average.ravel()), record | {"corpus": {"texts": list(texts)}}
 
 
 def side(seed, *texts):

@@ -7,7 +7,7 @@ from scipy import stats
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, block_record, disattenuate, read_sample
-from attnprobe.sums.blocked import Blocks
+from attnprobe.sums.blocked import Blocked
 
 HEADS = 72
 
@@ -31,8 +31,8 @@ def sample(truth, noise, draw, examples=120):
 
 
 def blocked(values, start=0):
-    found = Blocks.of(values, np.arange(start, start + len(values)))
-    return Sample(found.count, found.total)
+    found = Blocked.of(values, documents=np.arange(start, start + len(values)))
+    return Sample(found.counts[:, 0], found.totals)
 
 
 def test_noise_has_no_bias():
@@ -223,7 +223,7 @@ NAMES = [(kind, 0, head) for kind in ("encoder", "cross") for head in range(3)]
 
 def record():
     values = np.random.default_rng(0).normal(size=(30, 2, 3))
-    return block_record("score", PLACES, Blocks.of(values, np.arange(30)), values.mean(0)), values
+    return block_record("score", PLACES, Blocked.of(values, documents=np.arange(30)), values.mean(0)), values
 
 
 def numbers(values):

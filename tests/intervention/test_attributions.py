@@ -77,8 +77,8 @@ def test_errors_are_the_jackknifes(number: int, size: int):
         expected = jackknife(part, documents, lambda means: means)
         np.testing.assert_allclose(found.standard_error, expected, rtol=1e-9)
     for found, function in ((sums.normalized, norm), (sums.share, share)):
-        np.testing.assert_allclose(found[0], function(sizes.mean(0)), rtol=1e-12)
-        np.testing.assert_allclose(found[1], jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(found.value, function(sizes.mean(0)), rtol=1e-12)
+        np.testing.assert_allclose(found.error, jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12)
 
 
 def test_the_error_of_normalized_values_is_the_spread_of_samples():
@@ -86,7 +86,7 @@ def test_the_error_of_normalized_values_is_the_spread_of_samples():
     draw = np.random.default_rng(5)
     samples = draw.gamma(2.0, size=(1000, 200, 1, HEADS)) * np.arange(1, 5)
     spread = norm(samples.mean(1)).std(0)
-    errors = [sum_up(sample, np.arange(200), 200).normalized[1] for sample in samples[:200]]
+    errors = [sum_up(sample, np.arange(200), 200).normalized.error for sample in samples[:200]]
     np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
 
 
@@ -94,11 +94,10 @@ def test_nothing_matters_in_a_layer():
     values = draw_values(np.arange(12))
     values[:, 1] = 0
     sums = sum_up(values, np.arange(12))
-    for found, error in (sums.normalized, sums.share):
-        assert np.isnan(found[1]).all()
-        assert np.isnan(error[1]).all()
-        assert np.isfinite(found[[0, 2]]).all()
-        assert np.isfinite(error[[0, 2]]).all()
+    for part in (sums.normalized, sums.share):
+        for numbers in (part.value, part.error):
+            assert np.isnan(numbers[1]).all()
+            assert np.isfinite(numbers[[0, 2]]).all()
 
 
 @pytest.mark.parametrize("documents", [np.arange(30), draw_windows(12), np.zeros(5, int)])
@@ -130,4 +129,4 @@ def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
     errors = jackknife(values, of, lambda means: means)
     np.testing.assert_allclose(sums.size.standard_error, errors, rtol=1e-8)
     assert not np.allclose(errors, values.std(0, ddof=1) / len(of) ** 0.5, rtol=0.02)
-    np.testing.assert_allclose(sums.normalized[1], jackknife(values, of, norm), rtol=1e-7)
+    np.testing.assert_allclose(sums.normalized.error, jackknife(values, of, norm), rtol=1e-7)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from attnprobe.reports.headline import state_finding
+from attnprobe.reports.findings import state_finding
 from attnprobe.reports.scales import (
     BEYOND,
     fit_scale,

@@ -22,7 +22,7 @@ from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
@@ -153,14 +153,12 @@ def test_patterns_by_hand():
 
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
-    found = Tally.empty(
-        [("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules), np.zeros(0, np.int64)
-    )
+    found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules))
     for document in range(documents):
         block = document % BLOCKS
-        found.blocks.asked[0, 0, block] += links
-        found.blocks.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
-        found.blocks.guessed[0, 0, 3, block] += random.binomial(links, rule)
+        found.asked[0, 0, block] += links
+        found.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
+        found.guessed[0, 0, 3, block] += random.binomial(links, rule)
     return found
 
 
@@ -195,24 +193,24 @@ def test_links_without_labels_are_tried_together():
 
 def test_a_head_has_to_beat_the_best_rule_over_all_links():
     """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
-    found = Tally.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules), np.zeros(0, np.int64))
-    found.blocks.asked[:] = found.blocks.hits[:] = 10
-    found.blocks.guessed[0, 0, OFFSETS.index("1")] = 5
+    found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules))
+    found.asked[:] = found.hits[:] = 10
+    found.guessed[0, 0, OFFSETS.index("1")] = 5
 
     def name_roles():
         (held,) = find_known_relations(found, SYNTAX_TASK, "syntactic", 0.1)
         return [(role.name, role.threshold) for role in held]
 
     assert name_roles() == [("syntactic: det", pytest.approx(0.6))]
-    found.blocks.guessed[0, 0, 0, ::2] = 10
-    found.blocks.guessed[0, 0, 0, 1::2] = 1
+    found.guessed[0, 0, 0, ::2] = 10
+    found.guessed[0, 0, 0, 1::2] = 1
     assert name_roles() == [("syntactic: det", pytest.approx(0.65))]
-    found.blocks.chance[:] = 8
+    found.chance[:] = 8
     assert name_roles() == [("syntactic: det", pytest.approx(0.9))]
-    found.blocks.chance[:] = 9.5
+    found.chance[:] = 9.5
     assert name_roles() == []
-    found.blocks.chance[:] = 0
-    found.blocks.asked[..., 3:] = found.blocks.hits[..., 3:] = found.blocks.guessed[..., 3:] = 0
+    found.chance[:] = 0
+    found.asked[..., 3:] = found.hits[..., 3:] = found.guessed[..., 3:] = 0
     assert name_roles() == []
 
 

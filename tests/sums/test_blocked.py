@@ -1,68 +1,99 @@
-"""The jackknife over blocks of documents, against blocks left out by hand."""
+"""The jackknife over blocks of documents, against blocks left out by hand; sums add up in any parts."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnprobe.statistics.mixing import explained_by_others
-from attnprobe.sums.blocked import Jackknife
+from attnprobe.sums.blocked import Blocked, find_share
 from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.documents import find_block
+from attnprobe.sums.documents import BLOCKS, find_block
 
 Floats = NDArray[np.float64]
+WEIGHTS = (0.0, 1.0, -0.5)
 
 
-def ratio(means: Floats) -> Floats:
-    return means[..., 0] / means[..., 1]
+def drawn(number: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
+    """Draw what is asked and found, (sequence, cell, number), of some documents; some cells ask nothing."""
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 9, (3 * number, 2, 3)).astype(float)
+    values[..., 0] += 1
+    values[random.random((3 * number, 2)) < 0.3] = np.nan
+    return values, random.integers(0, number, 3 * number)
+
+
+def leave_out(function, values: Floats, block: NDArray[np.int64]) -> tuple[float, float]:
+    """Compute something of the observations of a cell, and its error, with each block left out in turn."""
+    seen = ~np.isnan(values).any(-1) if values.ndim > 1 else ~np.isnan(values)
+    values, block = values[seen], block[seen]
+    whole, names = function(values), np.unique(block)
+    if len(names) < 2:
+        return whole, np.nan
+    pulls = [function(values[block != name]) - whole for name in names]
+    return whole, np.sqrt((len(names) - 1) / len(names) * np.square(pulls).sum())
 
 
 @pytest.mark.parametrize("number", [2, 7, 40, 300])
-def test_by_leaving_out(number):
-    """Each block is left out by hand."""
-    generator = np.random.default_rng(number)
-    documents = np.sort(generator.integers(0, number, 3 * number))
-    values = generator.normal(5, 1, (len(documents), 2))
-    whole, error = Jackknife.of(values, documents=documents).apply(ratio)
-    block = find_block(documents)
-    t = values.mean(0)[0] / values.mean(0)[1]
-    assert whole == pytest.approx(t, rel=1e-12)
-    names = np.unique(block)
-    if len(names) < 2:
-        assert np.isnan(error)
-        return
-    without = []
-    for name in names:
-        left = values[block != name].mean(0)
-        without.append(left[0] / left[1])
-    expected = (len(names) - 1) / len(names) * np.square(np.array(without) - t).sum()
-    assert error == pytest.approx(np.sqrt(expected), rel=1e-9)
+def test_by_leaving_out(number: int):
+    values, documents = drawn(number)
+    blocked, block = Blocked.of(values, documents=documents), find_block(documents)
+    means, ratios = blocked.estimate, blocked.ratio(WEIGHTS)
+    for cell in range(2):
+        expected = leave_out(lambda some: some[:, 1].mean(), values[:, cell], block)
+        assert (means.value[cell, 1], means.error[cell, 1]) == pytest.approx(expected, nan_ok=True)
+        expected = leave_out(lambda some: some.sum(0) @ WEIGHTS / some[:, 0].sum(), values[:, cell], block)
+        assert (ratios.value[cell], ratios.error[cell]) == pytest.approx(expected, nan_ok=True)
+        sizes = np.bincount(block, np.nan_to_num(values[:, cell, 0]))
+        assert ratios.clusters[cell] == pytest.approx(sizes.sum() ** 2 / np.square(sizes).sum())
+    one = blocked[(np.array([1]),)].ratio(WEIGHTS)
+    np.testing.assert_allclose((one.value, one.error), (ratios.value[1:], ratios.error[1:]))
+
+
+def test_anything_made_of_means():
+    values, documents = np.random.default_rng(1).normal(5, 1, (200, 2)), np.arange(200)
+    estimate = Blocked.of(values, documents=documents).apply(lambda means: means[..., :1] / means[..., 1:])
+    expected = leave_out(lambda some: np.divide(*some.mean(0)), values, find_block(documents))
+    assert (estimate.value.item(), estimate.error.item()) == pytest.approx(expected)
 
 
 def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
     """A document a block, of one window to many."""
     _, documents = np.unique(find_block(np.arange(1000)), return_index=True)
-    generator = np.random.default_rng(5)
-    documents = np.repeat(documents, generator.integers(1, 30, len(documents)))
-    values = generator.normal(size=(len(documents), 2)) + generator.normal(size=(1000, 2))[documents]
-    found = Jackknife.of(values, documents=documents)
-    np.testing.assert_allclose(found.standard_error, Clustered.of(values, documents).standard_error)
+    random = np.random.default_rng(5)
+    documents = np.repeat(documents, random.integers(1, 30, len(documents)))
+    values = random.normal(size=(len(documents), 2)) + random.normal(size=(1000, 2))[documents]
+    blocked, clustered = (kind.of(values, documents, documents).estimate for kind in (Blocked, Clustered))
+    for name in ("value", "error", "clusters"):
+        np.testing.assert_allclose(getattr(blocked, name), getattr(clustered, name))
 
 
-@pytest.mark.parametrize("windows", [1, 4])
-def test_errors_are_honest(windows):
-    """What others explain of a head: the error is that of samples drawn again, also of windows alike."""
-    generator, heads, size, draws = np.random.default_rng(1), 4, 120, 150
-    a, b = np.triu_indices(heads, 1)
-    common = np.array([0.6, 0.5, 0.2, 0.0])
-    truth = np.outer(common, common)[a, b]
-    found, errors = [], []
-    for _ in range(draws):
-        each = truth + 0.25 * generator.normal(size=(size, len(truth)))
-        values = np.repeat(each, windows, 0) + 0.02 * generator.normal(size=(size * windows, len(truth)))
-        documents = np.repeat(np.arange(size), windows)
-        share, error = Jackknife.of(values, documents=documents).apply(explained_by_others)
-        found.append(share)
-        errors.append(error)
-    true = np.std(found, 0, ddof=1)[:2]
-    said = np.sqrt(np.mean(np.square(errors), 0))[:2]
-    assert (np.abs(said / true - 1) < 0.25).all(), said / true
+def test_shares_of_links():
+    """Of each candidate, beside links that nobody is asked about; one document has no error."""
+    asked = np.array([3, 0, 5, 2])
+    hits = np.array([[[1, 0, 2, 2], [3, 0, 5, 2]]])
+    shares = find_share(hits, asked)
+    assert shares.value.tolist() == [[0.5, 1]]
+    without = np.array([4 / 7, 3 / 5, 3 / 8]) - 0.5
+    assert shares.error == pytest.approx(np.array([[np.sqrt(2 / 3 * np.square(without).sum()), 0]]))
+    assert np.isnan(find_share(hits[..., :2], asked[:2]).error).all()
+    assert np.isnan(find_share(hits, 0 * asked).value).all()
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 90), max_size=4))
+def test_any_split(seed: int, cuts: list[int]):
+    """The numbers are whole, so that not a bit differs, there and back."""
+    values, documents = drawn(30, seed)
+    whole = Blocked.of(values, documents=documents)
+    bounds = [0, *sorted(cuts), 90]
+    first, *parts = [Blocked.of(values[a:b], documents=documents[a:b]) for a, b in pairwise(bounds)]
+    for part in parts:
+        first = first + Blocked.from_arrays(part.arrays())
+    for name, expected in whole.arrays().items():
+        np.testing.assert_array_equal(first.arrays()[name], expected)
+    for block in range(BLOCKS):
+        here = values[find_block(documents) == block]
+        np.testing.assert_array_equal(whole.totals[block], np.nansum(here, 0))
+        np.testing.assert_array_equal(whole.counts[block], (~np.isnan(here)).sum(0))

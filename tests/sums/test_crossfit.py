@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.crossfit import DRAWS, Contrast, CrossFit, Fixed, Transferred, assign_folds, draw_signs
+from attnprobe.sums.crossfit import DRAWS, CrossFit, Difference, Links, assign_folds, draw_signs
 from attnprobe.sums.documents import BLOCKS
 
 
@@ -29,7 +29,7 @@ def test_by_hand(folds, documents):
     random = np.random.default_rng(folds)
     for _ in range(20):
         asked, hits = drawn(random, documents, random.random(6))
-        fitted, fold = CrossFit(asked, hits, folds), assign_folds(folds)
+        fitted, fold = CrossFit(Links(asked, hits), folds), assign_folds(folds)
         right, chosen = 0, []
         for one in range(folds):
             if not asked[fold == one].sum():
@@ -38,12 +38,12 @@ def test_by_hand(folds, documents):
             best = others.index(max(others))  # the first of equals
             right += hits[best, fold == one].sum()
             chosen.append(best)
-        assert fitted.right == right
         assert fitted.share == right / asked.sum()
-        assert fitted.chosen[fitted.scored].tolist() == chosen
+        assert fitted.chosen[fitted.filled].tolist() == chosen
         times = {one: chosen.count(one) for one in chosen}
-        assert fitted.times == times[fitted.named] == max(times.values())
-        most = [one for one, number in times.items() if number == fitted.times]
+        assert times[fitted.named] == max(times.values())
+        assert fitted.agreement == times[fitted.named] / len(chosen)
+        most = [one for one, number in times.items() if number == times[fitted.named]]
         assert hits[fitted.named].sum() == max(hits[one].sum() for one in most)
         others = np.arange(12, 12 + hits.size).reshape(hits.shape)
         expected = sum(others[one, fold == at].sum() for at, one in enumerate(fitted.chosen))
@@ -53,16 +53,16 @@ def test_by_hand(folds, documents):
 def test_links_in_one_fold_choose_nothing():
     asked = np.zeros(BLOCKS, np.int64)
     asked[:3] = 5
-    assert not CrossFit(asked, asked[None], 5).possible
-    assert CrossFit(asked, asked[None], 32).possible
-    assert not CrossFit(asked, np.zeros((0, BLOCKS), np.int64), 32).possible
+    assert not CrossFit(Links(asked, asked[None]), 5).possible
+    assert CrossFit(Links(asked, asked[None]), 32).possible
+    assert not CrossFit(Links(asked, np.zeros((0, BLOCKS), np.int64)), 32).possible
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_draw_by_hand(tied):
     random = np.random.default_rng(1)
     asked, hits = drawn(random, 150, [0.5, 0.47, 0.1, 0.45])
-    fitted, fold = CrossFit(asked, hits, 5), assign_folds(5)
+    fitted, fold = CrossFit(Links(asked, hits), 5), assign_folds(5)
     signs = draw_signs(random, 30)
     links = asked.sum()
     share = hits.sum(1) / links
@@ -89,22 +89,23 @@ def test_where_all_choose_the_same_the_error_is_that_of_a_ratio(blocks):
     asked, hits, rules = drawn(random, 300, [0.6, 0.1, 0.1], [0.3, 0.02], links=20)
     for counts in (asked, hits, rules):
         counts[..., blocks:] = 0
-    heads, rule = CrossFit(asked, hits, 5), CrossFit(asked, rules, 5)
+    heads, rule = CrossFit(Links(asked, hits), 5), CrossFit(Links(asked, rules), 5)
     links, filled = asked.sum(), (asked > 0).sum()
-    for contrast, right in (
-        (Contrast([heads], [1]), hits[0]),
-        (Contrast([heads, rule], [1, -1]), hits[0] - rules[0]),
+    for difference, right in (
+        (Difference(heads), hits[0]),
+        (Difference(heads, rule), hits[0] - rules[0]),
     ):
         left = right - right.sum() / links * asked
         expected = np.sqrt(filled / (filled - 1) * (left**2).sum()) / links
-        assert contrast.value == pytest.approx(right.sum() / links)
+        assert difference.value == pytest.approx(right.sum() / links)
         # The standard deviation of a thousand draws is off by 2 %.
-        assert contrast.error == pytest.approx(expected, rel=4 / np.sqrt(2 * DRAWS))
+        assert difference.estimate.error == pytest.approx(expected, rel=4 / np.sqrt(2 * DRAWS))
 
 
 def compare(asked, heads, rules):
     """Compare heads, which folds choose, with the best rule over all links."""
-    return Contrast([CrossFit(asked, heads, 5), Fixed(asked, rules[rules.sum(1).argmax()])], [1, -1])
+    rule = CrossFit.fixed(asked, rules[rules.sum(1).argmax()])
+    return Difference(CrossFit(Links(asked, heads), 5), rule)
 
 
 def simulate(heads, rules, runs):
@@ -112,11 +113,11 @@ def simulate(heads, rules, runs):
     random = np.random.default_rng(1)
     p, value, error = [], [], []
     for run in range(runs):
-        contrast = compare(*drawn(random, 300, np.full(heads, 0.4), np.full(rules, 0.4)))
-        p.append(contrast.chance(1))
-        value.append(contrast.value)
+        difference = compare(*drawn(random, 300, np.full(heads, 0.4), np.full(rules, 0.4)))
+        p.append(difference.p(1))
+        value.append(difference.value)
         if not run % 5:
-            error.append(contrast.error)
+            error.append(difference.estimate.error)
     return (np.array(one) for one in (p, value, error))
 
 
@@ -138,7 +139,7 @@ def test_a_gain_over_the_best_of_several_rules_is_not_flattered():
 def test_a_head_that_is_ahead_is_found():
     random = np.random.default_rng(4)
     p = [
-        compare(*drawn(random, 300, np.r_[0.5, np.full(23, 0.3)], np.r_[0.4, np.full(20, 0.1)])).chance(1)
+        compare(*drawn(random, 300, np.r_[0.5, np.full(23, 0.3)], np.r_[0.4, np.full(20, 0.1)])).p(1)
         for _ in range(30)
     ]
     assert np.mean(np.array(p) < 0.05) > 0.8
@@ -150,8 +151,8 @@ def test_other_links_are_scored_with_what_these_choose():
     asked, hits = drawn(random, 120, [0.5, 0.45, 0.1])
     far = random.binomial(asked, 0.4)
     answers = random.binomial(far, [[0.7], [0.2], [0.1]])
-    by, fold, signs = CrossFit(asked, hits, 5), assign_folds(5), draw_signs(random, 20)
-    found = Transferred(by, far, answers)
+    by, fold, signs = CrossFit(Links(asked, hits), 5), assign_folds(5), draw_signs(random, 20)
+    found = by.transfer(Links(far, answers))
     right = sum(answers[by.chosen[one], fold == one].sum() for one in range(5))
     assert found.share == right / far.sum()
     for draw, value in zip(signs, found.draw(signs), strict=True):

@@ -1,4 +1,4 @@
-"""Sums over groups, blocks and folds of documents: the same in any parts and order."""
+"""Sums over groups of documents, and their names: the same in any parts and order."""
 
 from itertools import pairwise
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import add_prefix
-from attnprobe.sums.blocked import Blocks
 from attnprobe.sums.clustered import MOST, Groups
 from attnprobe.sums.documents import BLOCKS, find_block, in_second_half, name_documents
 
@@ -88,20 +87,3 @@ def test_blocks_are_filled_evenly():
 def test_halves_are_halves_of_the_blocks(documents: list[int]):
     numbers = np.array(documents)
     assert (in_second_half(numbers) == (find_block(numbers) >= 32)).all()
-
-
-@pytest.mark.parametrize("cut", [0, 1, 30, 50])
-def test_sums(cut: int):
-    values, documents = np.random.default_rng(0).normal(size=(50, 2, 3)), np.arange(50) // 2
-    whole = Blocks.of(values, documents)
-    parts = Blocks.of(values[:cut], documents[:cut]) + Blocks.of(values[cut:], documents[cut:])
-    np.testing.assert_array_equal(parts.count, whole.count)
-    np.testing.assert_allclose(parts.total, whole.total, rtol=1e-12, atol=1e-15)
-    for block in range(BLOCKS):
-        mine = find_block(documents) == block
-        assert whole.count[block] == mine.sum()
-        np.testing.assert_allclose(whole.total[block], values[mine].sum(0), atol=1e-14)
-    again = Blocks.from_arrays(whole.arrays())
-    np.testing.assert_array_equal(again.total, whole.total)
-    for half, second in zip(whole.halves, (False, True), strict=True):
-        np.testing.assert_allclose(half, values[in_second_half(documents) == second].mean(0))

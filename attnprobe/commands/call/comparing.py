@@ -126,8 +126,8 @@ def _load(
 ) -> "Checkpoint":
     load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
     checkpoint = load_model(model, tokenizer, load, kind)
-    own = revision is not None and revision != call.load.revision
-    return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
+    other = revision is not None and revision != call.load.revision
+    return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if other else checkpoint
 
 
 def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":

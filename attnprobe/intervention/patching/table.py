@@ -13,11 +13,12 @@ from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.blocked import Blocks, Jackknife
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
@@ -60,7 +61,7 @@ def tabulate_patching(
     }
     labels = bench.labels(dataset, facts).with_record({"patching": record})
     if not plan.positions and not fast:
-        blocks = Blocks.of(pairs.effect, documents)
+        blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
     cells = counted.size
     build = TableBuilder(labels, cells)
@@ -73,7 +74,7 @@ def tabulate_patching(
     build.count("n", counted, "pairs")
     build.measure("effect", unit, effects.value, effects.error, headline=True, title="effect of patching")
     share = compute_share(pairs.effect, pairs.gap, documents)
-    build.measure("recovered", "share of gap", *share, title="share of the gap")
+    build.measure("recovered", "share of gap", share.value, share.error, title="share of the gap")
     build.test(p, adjusted, headline=not fast)
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
@@ -87,7 +88,7 @@ def tabulate_patching(
     return _drop_empty(table) if plan.positions else table
 
 
-def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> Estimate:
     """Divide the sum of effects (pair, ...) by the sum of gaps (pair,), of the pairs that have both.
 
     The error is that of the jackknife over blocks of documents. It is the error of the share, which the test
@@ -104,7 +105,7 @@ def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> 
             shares = means[..., 0] / means[..., 1]
         return np.where(np.isfinite(shares), shares, np.nan)
 
-    return Jackknife.of(np.stack([effect, gaps], -1), documents=documents).apply(divide)
+    return Blocked.of(np.stack([effect, gaps], -1), documents=documents).apply(divide)
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:
@@ -159,10 +160,10 @@ def _name_tokens(bench: Bench, plan: PatchPlan, positions: int, *, targets: bool
 def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Clustered) -> list[str]:
     """Say what m is, and how far both sides are apart."""
     pairs, mean, error = len(clean), float(gap.average), float(gap.standard_error)
-    spread = f" ± {error:.1g}" if pairs > 1 else ""
+    sides = [format_number(side.mean()) for side in (clean, corrupted)]
     notes = [
-        f"m is {what}: {clean.mean():.3g} for clean texts, {corrupted.mean():.3g} for corrupted ones. The "
-        f"gap is {mean:.3g}{spread}, over {pairs:,} pair{'s' * (pairs > 1)}."
+        f"m is {what}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is "
+        f"{format_with_error(mean, error)}, over {pairs:,} pair{'s' * (pairs > 1)}."
     ]
     if pairs > 1 and abs(mean) < Z_95 * error:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
@@ -178,7 +179,7 @@ def _describe_effects(effects: Estimate, adjusted: Floats, what: str, unit: str)
     if significant.any():
         place = np.where(significant, np.abs(effects.value), -1).argmax()
         value, error = effects.value.flat[place], effects.error.flat[place]
-        most = f", the largest {value:+.2g} ± {error:.1g} {unit}".rstrip()
+        most = f", the largest {format_with_error(value, error, signed=True)} {unit}".rstrip()
     return [
         f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
         f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT})."

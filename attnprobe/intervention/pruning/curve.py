@@ -40,6 +40,7 @@ from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
 RANDOM = "random"
@@ -313,8 +314,8 @@ def describe_curve(
     worse = (whole.adjusted < SIGNIFICANT) & ((whole.delta < 0) == metric.higher_is_better)
     first = f", first with {steps[int(worse.argmax())]} of {steps[-1]} heads removed" if worse.any() else ""
     return (
-        f"With all heads, {metric.name} is {score:.4g}; by {criterion}, it is significantly worse at "
-        f"{int(worse.sum())} of {len(worse) - 1} steps{first} (paired, Holm, p < {SIGNIFICANT})."
+        f"With all heads, {metric.name} is {format_number(score)}; by {criterion}, it is significantly worse "
+        f"at {int(worse.sum())} of {len(worse) - 1} steps{first} (paired, Holm, p < {SIGNIFICANT})."
     )
 
 
@@ -329,9 +330,10 @@ def describe_margin(
         bound = max(bounds[steps.index(within)], 0.0)
         return (
             f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go: {metric.name} may be "
-            f"worse by {bound:.2g} at most (one-sided 95 %)."
+            f"worse by {format_number(bound, digits=2)} at most (one-sided 95 %)."
         )
-    size = f"may be worse by {bounds[1]:.2g}" if np.isfinite(bounds[1]) else "has no bound"
+    worse = format_number(bounds[1], digits=2)
+    size = f"may be worse by {worse}" if np.isfinite(bounds[1]) else "has no bound"
     return (
         f"No head can go within a margin of {margin:g}: with {steps[1]} of {steps[-1]} removed, "
         f"{metric.name} {size} (one-sided 95 %)."

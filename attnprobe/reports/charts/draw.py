@@ -10,26 +10,28 @@ from altair.utils.schemapi import debug_mode
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
+from attnprobe.reports.charts.kinds import CLUSTERMAP, PICTURES, PictureKind
 from attnprobe.reports.charts.marks import amend, wrap_words
 from attnprobe.reports.charts.stacking import stack_tables
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
-from attnprobe.reports.headline import state_finding
+from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
 from attnprobe.reports.theme import ThemeName, choose_look
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import CLUSTERMAP, KINDS, PictureKind
 
 ATLAS: PictureKind = "atlas"
 #: The title of a picture that says more than one of a census would.
 _ATLAS_TITLE = "what heads look at, by offset"
 #: So often a picture is drawn at most, until it is neither too wide nor too tall.
 _DRAWN = 4
+#: Pixels of height that are given up beyond what is too much, as rows of cells are whole pixels.
+_SPARE = 10.0
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
     """List what a table can be drawn as, its own picture first."""
-    return [kind for kind in KINDS[table.kind].pictures if len(table) and FIGURES[kind].fits(table)]
+    return [kind for kind in PICTURES.get(table.kind, ()) if len(table) and FIGURES[kind].fits(table)]
 
 
 def draw_picture(
@@ -125,11 +127,12 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
         wide, high = measure_picture(chart, request.theme)
         if wide <= request.width + 1 and high <= TALLEST + 1:
             break
-        request = replace(
-            request,
-            room=(drawing.room or request.room) - max(0.0, wide - request.width),
-            high=request.high - max(0.0, high - TALLEST),
-        )
+        room, high_room = drawing.room or request.room, request.high
+        if wide > request.width:
+            room -= wide - request.width + 1
+        if high > TALLEST:
+            high_room -= high - TALLEST + _SPARE
+        request = replace(request, room=room, high=high_room)
     return chart
 
 

@@ -9,6 +9,7 @@ from attnprobe.reports.charts.figure import Figure
 from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
 from attnprobe.reports.charts.grid import Grid, Letters
 from attnprobe.reports.charts.groups import list_compared, take_groups
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
@@ -30,7 +31,7 @@ from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP, PictureKind
+from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column

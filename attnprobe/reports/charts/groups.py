@@ -2,15 +2,15 @@
 
 from attnprobe.reports.columns import DrawingRequest, read_cells, title_axis
 from attnprobe.reports.groups import (
-    count_texts,
     lay_out_groups,
     list_compared,
     list_groups,
     sort_by_difference,
 )
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import clean
+from attnprobe.table.cells import Cell, clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import GROUP
 from attnprobe.table.table import Column
 
 #: So many rows are drawn; and of so many measures where none is named.
@@ -35,7 +35,7 @@ def take_groups(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
 
 
 def _take_measure(table: HeadTable, column: Column) -> HeadTable:
-    groups, counts = list_groups(table), count_texts(table)
+    groups, counts = list_groups(table), _count_texts(table)
     names = [f"{clean(one)[:_LONGEST]}{f' ({counts[one]:,})' if one in counts else ''}" for one in groups]
     values, errors, n = (read_cells(table, name) for name in (column.name, f"{column.name}_se", "n"))
     rows, title = [], title_axis(column)
@@ -46,3 +46,12 @@ def _take_measure(table: HeadTable, column: Column) -> HeadTable:
             rows.append([label, name, *cells, title])
     data = dict(zip((one.name for one in _COLUMNS), map(list, zip(*rows, strict=True)), strict=True))
     return HeadTable(table.title, _COLUMNS, data, provenance=table.provenance)
+
+
+def _count_texts(table: HeadTable) -> dict[str, int]:
+    """Count the texts of each group, where the table has one number for all rows of a group."""
+    counts_of: dict[str, set[Cell]] = {}
+    for name, count in zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True):
+        counts_of.setdefault(str(name), set()).add(count)
+    known = {name: counts.pop() for name, counts in counts_of.items() if len(counts) == 1}
+    return {name: count for name, count in known.items() if isinstance(count, int)}

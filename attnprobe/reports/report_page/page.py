@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
-from attnprobe.reports.headline import state_finding
+from attnprobe.reports.findings import state_finding
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,

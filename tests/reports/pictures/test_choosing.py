@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture
-from attnprobe.reports.headline import state_finding
+from attnprobe.reports.findings import state_finding
 
 
 def rows_of(drawn):

@@ -10,8 +10,10 @@ import pytest
 from altair.utils import schemapi
 
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
+from attnprobe.reports.charts.figure import TALLEST
+from attnprobe.reports.charts.kinds import PictureKind
+from attnprobe.reports.picture import measure_picture
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import PictureKind
 from attnprobe.table.table import Column
 
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
@@ -84,6 +86,33 @@ def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
         )
         cells = Counter(zip(*(list_cells(table, columns) for columns in fields.values()), strict=True))
         assert found == cells
+
+
+#: Kinds whose tables grow with layers and heads; of others, their own tables are large enough.
+LARGE = {
+    "heatmap": tables.census, "roles": tables.roles, "change": tables.change, "atlas": tables.profiles,
+    "lines": lambda layers, heads: tables.over_training("entropy", layers, heads),
+    "matrix": tables.within_layers, "clustermap": tables.all_pairs, "groups": tables.by_group,
+    "modality": tables.modalities,
+    "positions": lambda layers, heads: tables.at_positions(layers=layers, heads=heads),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*tables.NATURAL, "clustermap"])
+def test_a_picture_is_as_wide_as_asked_and_no_taller_than_a_page(kind):
+    table = LARGE[kind](12, 8) if kind in LARGE else tables.NATURAL[kind][0]()
+    drawn = draw_picture([table], kind, columns=1)
+    wide, high = measure_picture(drawn.chart, drawn.theme)
+    assert wide <= 1.03 * 293
+    assert high <= TALLEST + 1
+
+
+@pytest.mark.parametrize("kind", [*tables.NATURAL, "clustermap"])
+def test_an_empty_title_leaves_prose_out(kind):
+    table = tables.all_pairs() if kind == "clustermap" else tables.NATURAL[kind][0]()
+    assert "title" not in draw_picture([table], kind, title="").spec
+    named = draw_picture([table], kind, title="mine").spec["title"]
+    assert named["text"] == ["mine"]
 
 
 def test_the_map_has_every_head():

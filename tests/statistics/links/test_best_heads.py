@@ -16,7 +16,7 @@ from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control
 from attnprobe.statistics.rules import LinkTask, offsets_to
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 
@@ -36,17 +36,17 @@ def tally_of(random, *, positions=1, rules=4):
     """Draw links in each block, and who answers them rightly; behind them, those at a distance."""
     keys = [("x", "to", name) for name in ("output", "input")] if positions > 1 else [("x", "to")]
     every = [*keys, *((*key, FAR) for key in keys)]
-    counts = Tally.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
+    counts = LinkCounts.empty(every, [0] * LAYERS, HEADS, rules)
     asked = random.integers(0, 6, BLOCKS)
     for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
-        counts.blocks.asked[some] = links
-        counts.blocks.hits[some] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
-        counts.blocks.guessed[some] = random.binomial(links, random.random((rules, 1)))
+        counts.asked[some] = links
+        counts.hits[some] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
+        counts.guessed[some] = random.binomial(links, random.random((rules, 1)))
     return counts
 
 
 def one_layer(heads=1):
-    return Tally.empty([("x", "to")], [0], heads, 4, np.zeros(0, np.int64)), np.zeros((1, heads), bool)
+    return LinkCounts.empty([("x", "to")], [0], heads, 4), np.zeros((1, heads), bool)
 
 
 @pytest.mark.parametrize("positions", [1, 2])
@@ -56,34 +56,34 @@ def test_by_hand(folds, positions):
     random = np.random.default_rng(folds)
     for _ in range(20):
         counts = tally_of(random, positions=positions)
-        counts.blocks.guessed[:, :, 0] = counts.blocks.guessed[:, :, 2]  # as good: of -1 and +1, the first
+        counts.guessed[:, :, 0] = counts.guessed[:, :, 2]  # as good: of -1 and +1, the first
         gone = random.random((LAYERS, HEADS)) < 0.3
         gone[0, 0] = False
         names = ["output", "input"] if positions > 1 else [""]
         _, row = find_best(counts, gone, folds, names)
 
-        fold, asked = assign_folds(folds), counts.blocks.asked[0, 0]
+        fold, asked = assign_folds(folds), counts.asked[0, 0]
         there = [one for one in np.ndindex(positions, LAYERS, HEADS) if not gone[one[1:]]]
         order = [1, 0, 2, 3]  # offset 0, then -1, then +1, then what has a name
-        rule = max(order, key=lambda at: counts.blocks.guessed[0, 0, at].sum())
+        rule = max(order, key=lambda at: counts.guessed[0, 0, at].sum())
         right, far, heads = 0, 0, []
         for one in range(folds):
             here = fold == one
-            head = max(there, key=lambda at: counts.blocks.hits[at][~here].sum())
-            right += counts.blocks.hits[head][here].sum()
-            far += counts.blocks.hits[(positions + head[0], *head[1:])][here].sum()
+            head = max(there, key=lambda at: counts.hits[at][~here].sum())
+            right += counts.hits[head][here].sum()
+            far += counts.hits[(positions + head[0], *head[1:])][here].sum()
             heads.append(head)
-        n, n_far = asked.sum(), counts.blocks.asked[positions, 0].sum()
+        n, n_far = asked.sum(), counts.asked[positions, 0].sum()
         expected = {
             "n": n,
             "accuracy": right / n,
-            "baseline": counts.blocks.guessed[0, 0, rule].sum() / n,
-            "gain": (right - counts.blocks.guessed[0, 0, rule].sum()) / n,
+            "baseline": counts.guessed[0, 0, rule].sum() / n,
+            "gain": (right - counts.guessed[0, 0, rule].sum()) / n,
             "n_far": n_far,
             "accuracy_far": far / n_far,
-            "baseline_far": counts.blocks.guessed[positions, 0, rule].sum() / n_far,
+            "baseline_far": counts.guessed[positions, 0, rule].sum() / n_far,
             "rule": rule,
-            "accuracy_selected": max(counts.blocks.hits[one].sum() for one in there) / n,
+            "accuracy_selected": max(counts.hits[one].sum() for one in there) / n,
             "chosen": max(map(heads.count, heads)) / folds,
         }
         assert {name: row[name] for name in expected} == pytest.approx(expected)
@@ -95,10 +95,10 @@ def test_by_hand(folds, positions):
 def test_a_head_is_chosen_by_the_others_and_not_by_itself():
     """Lucky in one fold alone, and so never where it is scored."""
     counts, gone = one_layer(heads=2)
-    counts.blocks.asked[:] = 10
-    counts.blocks.hits[0, 0, 0] = 5
-    counts.blocks.hits[0, 0, 1, assign_folds(5) == 3] = 10
-    counts.blocks.guessed[0, 0, 1] = 1
+    counts.asked[:] = 10
+    counts.hits[0, 0, 0] = 5
+    counts.hits[0, 0, 1, assign_folds(5) == 3] = 10
+    counts.guessed[0, 0, 1] = 1
     _, row = find_best(counts, gone)
     assert (row["layer"], row["head"], row["chosen"], row["accuracy"]) == (0, 0, 1, 0.5)
     assert (row["rule"], row["baseline"]) == (1, pytest.approx(0.1))
@@ -106,7 +106,7 @@ def test_a_head_is_chosen_by_the_others_and_not_by_itself():
 
 def test_links_in_one_fold_are_no_choice():
     counts, gone = one_layer(heads=2)
-    counts.blocks.asked[..., :3] = counts.blocks.hits[..., :3] = 4
+    counts.asked[..., :3] = counts.hits[..., :3] = 4
     chosen, row = find_best(counts, gone)
     assert chosen.best is None
     assert row == {"n": 12, "n_far": 0}
@@ -117,21 +117,21 @@ def test_the_rule_is_the_best_over_all_links(folds):
     """Of near ties, other folds choose the one that does worse next: no fold chooses a rule."""
     counts, gone = one_layer()
     fold = assign_folds(folds)
-    counts.blocks.asked[:] = 10
-    counts.blocks.hits[:] = 6
-    counts.blocks.guessed[0, 0, 0] = np.where(fold % 2, 7, 3)
-    counts.blocks.guessed[0, 0, 2] = np.where(fold % 2, 3, 7)
+    counts.asked[:] = 10
+    counts.hits[:] = 6
+    counts.guessed[0, 0, 0] = np.where(fold % 2, 7, 3)
+    counts.guessed[0, 0, 2] = np.where(fold % 2, 3, 7)
     _, row = find_best(counts, gone, folds)
-    assert row["baseline"] == counts.blocks.guessed[0, 0].sum(-1).max() / 640 >= 0.5
+    assert row["baseline"] == counts.guessed[0, 0].sum(-1).max() / 640 >= 0.5
     assert row["rule"] in {0, 2}
 
 
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
     counts, gone = one_layer()
-    counts.blocks.asked[:], counts.blocks.hits[:], counts.blocks.guessed[:] = 10, 5, 4
+    counts.asked[:], counts.hits[:], counts.guessed[:] = 10, 5, 4
     assert find_best(counts, gone)[1]["baseline"] == 0.4
-    counts.blocks.chance[:] = 5
+    counts.chance[:] = 5
     _, row = find_best(counts, gone)
     assert (row["baseline"], TASK.name_of(row["rule"])) == (0.5, "chance")
     assert row["p"] > 0.05
@@ -141,15 +141,15 @@ def test_a_control_is_cross_fitted_alike():
     """With the head that finds most of its own links, at its own place among the keys."""
     random = np.random.default_rng(8)
     counts, one = (tally_of(random, rules=rules) for rules in (4, 0))
-    spare = Tally.empty([("y", "to")], [0] * LAYERS, HEADS, 0, np.zeros(0, np.int64))
-    spare.blocks.asked[:] = 9
+    spare = LinkCounts.empty([("y", "to")], [0] * LAYERS, HEADS, 0)
+    spare.asked[:] = 9
     control = spare + one  # whose keys come in another order
     chosen, row = find_best(counts, np.zeros((LAYERS, HEADS), bool))
     beside = chosen.score_control(control, 5)
     place, fold = control.keys.index(("x", "to")), assign_folds(5)
-    hits = control.blocks.hits[place].reshape(-1, BLOCKS)
+    hits = control.hits[place].reshape(-1, BLOCKS)
     right = sum(hits[hits[:, fold != n].sum(1).argmax(), fold == n].sum() for n in range(5))
-    alone = right / control.blocks.asked[place].sum()
+    alone = right / control.asked[place].sum()
     assert beside["control"] == pytest.approx(alone)
     assert beside["selectivity"] == pytest.approx(row["accuracy"] - alone)
     assert 0 < beside["control_se"] < row["accuracy_se"] * 3

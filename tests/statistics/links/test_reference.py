@@ -14,14 +14,14 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
-from attnprobe.sums.tally import FAR, Tally
+from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 CAUSAL = {"llama"}
 DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
 
 
-def tallied(checkpoint: Checkpoint, sentences, **options) -> Tally:
+def tallied(checkpoint: Checkpoint, sentences, **options) -> LinkCounts:
     corpus = CorpusRequest(documents(sentences), [SYNTAX], CorpusOptions(**options))
     (found,) = survey_corpora(
         checkpoint, [TableRequest([corpus], "gold", {}, BY_RELATION)], progress=SilentProgress()
@@ -36,7 +36,7 @@ def called(key):
     return (f"{label}|{FAR}" if far else label, DIRECTIONS[direction], *position)
 
 
-def check(tally: Tally, model, tokenizer, sentences, *, causal: bool) -> None:
+def check(tally: LinkCounts, model, tokenizer, sentences, *, causal: bool) -> None:
     hits, links, offsets = counted(model, tokenizer, sentences, causal=causal)
     assert sum(links.values()) > 100
     assert {called(key) for key in tally.keys if key[0] != ALL} == set(links)
@@ -49,15 +49,15 @@ def check(tally: Tally, model, tokenizer, sentences, *, causal: bool) -> None:
             if one[1] == direction
             and (one[0] == label or (key[0] == ALL and one[0].endswith(f"|{FAR}") == far))
         ]
-        _, layers, heads = tally.hits.shape
+        layers, heads = tally.shape
         for layer in range(layers):
-            assert tally.asked[place, layer] == sum(links[key] for key in same)
+            assert tally.links[place, layer] == sum(links[key] for key in same)
             for offset in range(-FURTHEST, FURTHEST + 1):
                 kind = tally.kinds[layer]
-                found = tally.blocks.guessed[place, kind, offset + FURTHEST].sum()
+                found = tally.guessed[place, kind, offset + FURTHEST].sum()
                 assert found == sum(offsets[*key, offset] for key in same)
             for head in range(heads):
-                found = tally.hits[place, layer, head]
+                found = tally.hits[place, layer, head].sum()
                 assert found == sum(hits[*key, layer, head] for key in same), (label, direction, layer, head)
 
 
@@ -108,9 +108,9 @@ def test_a_decoder_beside_an_encoder(
             one = label, direction, "".join(position)
             if key[0] == ALL:
                 continue
-            assert tally.asked[place, layer] == links[kind][one], (kind, one)
-            for head in range(tally.hits.shape[2]):
-                assert tally.hits[place, layer, head] == hits[kind][*one, number, head], (
+            assert tally.links[place, layer] == links[kind][one], (kind, one)
+            for head in range(tally.shape[1]):
+                assert tally.hits[place, layer, head].sum() == hits[kind][*one, number, head], (
                     kind,
                     one,
                     head,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gold import documents
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
 
@@ -40,8 +40,9 @@ from attnprobe.statistics.gold_trees import (
     find_root,
 )
 from attnprobe.statistics.trees import BY_HEAD, DIRECTED, TREES
+from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.folds import Ratio
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import adjust
 from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
 from attnprobe.table.builder import Labels
@@ -79,10 +80,10 @@ def check(found: TableRun, by_hand: Counts) -> None:
     best = max(simple.values(), key=np.sum)
     for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
         ours, to_head = by_hand.hits[:, layer, head], by_hand.to_head[:, layer, head]
-        assert edges.totals[layer, head, [GOLD, HELD, NEIGHBOURS]].tolist() == [
+        assert edges.total[layer, head, [GOLD, HELD, NEIGHBOURS]].tolist() == [
             by_hand.gold.sum(), ours.sum(), by_hand.chain.sum(),
         ]  # fmt: skip
-        assert arcs.totals[layer, head, [WORDS, RIGHT_HEADS, LEFT, RIGHT, CHAIN]].tolist() == [
+        assert arcs.total[layer, head, [WORDS, RIGHT_HEADS, LEFT, RIGHT, CHAIN]].tolist() == [
             one.sum() for one in (by_hand.words, to_head, *simple.values())
         ]
         assert table["n"][row] == len(by_hand.gold)
@@ -93,9 +94,13 @@ def check(found: TableRun, by_hand: Counts) -> None:
             ("uas_gain", to_head - best, by_hand.words),
         ):
             assert table[name][row] == pytest.approx(over.sum() / asked.sum())
-            apart = over - over.sum() / asked.sum() * asked
-            error = (np.square(apart).sum() * len(asked) / (len(asked) - 1)) ** 0.5 / asked.sum()
-            assert table[f"{name}_se"][row] == pytest.approx(error)
+        held, gold = edges.totals[:, layer, head, HELD], edges.totals[:, layer, head, GOLD]
+        without = np.array(
+            [np.delete(held, one).sum() / np.delete(gold, one).sum() for one in np.flatnonzero(gold)]
+        )
+        pulls = np.square(without - table["uuas"][row]).sum()
+        error = (pulls * (len(without) - 1) / len(without)) ** 0.5
+        assert table["uuas_se"][row] == pytest.approx(error)
         for name, over, asked in (
             ("baseline", by_hand.chain, by_hand.gold),
             ("uuas_random", by_hand.random_edges, by_hand.gold),
@@ -238,8 +243,8 @@ def test_a_word_whose_head_was_left_out_is_not_asked_for():
 def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: int):
     block = find_block([map_of(GOLD_EDGES)], said)
     (row,) = count_edges(block)[0].tolist()
-    assert row == [float(place == reason) for place in range(5)]
-    assert not count_arcs(block).any()
+    np.testing.assert_equal(row, [np.nan] * 3 + [float(place == reason) for place in (CUT, BARE)])
+    assert count_arcs(block).isnan().all()
 
 
 class TestTreeOf:
@@ -279,9 +284,11 @@ def tabulated(
     edges: np.ndarray, arcs: np.ndarray | None = None, documents: np.ndarray | None = None, **labels
 ) -> HeadTable:
     """Tabulate (sentence, layer, head, number); as if nothing were asked of directed trees without arcs."""
-    arcs = np.zeros((*edges.shape[:-1], ARC_COUNTS)) if arcs is None else arcs
+    arcs = np.full((*edges.shape[:-1], ARC_COUNTS), np.nan) if arcs is None else arcs
     kinds = labels.pop("kinds", ["encoder"] * edges.shape[1])
-    sums = {"uuas": Ratio.of(edges, documents), "uas": Ratio.of(arcs, documents)}
+    if documents is None:  # each in a block of its own
+        documents = np.unique(documents_module.find_block(np.arange(500)), return_index=True)[1][: len(edges)]
+    sums = {"uuas": Blocked.of(edges, documents=documents), "uas": Blocked.of(arcs, documents=documents)}
     return BY_HEAD.build(
         BY_HEAD.title,
         Measurement(sums, len(edges)),
@@ -351,20 +358,19 @@ def test_directed_trees_against_the_best_simple_one():
     assert (np.asarray(table["uas_p_adjusted"]) < 0.05).tolist() == [False, True, False]
 
 
-def test_documents_flip_signs_of_directed_trees_too():
+def test_p_is_over_documents():
     edges = counted()
     arcs = counted_arcs(edges)
     table = tabulated(edges, arcs, np.arange(50) // 10 + 1000)
-    apart = (arcs[:, 0, 1, RIGHT_HEADS] - arcs[:, 0, 1, RIGHT]).reshape(5, 10).sum(1)
-    signs = np.array(list(product((1, -1), repeat=5)))
-    assert table["uas_p"][1] == pytest.approx((signs @ np.abs(apart) >= apart.sum()).mean())
+    gains = (arcs[:, 0, 1, RIGHT_HEADS] - arcs[:, 0, 1, RIGHT]).reshape(5, 10).sum(1)
+    assert table["uas_p"][1] == pytest.approx(ttest_1samp(gains, 0, alternative="greater").pvalue)
     assert table["uas_p"][0] == 1
 
 
 def test_removed_heads_have_no_rows_and_count_nothing_away():
     values = counted()
-    values[:7, ..., :] = np.eye(5)[CUT]
-    values[7, ..., :] = np.eye(5)[BARE]
+    values[:8, ..., :CUT] = np.nan
+    values[:7, ..., CUT] = values[7, ..., BARE] = 1
     values[:, 0, 0] = np.nan
     table = tabulated(values, removed={(0, 0)})
     assert table["head"].tolist() == [1, 2]

@@ -1,0 +1,58 @@
+"""What each kind of table can be drawn as."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attnprobe.table.kinds import TableKind
+
+#: What a table can be drawn as, in the order in which ``--kind`` lists them.
+PictureKind = Literal[
+    "atlas",
+    "roles",
+    "change",
+    "relations",
+    "settling",
+    "curves",
+    "lines",
+    "scatter",
+    "matrix",
+    "map",
+    "clustermap",
+    "heatmap",
+    "positions",
+    "depth",
+    "intervals",
+    "pairs",
+    "probes",
+    "groups",
+    "modality",
+    "alignments",
+]
+#: The picture that has clusters: a matrix in the order of a tree of heads.
+CLUSTERMAP: PictureKind = "clustermap"
+_OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
+#: The pictures of each kind of table, where its numbers allow them; first what is drawn by default.
+PICTURES: Mapping[TableKind, Sequence[PictureKind]] = {
+    "heads of groups": ("groups", "heatmap"),
+    "groups": ("groups",),
+    "correlations": ("intervals",),
+    "settling": ("settling",),
+    "pruning of checkpoints": ("curves",),
+    "pruning": ("curves",),
+    "probes": ("probes",),
+    "best heads": ("relations",),
+    "alignments": ("alignments",),
+    "aligning heads": ("atlas", "heatmap"),
+    "heads of checkpoints": ("lines", "heatmap", "scatter"),
+    "layers of checkpoints": ("lines",),
+    "roles": ("roles", *_OF_HEADS),
+    "change": ("change", *_OF_HEADS),
+    "two sides": ("scatter", "heatmap", "depth"),
+    "heads at positions": ("positions",),
+    "modalities": ("modality", *_OF_HEADS),
+    "heads": (*_OF_HEADS, "modality"),
+    "interactions": ("pairs",),
+    "all pairs": ("matrix", "map", "clustermap"),
+    "pairs in layers": ("matrix",),
+    "layers": ("depth",),
+}

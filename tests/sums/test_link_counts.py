@@ -1,0 +1,78 @@
+"""Counts of right answers: they add up whatever labels came by, and come back from a file."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from attnprobe.sums.blocked import find_share
+from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.link_counts import FAR, LinkCounts
+
+HEADS, RULES = 3, 4
+#: The kind of each layer, in which links and rules are alike.
+KINDS = [0, 1, 1]
+COUNTS = ("asked", "hits", "guessed", "chance")
+
+
+def drawn(keys, seed):
+    """Draw links of each block and who answers them rightly."""
+    random = np.random.default_rng(seed)
+    counts = LinkCounts.empty(keys, KINDS, HEADS, RULES)
+    counts.asked[:] = random.integers(0, 5, counts.asked.shape)
+    counts.hits[:] = random.binomial(counts.asked[:, KINDS][:, :, None], 0.4, counts.hits.shape)
+    counts.guessed[:] = random.binomial(counts.asked[:, :, None], 0.3, counts.guessed.shape)
+    counts.chance[:] = counts.asked / 4
+    counts.left_out[:] = random.integers(0, 9, 3)
+    return counts
+
+
+def test_accuracy():
+    counts = drawn([("a", "to"), ("b", "to")], 1)
+    counts.asked[1, 0], counts.hits[1, 0] = 0, 0
+    share, error = counts.accuracy()
+    for key, layer, head in np.ndindex(share.shape):
+        asked = counts.asked[key, KINDS[layer]]
+        expected = find_share(counts.hits[key, layer, head], asked)
+        assert share[key, layer, head] == pytest.approx(float(expected.value), nan_ok=True)
+        assert error[key, layer, head] == pytest.approx(float(expected.error), nan_ok=True)
+        assert counts.links[key, layer] == asked.sum()
+        assert counts.blocks[key, layer] == (asked > 0).sum()
+    assert np.isnan(share[1, 0]).all()
+    assert counts.documents == counts.blocks.max() <= BLOCKS
+
+
+def test_labels_of_either_side():
+    """Each count is that of its label on both sides; links at a distance come last."""
+    one = drawn([("a", "to"), ("b", "to"), ("a", "to", FAR)], 6)
+    two = drawn([("c", "from"), ("a", "to")], 7)
+    both = one + two
+    assert both.keys == (("a", "to"), ("b", "to"), ("c", "from"), ("a", "to", FAR))
+    assert (both.left_out == one.left_out + two.left_out).all()
+    for name in COUNTS:
+        whole, first, second = (getattr(side, name) for side in (both, one, two))
+        expected = [first[0] + second[1], first[1], second[0], first[2]]
+        np.testing.assert_array_equal(whole, expected)
+
+
+def test_groups_of_documents():
+    """Keys that begin with the name of a group: the counts of one, and of all."""
+    every = drawn([("x", "a", "to"), ("y", "a", "to"), ("y", "b", "to")], 3)
+    alone, joined = every.take_stratum("y"), every.join_strata()
+    assert alone.keys == joined.keys == (("a", "to"), ("b", "to"))
+    assert not alone.left_out.any()
+    for name in COUNTS:
+        counts = getattr(every, name)
+        np.testing.assert_array_equal(getattr(alone, name), counts[1:])
+        np.testing.assert_array_equal(getattr(joined, name), [counts[0] + counts[1], counts[2]])
+
+
+def test_labels_of_any_characters_and_length():
+    keys = [("a", "to"), ("a\0", "to"), ("", "to"), ("\ud800|é", "to"), ("long" * 250_000, "to")]
+    counts = drawn(keys, 4)
+    arrays = counts.arrays()
+    assert arrays["keys"].nbytes < 2_000_000
+    assert all(isinstance(array, np.ndarray) and not array.dtype.hasobject for array in arrays.values())
+    back = LinkCounts.from_arrays(arrays)
+    for field in fields(counts):
+        np.testing.assert_array_equal(getattr(back, field.name), getattr(counts, field.name))
