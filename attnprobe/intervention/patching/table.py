@@ -19,7 +19,6 @@ from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number, format_with_error
-from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
