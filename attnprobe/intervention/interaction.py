@@ -165,9 +165,8 @@ def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score)
         masks.append(mask)
     trials = run_trials(bench, masks, loss.needs, "confirming")
     whole = loss.pseudovalues(trials.untouched)
-    deltas = {
-        heads: loss.pseudovalues(outcome) - whole for heads, outcome in zip(removed, trials.cuts, strict=True)
-    }
+    without = [loss.pseudovalues(predictions) for predictions in trials.masked]
+    deltas = {heads: values - whole for heads, values in zip(removed, without, strict=True)}
     values = [deltas[pair] - deltas[pair[:1]] - deltas[pair[1:]] for pair in pairs]
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 

@@ -43,26 +43,26 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
     """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
-    found = [one for one in statistics if one.about != "patches" or architecture.patches]
-    if not found:
+    possible = [one for one in statistics if one.about != "patches" or architecture.patches]
+    if not possible:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
-    if architecture.layer_heads and any(one.scope == "model" for one in found):
+    if architecture.layer_heads and any(one.scope == "model" for one in possible):
         raise AttnprobeError(
             f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
             "layers can't be compared; leave out --all-pairs."
         )
-    return found
+    return possible
 
 
 def drop_counted(wanted: Sequence[list[Statistic]]) -> list[str]:
     """Leave out what depends on counts over a whole corpus; say so, or refuse where nothing else is asked."""
-    names = [one.name for some in wanted for one in some if one.by_corpus]
+    names = [one.name for statistics in wanted for one in statistics if one.by_corpus]
     if not names:
         return []
     if len(names) == sum(map(len, wanted)):
         raise AttnprobeError("What is rare is counted over the whole text; leave out --until.")
-    for some in wanted:
-        some[:] = [one for one in some if not one.by_corpus]
+    for statistics in wanted:
+        statistics[:] = [one for one in statistics if not one.by_corpus]
     are = "is" if len(names) == 1 else "are"
     return [f"{join_names(names)} {are} left out: what is rare is counted over the whole text."]
 
@@ -83,7 +83,7 @@ def verify_needs(
     """
     left_out: list[str] = []
     while True:
-        every = [statistic for some in wanted for statistic in some]
+        every = [statistic for statistics in wanted for statistic in statistics]
         try:
             needs = frozenset[str]().union(*(statistic.needs for statistic in every))
             return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), left_out
@@ -95,8 +95,8 @@ def verify_needs(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
             left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
-            for some in wanted:
-                some[:] = [statistic for statistic in some if statistic not in asking]
+            for statistics in wanted:
+                statistics[:] = [statistic for statistic in statistics if statistic not in asking]
 
 
 def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
@@ -117,10 +117,10 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
 
 def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
     """Give the sentences that belong beside the table, the same from a command and from a function."""
-    found: list[str] = []
+    notes: list[str] = []
     ties = None if rarity is None or rarity.given else rarity.ties
     if any(one.by_corpus for one in statistics) and ties is not None and ties.occurrences == 1:
-        found.append(
+        notes.append(
             f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
             f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
             "read more text, or give a file of frequencies."
@@ -130,11 +130,11 @@ def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: t
     by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
-        found.append(
+        notes.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
             f"attended. That moves {join_names(by_peak)} towards the first tokens; float32 avoids it."
         )
-    return found
+    return notes
 
 
 def explain_empty(
@@ -144,8 +144,8 @@ def explain_empty(
     measurement: Measurement,
 ) -> list[str]:
     """Say why statistics about weights are empty, if they are: a sentence for each reason."""
-    asked = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
-    empty = [name for name in asked if np.isnan(measurement.sums[name].average).any()]
+    names = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
+    empty = [name for name in names if np.isnan(measurement.sums[name].average).any()]
     if not empty:
         return []
     layers: dict[str, list[int]] = {}
@@ -153,9 +153,9 @@ def explain_empty(
         if isinstance(parameters, str):
             layers.setdefault(parameters, []).append(layer)
     sentences = []
-    for reason, some in layers.items():
-        every = len(some) == architecture.layers
-        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in some])
+    for reason, places in layers.items():
+        every = len(places) == architecture.layers
+        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in places])
         verb = "is" if len(empty) == 1 else "are"
         sentences.append(f"{join_names(empty)} {verb} empty for {named}: {reason}.")
     return sentences

@@ -43,7 +43,7 @@ from attnprobe.survey.pairing import (
     pair_by_words,
     share_tokens,
 )
-from attnprobe.survey.survey import CorpusRequest, keep_targeted
+from attnprobe.survey.table_run import CorpusRequest
 from attnprobe.table.builder import Labels
 
 
@@ -75,9 +75,8 @@ def compare_checkpoints(
     checkpoints, notes = drop_lone_decoders(checkpoints, by_word=by_word)
     if labelled and notes:
         raise AttnprobeError(f"{notes[0].rstrip('.')}, which read no target texts; leave out --label-column.")
-    request, targets = keep_targeted(
-        checkpoints[0], CorpusRequest(documents[0], statistics, options, labelled=labelled)
-    )
+    request = CorpusRequest(documents[0], statistics, options, labelled=labelled)
+    request = request.keep_targeted(checkpoints[0])
     assert not isinstance(request.documents, RepeatedTokens)
     first, texts, one = examine_part(checkpoints[0], request.documents, progress)
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
@@ -123,7 +122,7 @@ def compare_checkpoints(
             )
         record = record_provenance(first, one, mine.corpus, options, mine.workers)
         beside_record = record_provenance(second, other, its.corpus, options, mine.workers)
-    notes += targets.remarks() if targets is not None else []
+    notes += request.remarks()
     if by_word:
         counts = [int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums]
         wordless = measurement.sequences - max(counts, default=measurement.sequences)

@@ -132,16 +132,16 @@ def _report_tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
 
 
 def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
-    found, reasons = [], []
+    observable, reasons = [], []
     for name in OBSERVABLE:
         try:
             check_observations(checkpoint, architecture, {name})
-            found.append(name)
+            observable.append(name)
         except UnobservableError as error:
             reasons.append(error.reason)
-    absent = [name for name in OBSERVABLE if name not in found]
+    absent = [name for name in OBSERVABLE if name not in observable]
     if not absent:
-        return Finding("observations", "ok", f"statistics may ask for {', '.join(found)}")
+        return Finding("observations", "ok", f"statistics may ask for {', '.join(observable)}")
     detail = f"statistics can't ask for {', '.join(absent)}: {'; '.join(dict.fromkeys(reasons))}"
     return Finding("observations", "warning", detail)
 
@@ -155,6 +155,6 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 
 def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
-    own = infer_head(checkpoint.model)
-    found = [own.name] if own else find_trained_heads(checkpoint.folder)
-    return Finding("trained heads", "ok", ", ".join(found) or "none")
+    head = infer_head(checkpoint.model)
+    names = [head.name] if head else find_trained_heads(checkpoint.folder)
+    return Finding("trained heads", "ok", ", ".join(names) or "none")

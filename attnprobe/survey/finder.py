@@ -26,7 +26,7 @@ class Choices:
     def __init__(self, rows: Rows, heads: int) -> None:
         self._rows = rows
         self._open: dict[int, Tensor] = {}
-        self.found: Ints = np.full((len(rows), heads), -1, np.int64)
+        self.chosen: Ints = np.full((len(rows), heads), -1, np.int64)
 
     def take(self, probabilities: Tensor, sequence: int, query: int) -> None:
         """Take a block (batch, head, query, key) that begins with a sequence and a query."""
@@ -39,7 +39,7 @@ class Choices:
         here = Rows(
             rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.own, rows.spans
         )
-        self.found[whole] = find_most_attended(probabilities, here.select(whole))
+        self.chosen[whole] = find_most_attended(probabilities, here.select(whole))
         if (parts := np.flatnonzero(there & ~whole)).size:
             mass = add_up_queries(probabilities, here.select(there & ~whole))
             for place, row in enumerate(parts.tolist()):
@@ -51,33 +51,33 @@ class Choices:
         done = [row for row in self._open if self._rows.queries[row, 1] <= reached]
         if done:
             mass = torch.stack([self._open.pop(row) for row in done])
-            some = np.zeros(len(self._rows), bool)
-            some[done] = True
+            rows = np.zeros(len(self._rows), bool)
+            rows[done] = True
             order = np.argsort(done)  # rows come in their order
-            self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.select(some))
+            self.chosen[rows] = choose_candidates(mass[torch.from_numpy(order)], self._rows.select(rows))
 
 
 class QuestionIndex:
     """The questions of a batch in one kind of attention, sorted by what they count for and by sequence."""
 
-    def __init__(self, asked: Questions, batch: Batch) -> None:
-        self.asked = asked
+    def __init__(self, questions: Questions, batch: Batch) -> None:
+        self.questions = questions
         # By name, so that a document is in the same block in whatever job it is read.
         block = find_block(batch.members if batch.names is None else batch.names)
-        order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
-        self._question, key, sequence = asked.entries[order].T
+        order = np.lexsort((questions.entries[:, 2], questions.entries[:, 1]))
+        self._question, key, sequence = questions.entries[order].T
         # A run is what a key is asked in one sequence.
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
         self.size = np.diff(self._starts, append=len(order))
         self.key, where = key[self._starts], sequence[self._starts]
         self.block = block[where]
         #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _sum_runs(asked.guesses[self._question].astype(np.int64), self._starts)
+        self.guesses = _sum_runs(questions.guesses[self._question].astype(np.int64), self._starts)
         #: (run,) how many would be answered rightly by chance.
-        self.chance = _sum_runs(asked.chance[self._question], self._starts)
+        self.chance = _sum_runs(questions.chance[self._question], self._starts)
 
-    def hits(self, found: Ints) -> Ints:
-        hits = self.asked.hits(found)[self._question]
+    def hits(self, chosen: Ints) -> Ints:
+        hits = self.questions.hits(chosen)[self._question]
         return _sum_runs(hits.astype(np.int64), self._starts)
 
 
@@ -98,24 +98,24 @@ def count_layers(
         computed: For each layer, the heads that it computes.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
-    keys = order_keys(key for index in indices for key in index.asked.keys)
+    keys = order_keys(key for index in indices for key in index.questions.keys)
     place = {key: at for at, key in enumerate(keys)}
     kinds = [indices.index(index) for index, _ in layers]
-    counts = LinkCounts.empty(keys, kinds, heads, len(indices[0].asked.rules))
-    places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
+    counts = LinkCounts.empty(keys, kinds, heads, len(indices[0].questions.rules))
+    places = [np.array([place[key] for key in index.questions.keys], np.int64) for index in indices]
     for kind, index in enumerate(indices):
-        counts.left_out[:] += index.asked.left_out
+        counts.left_out[:] += index.questions.left_out
         key = places[kind][index.key]
         np.add.at(counts.asked[:, kind], (key, index.block), index.size)
         np.add.at(counts.chance[:, kind], (key, index.block), index.chance)
         run, rule = np.nonzero(index.guesses)
         cells = key[run], rule, index.block[run]
         np.add.at(counts.guessed[:, kind], cells, index.guesses[run, rule])
-    for layer, (index, found) in enumerate(layers):
+    for layer, (index, chosen) in enumerate(layers):
         columns = [column for column, head in enumerate(computed[layer]) if head is not None]
         there = [head for head in computed[layer] if head is not None]
         if there:
-            _add(counts.hits, layer, places[kinds[layer]][index.key], there, index, found[:, columns])
+            _add(counts.hits, layer, places[kinds[layer]][index.key], there, index, chosen[:, columns])
     return counts
 
 
@@ -129,7 +129,7 @@ def _add(
     np.add.at(whole.reshape(-1), place.ravel(), index.hits(found).astype(whole.dtype).ravel())
 
 
-class Finder:
+class LinkScorer:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
     def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:
@@ -144,17 +144,17 @@ class Finder:
     def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if kind not in self._indices:
-            questions: Any = self._statistic.function
-            asked: Questions = questions(layout)
+            ask: Any = self._statistic.function
+            questions: Questions = ask(layout)
             if self._batch.strata is not None:
-                asked = part_by_stratum(asked, self._batch.strata)
-            self._indices[kind] = QuestionIndex(asked, self._batch)
+                questions = part_by_stratum(questions, self._batch.strata)
+            self._indices[kind] = QuestionIndex(questions, self._batch)
         index = self._indices[kind]
         if layer == len(self.layers):
             heads = piece.probabilities.shape[1]
-            self.layers.append((index, Choices(index.asked.rows, heads)))
+            self.layers.append((index, Choices(index.questions.rows, heads)))
         self.layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> LinkCounts:
-        found = [(index, choices.found) for index, choices in self.layers]
-        return count_layers(found, self._heads, self._computed)
+        layers = [(index, choices.chosen) for index, choices in self.layers]
+        return count_layers(layers, self._heads, self._computed)

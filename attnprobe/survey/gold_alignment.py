@@ -35,10 +35,10 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
         AttnprobeError: When a part of one of the two texts is not in the sequence.
     """
     gold: GoldAlignments = layout.once(find_gold_alignments)
-    asked = [way for way, numbers in enumerate(gold.counts[0]) if not np.isnan(numbers).all()]
-    if not asked:
+    ways = [way for way, numbers in enumerate(gold.counts[0]) if not np.isnan(numbers).all()]
+    if not ways:
         return maps
-    if gold.counts[0, asked, CUT].any():
+    if gold.counts[0, ways, CUT].any():
         raise AttnprobeError(
             "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
             "leave out --max-length."
@@ -47,18 +47,20 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     counts = np.stack([align_by_head(block)[0].double().numpy() for block in blocks])
     counts[~maps.standing] = np.nan
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
-    shown = asked[-1:] if layout.crossed else asked
+    shown = ways[-1:] if layout.crossed else ways
     links, words = _list_links(gold, shown), _list_words(gold, shown)
     chosen = np.stack([choose_links(block.probabilities, gold) for block in blocks])  # (layer, row, head)
     asking, placed = np.array(links, np.int64).reshape(-1, 2).T
     hits = (chosen[:, asking] == placed[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
     ends = tuple(_find_ends(gold, row, link) for row, link in links)
-    found = Alignment(ends, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in asked), hits)
+    alignment = Alignment(
+        ends, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in ways), hits
+    )
     if layout.crossed:
         queries, keys = (_name_words(*one) for one in zip((maps.queries, maps.keys), words, strict=True))
     else:
         queries = keys = _name_words(maps.queries, sorted({*words[0], *words[1]}))
-    return replace(maps, queries=queries, keys=keys, alignment=found)
+    return replace(maps, queries=queries, keys=keys, alignment=alignment)
 
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
@@ -69,12 +71,12 @@ def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
 
 
 def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:
-    found = []
+    links = []
     for row in np.flatnonzero(np.isin(gold.way, ways)).tolist():
         first, stop = gold.rows.candidates[row].tolist()
         cells = gold.base[row] + np.arange(stop - first)
-        found += [(row, int(cell)) for cell in cells[gold.possible[cells]]]
-    return found
+        links += [(row, int(cell)) for cell in cells[gold.possible[cells]]]
+    return links
 
 
 def _find_ends(gold: GoldAlignments, row: int, link: int) -> tuple[Ends, Ends, bool]:
@@ -97,14 +99,14 @@ def _name_words(side: Side, words: list[Ends]) -> Side:
     names = (len(words) + np.arange(len(side))).tolist()
     for word, (start, stop) in reversed(list(enumerate(words))):
         names[start:stop] = [word] * (stop - start)
-    found = number_groups(names)
-    members = [np.flatnonzero(found == word) for word in range(int(found.max()) + 1)]
+    groups = number_groups(names)
+    members = [np.flatnonzero(groups == word) for word in range(int(groups.max()) + 1)]
     labels = tuple(
-        "".join(side.word_labels[word] for word in dict.fromkeys(side.words[some].tolist()))
-        for some in members
+        "".join(side.word_labels[word] for word in dict.fromkeys(side.words[tokens].tolist()))
+        for tokens in members
     )
-    continues = np.append(False, found[1:] == found[:-1])
-    return replace(side, words=found, word_labels=labels, continues=continues)
+    continues = np.append(False, groups[1:] == groups[:-1])
+    return replace(side, words=groups, word_labels=labels, continues=continues)
 
 
 def find_best_head(maps: Maps) -> tuple[int, int]:

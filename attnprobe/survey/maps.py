@@ -148,9 +148,9 @@ def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[n
     if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3:  # cut into patches already
         return read_image(path)
     shown = pixels[0].double().cpu().numpy().transpose(1, 2, 0)
-    own = getattr(checkpoint.processor, "own", None)
-    mean, spread = (getattr(own, name, None) for name in ("image_mean", "image_std"))
-    if getattr(own, "do_normalize", False) and mean is not None and spread is not None:
+    processor = getattr(checkpoint.processor, "own", None)
+    mean, spread = (getattr(processor, name, None) for name in ("image_mean", "image_std"))
+    if getattr(processor, "do_normalize", False) and mean is not None and spread is not None:
         shown = shown * np.array(spread) + np.array(mean)
     else:
         shown = (shown - shown.min()) / max(float(np.ptp(shown)), 1e-9)
@@ -214,15 +214,15 @@ def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
     """
     layers, heads, length, _ = rows.shape
     weight = np.ones((layers, heads)) if standing is None else standing.astype(np.float64)
-    found = np.empty((layers, length, length), rows.dtype)
+    rolled = np.empty((layers, length, length), rows.dtype)
     before = np.eye(length)
     for layer in range(layers):
         number = weight[layer].sum()
         mean = np.einsum("hqk,h->qk", rows[layer].astype(np.float64), weight[layer]) / max(number, 1.0)
         mean = mean / mean.sum(1, keepdims=True) if number else np.eye(length)
         before = (mean + np.eye(length)) / 2 @ before
-        found[layer] = before
-    return found
+        rolled[layer] = before
+    return rolled
 
 
 def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
@@ -247,18 +247,18 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
     sees = np.ones((len(queries), len(keys)), bool)
     if causal:
         sees = keys <= queries[:, None]
-    asked = sees.any(1)
-    queries, sees = queries[asked], sees[asked]
-    found = np.full(maps.rows.shape[:2], np.nan)
+    seeing = sees.any(1)
+    queries, sees = queries[seeing], sees[seeing]
+    sharpness = np.full(maps.rows.shape[:2], np.nan)
     for layer, rows in enumerate(maps.rows):  # of all layers at once, memory would be twice that of the maps
         given = rows[:, queries][..., keys].astype(np.float64)
         rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
         shares = np.where(sees, given + rest / sees.sum(1)[:, None], 0)
         logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
         entropies = -(shares * logs).sum(-1)
-        found[layer] = entropies.mean(1) if len(queries) else 0.0
-    found[~maps.standing] = np.nan
-    return found
+        sharpness[layer] = entropies.mean(1) if len(queries) else 0.0
+    sharpness[~maps.standing] = np.nan
+    return sharpness
 
 
 def find_sharpest(maps: Maps) -> tuple[int, int]:
@@ -288,11 +288,11 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
     distinct = list({(one.text, one.pair): one for one in first}.values())
     short = [(one, length) for one in distinct if (length := _count_tokens(one, tokenizer)) is not None]
     if len(short) < SENTENCES:
-        found = distinct[:SENTENCES]
-        which, each = f"The first {len(found)} texts", " of each"
-        if len(found) == 1:
+        chosen = distinct[:SENTENCES]
+        which, each = f"The first {len(chosen)} texts", " of each"
+        if len(chosen) == 1:
             which, each = "The only text", ""
-        return SentenceChoice(found, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
+        return SentenceChoice(chosen, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
     ended = [
         (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
     ]
@@ -301,9 +301,9 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
         short, such = ended, f"{such} and end with a full stop, a question mark or the like"
     middle = median_low(length for _, length in short)
     order = sorted(range(len(short)), key=lambda place: (abs(short[place][1] - middle), place))
-    found = [short[place][0] for place in sorted(order[:SENTENCES])]
+    chosen = [short[place][0] for place in sorted(order[:SENTENCES])]
     return SentenceChoice(
-        found,
+        chosen,
         f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they "
         f"are the first ones whose length is nearest to the median, {middle} tokens.",
     )

@@ -124,9 +124,9 @@ def sum_sequences(
     rows = max(1, CHUNK // max(1, values[0].size))
     total = None
     for start in range(0, len(values), rows):
-        some = slice(start, start + rows)
+        span = slice(start, start + rows)
         part = sums.of(
-            values[some].astype(np.float64), None if clusters is None else clusters[some], documents[some]
+            values[span].astype(np.float64), None if clusters is None else clusters[span], documents[span]
         )
         total = part if total is None else total + part
     return total

@@ -46,16 +46,16 @@ def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
     >>> [(a.start, a.stop, b.start, b.stop) for a, b in pair_words(one, two)]
     [(1, 3, 1, 2), (3, 5, 2, 3)]
     """
-    found: list[Unit] = []
+    units: list[Unit] = []
     for one, other in zip(first.numbered, second.numbered, strict=True):
         if one is None or other is None:
             continue
-        if found and (one.start < found[-1][0].stop or other.start < found[-1][1].stop):
-            last = found.pop()
-            found.append((_join_spans(last[0], one), _join_spans(last[1], other)))
+        if units and (one.start < units[-1][0].stop or other.start < units[-1][1].stop):
+            last = units.pop()
+            units.append((_join_spans(last[0], one), _join_spans(last[1], other)))
         else:
-            found.append((one, other))
-    return found
+            units.append((one, other))
+    return units
 
 
 def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
@@ -72,9 +72,9 @@ def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
     member[place, token] = 1.0
     member = member.to(maps.device)
     rows = (member / member.sum(1, keepdim=True)) @ maps
-    found = rows @ member.T
-    rest = (rows.sum(-1, keepdim=True) - found.sum(-1, keepdim=True)).clamp_min(0)
-    return torch.cat([found, rest], -1)
+    to_words = rows @ member.T
+    rest = (rows.sum(-1, keepdim=True) - to_words.sum(-1, keepdim=True)).clamp_min(0)
+    return torch.cat([to_words, rest], -1)
 
 
 def _join_spans(one: TokenSpan, other: TokenSpan) -> TokenSpan:

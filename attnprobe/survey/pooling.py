@@ -28,7 +28,7 @@ def pool_maps(maps: Maps, say: Callable[[str], None]) -> Maps:
                 f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
                 "them averaged."
             )
-    to, from_ = (None if found is None else found[0] for found in (keys, queries))
+    to, from_ = (None if grouped is None else grouped[0] for grouped in (keys, queries))
     return replace(
         maps,
         rows=group_tokens(maps.rows, from_, to),

@@ -77,7 +77,7 @@ class ProbeData:
         """Number the chosen questions (question,) within each batch."""
         return [np.flatnonzero(part) for part in np.split(some, self.ends[:-1])]
 
-    def fit(self, some: Bools) -> Floats:
+    def fit(self, questions: Bools) -> Floats:
         """Fit a probe to some of the questions (question,), and give its weights.
 
         They are (feature,) of attention divided by its spread, by heads from who is asked, then by heads to
@@ -94,7 +94,7 @@ class ProbeData:
         """
         from scipy.optimize import minimize  # takes a while to import
 
-        chosen, number = self.select(some), max(1, int(some.sum()))
+        chosen, number = self.select(questions), max(1, int(questions.sum()))
 
         def compute_loss(weights: Floats) -> tuple[float, Floats]:
             value, derivative = 0.0, torch.zeros(self.features, dtype=torch.float64)

@@ -121,8 +121,8 @@ def tabulate_labels(
     Probe and head are scored on other documents than they are chosen on. The rule is the best over all links,
     and at least chance where candidates are named, so that ``baseline`` is rather too high than too low.
     """
-    asked = labels.provenance.get("asked", {})
-    fewest, named = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
+    request = labels.provenance.get("asked", {})
+    fewest, named = int(request.get("min_links", FEWEST)), request.get("labels") is not None
     shown, rare = choose_labels(scored, fewest, named=named)
     rows = [scored.entries[label] for label in shown]
     best, rule = scored.choose_heads(shown), scored.choose_rules(shown, task)
@@ -163,10 +163,10 @@ def tabulate_labels(
     measure("baseline", {"rule": 1}, "links that the best rule finds")
     names = [None if one.named is None else task.name_of(one.named) for one in rule]
     build.add(Column("baseline_rule", role="text"), names)
-    said = [*_note_few_documents(scored)]
+    remarks = [*_note_few_documents(scored)]
     if rare:
-        said.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
-    return build.table("probe: what all heads know together", [*said, *notes], "probes")
+        remarks.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
+    return build.table("probe: what all heads know together", [*remarks, *notes], "probes")
 
 
 def tabulate_heads(

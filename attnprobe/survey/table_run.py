@@ -1,20 +1,21 @@
 """What is asked of a survey, and a table that is measured."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
 from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.vocabulary import Rarity
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.examples import LabelledExamples
 from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import Documents, PreparedCorpus, prepare_corpus
-from attnprobe.run.progress import Progress
-from attnprobe.run.record import add_corpora
+from attnprobe.run.passes import Run
+from attnprobe.run.preparation import Corpus, Documents, prepare_corpus
+from attnprobe.run.record import add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
@@ -29,7 +30,7 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED
+from attnprobe.survey.measure import SEED, measure_passes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -44,7 +45,8 @@ class CorpusRequest:
         options: How it is cut into sequences.
         name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
         labelled: Whether labels are target texts.
-        order: The random order in which it is read, if targets say how precise the table is to be.
+        order: The random order in which it is read, if it is said how precise the table is to be.
+        targets: Counts the documents that have a target text, once these are kept.
     """
 
     documents: Documents | RepeatedTokens
@@ -54,28 +56,26 @@ class CorpusRequest:
     labelled: bool = False
     order: Order | None = None
 
-    def prepare(
-        self,
-        checkpoint: Checkpoint,
-        architecture: Architecture,
-        statistics: Sequence[Statistic],
-        workers: int | None,
-        progress: Progress,
-        *,
-        describe: bool = True,
-    ) -> AbstractContextManager[PreparedCorpus]:
-        """Cut it into batches, for what can be measured of it; ``describe`` tells what was left out."""
-        return prepare_corpus(
-            checkpoint,
-            architecture,
-            self.documents,
-            self.options,
-            cells=limit_cells(architecture, statistics),
-            labelled=self.labelled,
-            describe=describe,
-            workers=workers,
-            progress=progress,
+    targets: LabelledExamples | None = None
+
+    def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
+        """Keep the documents that have a target, where targets are to be read."""
+        if not self.labelled or isinstance(self.documents, RepeatedTokens):
+            return self
+        if not checkpoint.decodes:
+            raise AttnprobeError(
+                f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
+                "--label-column."
+            )
+        targets, options = (
+            LabelledExamples(self.documents, "target text"),
+            replace(self.options, truncate=True),
         )
+        return replace(self, documents=targets.examples, options=options, targets=targets)
+
+    def remarks(self) -> list[str]:
+        """Say how many documents had no target, once they are read."""
+        return [] if self.targets is None else list(self.targets.remarks())
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class TableRun:
             checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
         )
         names = [corpus.name for corpus in request.corpora]
-        asked = dict(zip(names, wanted, strict=True))
-        return cls(request, checkpoint, architecture, asked, evidence, notes + left_out)
+        measured = dict(zip(names, wanted, strict=True))
+        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -233,3 +233,48 @@ class TableRun:
         title = write_title(self.statistics, tabulation.title)
         table = tabulation.table(title, self.measurement, self.statistics, labels)
         return table if layers is None else keep_layers(table, layers)
+
+
+def join_statistics(tables: Sequence[TableRun], name: str) -> list[Statistic]:
+    """List the statistics of a corpus that any of the tables asks for, each once."""
+    return list({one.name: one for table in tables for one in table.asked.get(name, ())}.values())
+
+
+def measure_corpus(
+    run: Run,
+    corpus: CorpusRequest,
+    tables: Sequence[TableRun],
+    workers: int | None,
+    *,
+    options: CorpusOptions | None = None,
+    stage: str | None = None,
+) -> Corpus:
+    """Measure a corpus, and give all tables about it what is theirs.
+
+    A part of it that is read for an interim look has ``options`` and a ``stage`` of its own.
+    """
+    tables = [table for table in tables if corpus.name in table.asked]
+    statistics = join_statistics(tables, corpus.name)
+    checkpoint, architecture = tables[0].checkpoint, tables[0].architecture
+    seeds = {table.request.seed for table in tables if table.shuffles(corpus.name)}
+    if len(seeds) > 1:
+        raise ValueError("tables that share a pass have one seed")
+    with prepare_corpus(
+        checkpoint,
+        architecture,
+        corpus.documents,
+        options or corpus.options,
+        cells=limit_cells(architecture, statistics),
+        labelled=corpus.labelled,
+        describe=stage is None,
+        workers=workers,
+        progress=run.progress,
+    ) as ready:
+        for sentence in corpus.remarks() if stage is None else ():
+            run.progress.say(sentence)
+        seed, name = next(iter(seeds), SEED), corpus.name if stage is None else stage
+        measurement = measure_passes(run, checkpoint, architecture, ready, statistics, seed, name)
+        for table in tables:
+            record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
+            table.take(corpus.name, measurement, record)
+        return ready.corpus

@@ -60,12 +60,12 @@ class Labeller:
     def _encoder(self) -> Side:
         assert self._batch.tokens is not None
         ids, special = self._batch.ids[0].tolist(), _find_special(self._batch.tokens)
-        found = label_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
+        side = label_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
         mixed = self._batch.tokens.mixed
         if mixed is None:
-            return found
+            return side
         image = mixed.image[0].numpy()
-        return found.with_image(image, _find_tiles(self._batch, image))
+        return side.with_image(image, _find_tiles(self._batch, image))
 
     @cached_property
     def _covered(self) -> list[Covered] | None:
@@ -73,11 +73,11 @@ class Labeller:
         assert self._batch.tokens is not None
         if self._batch.tokens.mixed is not None:
             return match_characters(tokenizer, ids, self._texts[0])
-        found = find_characters(tokenizer, ids, self._texts)
-        if found is None and len(self._texts) == 2:
+        covered = find_characters(tokenizer, ids, self._texts)
+        if covered is None and len(self._texts) == 2:
             cut = {"truncation": "longest_first", "max_length": len(ids)}
-            found = find_characters(tokenizer, ids, self._texts, **cut)
-        return found
+            covered = find_characters(tokenizer, ids, self._texts, **cut)
+        return covered
 
     @cached_property
     def _decoder(self) -> Side:
@@ -115,11 +115,11 @@ def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> 
     if not getattr(tokenizer, "is_fast", False):
         return None
     encoded = tokenizer(text_target=[target], return_offsets_mapping=True, verbose=False)
-    found, offsets = encoded["input_ids"][0], encoded["offset_mapping"][0]
+    whole, offsets = encoded["input_ids"][0], encoded["offset_mapping"][0]
     every: list[Covered] = [None if start == stop else (0, start, stop) for start, stop in offsets]
     for left_out in (0, 1):  # a token that the decoder begins with anyway
         stop = left_out + len(ids) - 1
-        if found[left_out:stop] == list(ids[1:]):
+        if whole[left_out:stop] == list(ids[1:]):
             return [None, *every[left_out:stop]]
     return None
 
@@ -165,15 +165,15 @@ def match_characters(tokenizer: Any, ids: Sequence[int], text: str) -> list[Cove
     if not getattr(tokenizer, "is_fast", False):
         return None
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    own, spans = list(encoded["input_ids"]), encoded["offset_mapping"]
+    part, spans = list(encoded["input_ids"]), encoded["offset_mapping"]
     whole = list(ids)
     for start in range(len(whole) - 1, -1, -1):  # the text stands last; it may be cut
-        if own and whole[start : start + len(own)] == own[: len(whole) - start]:
-            found: list[Covered] = [None] * len(whole)
+        if part and whole[start : start + len(part)] == part[: len(whole) - start]:
+            covered: list[Covered] = [None] * len(whole)
             for place, (first, stop) in zip(range(start, len(whole)), spans, strict=False):
-                found[place] = None if first == stop else (0, first, stop)
-            if len(own) <= len(whole) - start:
-                return found
+                covered[place] = None if first == stop else (0, first, stop)
+            if len(part) <= len(whole) - start:
+                return covered
     return None
 
 
@@ -187,24 +187,24 @@ def find_characters(
     if not getattr(tokenizer, "is_fast", False):
         return None
     encoded = tokenizer(*texts, return_offsets_mapping=True, verbose=False, **options)
-    found = list(encoded["input_ids"])
+    given = list(encoded["input_ids"])
     sides = encoded.sequence_ids(0)
     every: list[Covered] = [
         None if side is None or start == stop else (side, start, stop)
         for side, (start, stop) in zip(sides, encoded["offset_mapping"], strict=True)
     ]
-    if found == list(ids):
+    if given == list(ids):
         return every
-    return _match_cut(found, every, ids) if len(texts) == 1 else None
+    return _match_cut(given, every, ids) if len(texts) == 1 else None
 
 
-def _match_cut(found: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
+def _match_cut(given: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
     """Match tokens of a text that was cut: the first ones, between special tokens that were put around."""
     same = next(
-        (i for i, (a, b) in enumerate(zip(found, ids, strict=False)) if a != b), min(len(found), len(ids))
+        (i for i, (a, b) in enumerate(zip(given, ids, strict=False)) if a != b), min(len(given), len(ids))
     )
     rest = len(ids) - same
-    if rest > len(found) - same or (rest and found[len(found) - rest :] != list(ids[same:])):
+    if rest > len(given) - same or (rest and given[len(given) - rest :] != list(ids[same:])):
         return None
     return every[:same] + [None] * rest
 
@@ -268,7 +268,7 @@ def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDAr
 
 
 def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, ...]:
-    found = [""] * (int(words.max()) + 1)
+    joined = [""] * (int(words.max()) + 1)
     for label, word in zip(labels, words, strict=True):
-        found[word] += label.removeprefix("##")
-    return tuple(found)
+        joined[word] += label.removeprefix("##")
+    return tuple(joined)

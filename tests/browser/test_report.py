@@ -59,7 +59,7 @@ def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
         chosen(page, place)
         assert marked(page) == {str(place)}
         assert page.locator("[data-grid] [aria-current=true]").count() == grids
-        assert page.inner_text("#head-title") == f"Layer {place // 4}, head {place % 4}"
+        assert page.inner_text("#head-title") == f"L{place // 4} H{place % 4}"
         assert made.tables["roles"].data["role"][place] in page.inner_text("#role")
         shown = dict(page.eval_on_selector_all(".numbers tr[data-m]", NUMBERS))
         for which, column in enumerate(columns):

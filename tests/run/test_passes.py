@@ -179,7 +179,7 @@ class TestWorkers:
                 assert bench.workers.number == number
                 cuts = cut_single_heads(*bench.subject.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
-                arrays = [values for one in (trials.untouched, *trials.cuts) for values in one.values()]
+                arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])
         for others in found[1:]:
             assert [one.tobytes() for one in others] == [one.tobytes() for one in found[0]]

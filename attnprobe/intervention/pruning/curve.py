@@ -199,7 +199,7 @@ class MaskedModel:
             needs = self.metric.needs
             trials = run_trials(self.bench, [*new.values()], needs, name, untouched=self._whole)
             self._whole = trials.untouched
-            self._known |= zip(new, trials.cuts, strict=True)
+            self._known |= zip(new, trials.masked, strict=True)
         return [self._known.get(mask.tobytes(), self._whole) for mask in masks]
 
 

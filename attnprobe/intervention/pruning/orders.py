@@ -79,7 +79,7 @@ def _measure_moves(bench: Bench, metric: Score, on: Mask) -> Importance:
     for mask, (layer, head) in zip(masks[1:], places, strict=True):
         mask[layer, head] = False
     trials = run_trials(bench, masks, score.needs, name_pass("ablating", on))
-    before, *after = (score.pseudovalues(predictions) for predictions in trials.cuts)
+    before, *after = (score.pseudovalues(predictions) for predictions in trials.masked)
     importance = np.zeros(on.shape)
     importance[on] = [np.abs(values - before).mean() for values in after]
     return importance

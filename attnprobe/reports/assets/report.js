@@ -2,17 +2,25 @@
 
 const data = JSON.parse(document.getElementById("report-data").textContent);
 const at = (id) => document.getElementById(id);
-const DIGITS = 4, ERROR_DIGITS = 2;
+const DIGITS = 3, ERROR_DIGITS = 2, MOST_DECIMALS = 6, LARGE = 1e6;
 
-/** Write a number with so many significant digits, as measures.py does. */
-function shown(value, digits = DIGITS) {
+/** Write a number to two digits of its error, or else with some significant ones, as numbers.py does. */
+function shown(value, error = null, digits = DIGITS) {
   if (value === null || value === undefined) return "\u2013";
   if (value === 0) return "0";
-  const strip = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
+  const decimals = error ? Math.max(0, ERROR_DIGITS - 1 - Number(error.toExponential(ERROR_DIGITS - 1).split("e")[1])) : null;
+  const size = Math.abs(value);
+  if (size >= LARGE || decimals > MOST_DECIMALS || (decimals === null && size < 10 ** (digits - 1))) return round(value, digits);
+  return value.toFixed(decimals ?? 0).replace(/^-(?=[0.]*$)/, "");
+}
+
+/** Write a number with so many significant digits, and no zeros behind them. */
+function round(value, digits) {
+  const strip = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
   const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
   const power = Number(exponent);
-  if (power < -4 || power >= digits + 3) return `${strip(mantissa)}e${power}`;
-  return strip(value.toFixed(Math.max(0, digits - 1 - power)));
+  if (power >= -4 && power < digits) return strip(value.toFixed(digits - 1 - power));
+  return `${strip(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
 /** Make an element with text; nothing here is ever read as HTML. */
@@ -141,8 +149,8 @@ function fillCard(place) {
   at("here").href = hashOf(place);
   data.measures.forEach(({ values, errors }, number) => {
     const { value, rank } = rows.get(number), found = values[place], order = ranked[number];
-    const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
-    value.textContent = found === null ? "\u2013" : shown(found) + error;
+    const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], errors[place])}`;
+    value.textContent = found === null ? "\u2013" : shown(found, errors[place]) + error;
     rank.textContent = found === null ? "" : `${order.indexOf(found) + 1} of ${order.length}`;
   });
   if (data.roles) at("role").textContent = data.roles[place];
@@ -217,7 +225,7 @@ class Sentence {
       found.push([this.rows[q * keys.length + best], `${query} \u2192 ${keys[best]}`]);
     });
     found.sort((a, b) => b[0] - a[0]);
-    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, 2)}`).join("; ")}.`;
+    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, null, 2)}`).join("; ")}.`;
   }
 
   draw(one) {
@@ -248,7 +256,7 @@ class Sentence {
     }
     if (one >= 0) {
       const best = keys.map((key, k) => [this.rows[one * keys.length + k], key]).sort((a, b) => b[0] - a[0]).slice(0, 4);
-      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, 2)}`).join(", ")}.`;
+      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, null, 2)}`).join(", ")}.`;
     }
   }
 
