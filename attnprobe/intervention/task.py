@@ -1,7 +1,7 @@
 """A checkpoint with the task that it is scored on, and the examples of that task."""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from attnprobe.intervention.objectives.choosing import (
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import freeze_weights
+from attnprobe.model.gates import Gates, freeze_weights, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
@@ -73,6 +73,12 @@ class Subject:
         headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
+
+    def gate(self) -> AbstractContextManager[Gates]:
+        """Put gates on the heads, and yield them, open."""
+        architecture = self.architecture
+        way, sites, present = architecture.way, architecture.sites, architecture.present
+        return gate_attention(self.checkpoint.body, way, sites, present)
 
     @property
     def shape(self) -> tuple[int, int]:
