@@ -1,6 +1,6 @@
 """What switching heads off does to the score, as a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import compress
 from typing import Any
 
@@ -8,24 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.changes import (
-    Changes,
-    Moves,
-    describe_moves,
-    find_example_score,
-    title_moves,
-)
-from attnprobe.intervention.effects import Effects
+from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas, find_example_score
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench
-from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.task import TaskData
+from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
-from attnprobe.sums.inference import Correction, adjust
-from attnprobe.table.builder import TableBuilder
+from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
+from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import format_number, format_with_error, name_head
 
 Floats = NDArray[np.float64]
 #: What corrections are called in a sentence.
@@ -64,7 +58,7 @@ def run_ablation(
 
 
 def tabulate_ablation(
-    bench: Bench,
+    bench: TaskData,
     metric: Score,
     dataset: str,
     *,
@@ -74,74 +68,63 @@ def tabulate_ablation(
     replacing: Replacing | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench."""
-    standing = bench.subject.architecture.standing.ravel()
+    shape, kept = bench.subject.shape, bench.subject.architecture.standing
     by_example = find_example_score(bench, metric)
-    trials = _ablate_all(bench, metric, by_example, replacing, keep_one=keep_one)
-    documents, cuts, whole = bench.documents, trials.by_cut, trials.untouched
-    changes = Changes.of(metric, cuts, whole)
-    moves = Moves.of(by_example, cuts, whole)
-    adjusted = adjust([found.p for found in changes.compared], correction)
+    masks = (keep_single_heads if keep_one else cut_single_heads)(*shape)
+    needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
+    run = run_trials(bench, [*compress(masks, kept.ravel())], [*needs], "ablating", replacing)
+    found, moved = ScoreDeltas.of(metric, run), AbsoluteEffects.of(by_example, run)
 
-    def fill(values: Iterable[float]) -> Floats:
-        """Put NaN between the values of the heads that are there, for the others."""
-        whole = np.full(len(standing), np.nan)
-        whole[standing] = list(values)
-        return whole
+    def place(values: Floats) -> Floats:
+        """Place the values (..., mask) at the heads (..., layer, head), NaN where there is none."""
+        placed = np.full((*values.shape[:-1], *shape), np.nan)
+        placed[..., kept] = values
+        return placed
 
-    layers, heads = bench.subject.shape
-    rows = layers * heads
+    scores, deltas, errors = place(found.scores), place(found.deltas), place(found.delta_errors)
+    adjusted = place(adjust(found.p, correction))
+    blocks = Blocked.of(place(found.added), documents=bench.documents)
     labels = bench.labels(dataset, facts)
-    grid = fill(changes.scores).reshape(layers, heads)
-    labels = labels.with_record(_record_blocks(bench, changes.added, documents, grid))
+    labels = labels.with_record(block_record("score", labels.places, blocks, scores))
+    baseline, error = (
+        np.full(shape, measure(run.untouched)) for measure in (metric.score, metric.standard_error)
+    )
+    name, rows = metric.name.replace("_", " "), kept.size
     build = TableBuilder(labels, rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.key("replaced_by", [replacing.name if replacing else "zero"] * rows)
-    build.heads(heads)
-    build.count("n", np.nan_to_num(fill([len(documents)] * len(cuts))))
-    named = metric.name.replace("_", " ")
-    left = f"{named} of the head alone in its layer" if keep_one else f"{named} without the head"
-    baseline = (fill([measure(whole)] * len(cuts)) for measure in (metric.score, metric.standard_error))
-    build.measure("baseline", metric.unit, *baseline, title=f"{named} of the whole")
-    errors = fill(changes.errors)
-    build.measure("score", metric.unit, grid, errors, headline=keep_one, title=left)
-    deltas, spread = (fill(getattr(found, part) for found in changes.compared) for part in ("delta", "error"))
-    build.measure("delta", metric.unit, deltas, spread, headline=True, title=f"change of {named}")
-    build.test(fill(found.p for found in changes.compared), fill(adjusted), headline=not keep_one)
-    unit, size = (by_example.unit, title_moves(by_example)) if by_example else ("", "")
-    build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=size)
-    title = "each head alone in its layer" if keep_one else "ablation of heads"
-    tested = f"{'paired t' if metric.continuous else 'paired test'}, {CORRECTIONS[correction]}"
-    effects = Effects(
-        metric,
-        metric.score(whole),
-        deltas.reshape(grid.shape),
-        spread.reshape(grid.shape),
-        fill(adjusted).reshape(grid.shape),
-        bench.subject.architecture.places,
-        tested,
-        "with a layer cut down to" if keep_one else "without",
-    )
+    build.heads(shape[1])
+    build.count("n", np.full(rows, len(bench.documents)))
+    build.measure("baseline", metric.unit, baseline, error, title=f"{name} of the whole")
+    title = f"{name} of the head alone in its layer" if keep_one else f"{name} without the head"
+    build.measure("score", metric.unit, scores, place(found.errors), headline=keep_one, title=title)
+    build.measure("delta", metric.unit, deltas, errors, headline=True, title=f"change of {name}")
+    build.test(place(found.p), adjusted, headline=not keep_one)
+    unit, title = (by_example.unit, _title_moved(by_example)) if by_example else ("", "")
+    build.measure("moved", unit, place(moved.means), place(moved.errors), headline=True, title=title)
+    cut = "with a layer cut down to" if keep_one else "without"
+    differs = _describe_deltas(deltas, errors, adjusted, labels, cut)
     notes = [
-        effects.describe(),
-        *describe_moves(metric, by_example),
+        f"With all heads, {metric.name} is {format_number(float(baseline.flat[0]))}. It differs "
+        f"significantly {differs} ({CORRECTIONS[correction]}, p < {SIGNIFICANT})."
     ]
-    return build.table(title, notes)
+    if by_example is not metric:
+        size = f"the {_title_moved(by_example)}" if by_example else "empty"
+        notes.append(f"{metric.name} is of all examples together, so moved is {size}.")
+    return build.table("each head alone in its layer" if keep_one else "ablation of heads", notes)
 
 
-def _ablate_all(
-    bench: Bench, metric: Score, by_example: Score | None, replacing: Replacing | None, *, keep_one: bool
-) -> Trials:
-    """Switch each head off, or with ``keep_one`` all others of its layer, in all examples."""
-    needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
-    subject = bench.subject
-    every = (keep_single_heads if keep_one else cut_single_heads)(*subject.shape)
-    cuts = compress(every, subject.architecture.standing.ravel())
-    return run_trials(bench, [*cuts], [*needs], "ablating", replacing)
+def _title_moved(score: Score) -> str:
+    return f"size of the change of an example's {score.name.replace('_', ' ')}"
 
 
-def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
-    values = np.full((len(documents), *bench.subject.shape), np.nan)
-    values[:, bench.subject.architecture.standing] = added
-    blocks = Blocked.of(values, documents=documents)
-    return block_record("score", bench.subject.architecture.places, blocks, grid)
+def _describe_deltas(deltas: Floats, errors: Floats, adjusted: Floats, labels: Labels, cut: str) -> str:
+    """Count the heads whose score differs significantly, and name the one that differs most."""
+    tested, significant = np.isfinite(adjusted), adjusted < SIGNIFICANT
+    counted = f"{cut} {int(significant.sum())} of {int(tested.sum())} heads that were tested"
+    if not significant.any():
+        return counted
+    layer, head = divmod(int(np.where(significant, np.abs(deltas), -1).argmax()), deltas.shape[1])
+    size = format_with_error(deltas[layer, head], errors[layer, head], signed=True)
+    return f"{counted}, most {cut} {name_head(*labels.places[layer].key, head)}: {size}"

@@ -1,67 +1,55 @@
-"""How the scores of examples change when heads are off: each cut against the untouched model."""
+"""How the scores of examples change when heads are off: each mask against the untouched model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.metrics.score import CLUSTER, Score
+from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.clustered import Clustered
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Changes:
-    """The scores under every cut, and how they differ from that of the untouched model.
+class ScoreDeltas:
+    """The scores under every mask, and how they differ from that of the untouched model.
 
-    Where something drawn at random takes the place of heads, a cut has several draws. Its score is the mean
+    Where something drawn at random takes the place of heads, a mask has several draws. Its score is the mean
     of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
     examples holds what the draws scatter by.
 
-    Arrays are over cuts; ``added`` (example, cut) is what each example adds to the score.
+    Arrays are over masks; ``added`` (example, mask) is what each example adds to the score.
     """
 
     scores: Floats
     errors: Floats
-    compared: Sequence[Comparison]
+    deltas: Floats
+    delta_errors: Floats
+    p: Floats
     added: Floats
 
     @classmethod
-    def of(
-        cls,
-        metric: Score,
-        cuts: Sequence[Sequence[Predictions]],
-        untouched: Predictions,
-    ) -> Self:
-        """Score every cut, each of the same number of draws, over the same examples."""
-        own = metric.pseudovalues(untouched)
-        added = np.stack([_average([metric.pseudovalues(draw) for draw in cut]) for cut in cuts], 1)
-        scores = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).mean(1)
-        if len(cuts[0]) == 1:
-            errors = np.array([metric.standard_error(cut) for (cut,) in cuts])
-            compared = [metric.compare(cut, untouched) for (cut,) in cuts]
+    def of(cls, score: Score, run: AblationRun) -> Self:
+        """Score every mask over the same examples."""
+        clusters = run.untouched.get(CLUSTER)
+        scores = np.mean([[score.score(one) for one in draw] for draw in run.draws], 0)
+        added = np.mean([[score.pseudovalues(one) for one in draw] for draw in run.draws], 0).T
+        moved = Clustered.of(added - score.pseudovalues(run.untouched)[:, None], clusters)
+        if len(run.draws) == 1:
+            p = np.array([score.find_p(one, run.untouched) for one in run.masked])
         else:
-            clusters = untouched.get(CLUSTER)
-            errors = Clustered.of(added, clusters).standard_error
-            whole = metric.score(untouched)
-            apart = [Clustered.of(column - own, clusters) for column in added.T]
-            compared = [
-                Comparison(float(score - whole), float(one.standard_error), float(one.estimate.p()))
-                for score, one in zip(scores, apart, strict=True)
-            ]
-        return cls(scores, errors, compared, added)
-
-
-def _average(values: Sequence[Floats]) -> Floats:
-    return values[0] if len(values) == 1 else np.stack(values).mean(0)
+            p = moved.estimate.p() if score.tested else np.full(len(scores), np.nan)
+        errors = Clustered.of(added, clusters).standard_error
+        deltas = scores - score.score(run.untouched)
+        return cls(scores, errors, deltas, moved.standard_error, p, added)
 
 
 @dataclass(frozen=True)
-class Moves:
+class AbsoluteEffects:
     """How much examples move where heads are off, whichever way.
 
         moved_h = mean over examples of |score without h - score with all heads|
@@ -76,20 +64,18 @@ class Moves:
     errors: Floats
 
     @classmethod
-    def of(cls, score: Score | None, cuts: Sequence[Sequence[Predictions]], untouched: Predictions) -> Self:
-        """Compare each example with itself under every cut; NaN without a score for each example."""
+    def of(cls, score: Score | None, run: AblationRun) -> Self:
+        """Compare each example with itself under every mask; NaN without a score for each example."""
         if score is None:
-            nothing = np.full(len(cuts), np.nan)
+            nothing = np.full(len(run.draws[0]), np.nan)
             return cls(nothing, nothing)
-        own = score.pseudovalues(untouched)
-        sizes = np.stack(
-            [_average([np.abs(score.pseudovalues(draw) - own) for draw in cut]) for cut in cuts], 1
-        )
-        found = Clustered.of(sizes, untouched.get(CLUSTER))
-        return cls(found.average, found.standard_error)
+        whole = score.pseudovalues(run.untouched)
+        sizes = [[np.abs(score.pseudovalues(one) - whole) for one in draw] for draw in run.draws]
+        mean = Clustered.of(np.mean(sizes, 0).T, run.untouched.get(CLUSTER))
+        return cls(mean.average, mean.standard_error)
 
 
-def find_example_score(bench: Bench, metric: Score) -> Score | None:
+def find_example_score(bench: TaskData, metric: Score) -> Score | None:
     """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
 
     None where an example has none, as where text is generated and scored for the corpus as a whole.
@@ -99,18 +85,4 @@ def find_example_score(bench: Bench, metric: Score) -> Score | None:
     if not bench.objective.resumable:
         return None
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
-    found = None if name is None else build_metric(name, bench, 0)
-    return found if found is not None and found.is_mean else None
-
-
-def title_moves(score: Score) -> str:
-    return f"size of the change of an example's {score.name.replace('_', ' ')}"
-
-
-def describe_moves(metric: Score, by_example: Score | None) -> list[str]:
-    """Say what ``moved`` is where it is not about the metric."""
-    if by_example is None:
-        return [f"{metric.name} is of all examples together, so moved is empty."]
-    if by_example is metric:
-        return []
-    return [f"{metric.name} is of all examples together, so moved is the {title_moves(by_example)}."]
+    return None if name is None else build_metric(name, bench, 0)

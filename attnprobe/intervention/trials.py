@@ -1,4 +1,4 @@
-"""Trials: what every example gives with some heads off, over the same examples every time."""
+"""Ablations: what every example gives with some heads off, over the same examples every time."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,288 +14,257 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Predictions
-from attnprobe.intervention.objectives.objective import Answer, Objective, Values
+from attnprobe.intervention.metrics.score import Predictions, Values
+from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
-from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import BatchReplay, Gates, gate_attention
+from attnprobe.intervention.task import TaskData
+from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
-from attnprobe.sums.base import Arrays, add_prefix, compute_digest, select_prefix
+from attnprobe.sums.base import Arrays, compute_digest
+
+#: Which heads are on (layer, head).
+HeadMask = NDArray[np.bool_]
+_MEMBERS = "members"
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What some examples gave under some cuts, 0 for none: values (cut, example, ...) by name."""
+class MaskedAnswers:
+    """What examples gave under some masks. Two add up to one of more examples.
 
-    members: NDArray[np.int64]
-    cuts: NDArray[np.int64]
-    values: dict[str, Values]
+    ``parts`` hold the examples of a batch, and what they gave (mask, example, ...) by name.
+    """
 
-
-@dataclass(frozen=True)
-class Outcomes:
-    """What examples gave under cuts. Two add up to one of more examples, or cuts."""
-
-    parts: tuple[_Part, ...]
+    parts: tuple[Arrays, ...]
 
     @classmethod
     def of(
-        cls,
-        members: NDArray[np.int64],
-        cuts: Sequence[int],
-        answers: Sequence[Answer],
-        names: Sequence[str],
-    ) -> "Outcomes":
-        """Keep some numbers of the answers to a batch, one answer for each cut."""
+        cls, members: NDArray[np.int64], answers: Sequence[Answer], names: Sequence[str]
+    ) -> "MaskedAnswers":
+        """Keep some numbers of the answers to a batch, one answer for each mask."""
         values = {name: np.stack([answer.value(name) for answer in answers]) for name in names}
         for name, kept in values.items():
             if kept.dtype == object:  # text, which a file can't hold without code
                 values[name] = kept.astype(str)
-        return cls((_Part(members, np.array(cuts), values),))
+        return cls(({_MEMBERS: members, **values},))
 
-    def __add__(self, other: "Outcomes") -> "Outcomes":
-        return Outcomes((*self.parts, *other.parts))
+    def __add__(self, other: "MaskedAnswers") -> "MaskedAnswers":
+        return MaskedAnswers((*self.parts, *other.parts))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays of all parts; those of the same cuts are joined."""
-        together: dict[bytes, list[_Part]] = {}
-        for part in self.parts:
-            together.setdefault(part.cuts.tobytes(), []).append(part)
-        found: dict[str, NDArray[Any]] = {}
-        for number, parts in enumerate(together.values()):
-            values = {
-                name: np.concatenate([part.values[name] for part in parts], 1) for name in parts[0].values
-            }
-            whole = {"members": np.concatenate([part.members for part in parts]), "cuts": parts[0].cuts}
-            found |= add_prefix(str(number), {**whole, **add_prefix("values", values)})
-        return found
+        """Join the parts."""
+        return {
+            name: np.concatenate([part[name] for part in self.parts], 0 if name == _MEMBERS else 1)
+            for name in self.parts[0]
+        }
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Outcomes":
-        numbers = dict.fromkeys(name.partition("/")[0] for name in arrays)
-        parts = (select_prefix(arrays, number) for number in numbers)
-        return cls(tuple(_Part(one["members"], one["cuts"], select_prefix(one, "values")) for one in parts))
+    def from_arrays(cls, arrays: Arrays) -> "MaskedAnswers":
+        return cls((arrays,))
 
-    def select_cut(self, cut: int, members: NDArray[np.int64]) -> dict[str, Values]:
-        """Select what each of some examples, in ascending order, gave under a cut."""
-        found: dict[str, Values] = {}
-        for part in self.parts:
-            rows = np.flatnonzero(part.cuts == cut)
-            if not len(rows):
-                continue
-            at = np.searchsorted(members, part.members)
-            for name, values in part.values.items():
-                kind = object if values.dtype.kind == "U" else values.dtype
-                whole = found.setdefault(name, np.empty((len(members), *values.shape[2:]), kind))
-                whole[at] = values[rows[0]]
-        return found
+    def iterate_masks(self) -> Generator[dict[str, Values]]:
+        """Give what was kept of all examples, in their order, mask by mask."""
+        names = [name for name in self.parts[0] if name != _MEMBERS]
+        order = np.argsort(np.concatenate([part[_MEMBERS] for part in self.parts]))
+        for mask in range(len(self.parts[0][names[0]])):
+            rows = {name: np.concatenate([part[name][mask] for part in self.parts])[order] for name in names}
+            yield {name: row.astype(object) if row.dtype.kind == "U" else row for name, row in rows.items()}
 
 
 @dataclass(frozen=True)
-class Trials:
-    """The outcomes of all examples: with all heads on, and under each cut, in their order.
+class AblationRun:
+    """What a model predicts for all examples: with all heads on, and under masks, in their order.
 
     Attributes:
-        draws: How many times heads were replaced anew; the outcomes under all cuts come once for each.
+        untouched: With all heads on.
+        draws: Under each mask, once for each time that heads were replaced anew.
     """
 
     untouched: Predictions
-    cuts: list[Predictions]
-    draws: int = 1
+    draws: Sequence[Sequence[Predictions]]
 
     @property
-    def by_cut(self) -> list[list[Predictions]]:
-        """For each cut, its outcomes in all draws."""
-        number = len(self.cuts) // self.draws
-        return [self.cuts[cut::number] for cut in range(number)]
+    def masked(self) -> Sequence[Predictions]:
+        """The predictions under each mask, where heads are replaced once."""
+        (masked,) = self.draws
+        return masked
 
 
-def cut_single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
-    """List the cuts that switch one head off: each (layer, head), True where a head is on."""
-    return [_cut_heads(layers, heads, layer, [head]) for layer in range(layers) for head in range(heads)]
+def cut_single_heads(layers: int, heads: int) -> list[HeadMask]:
+    """List the masks that switch one head off."""
+    return [_switch_off(layers, heads, layer, [head]) for layer in range(layers) for head in range(heads)]
 
 
-def keep_single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
-    """List the cuts that leave one head of a layer on, and every other layer whole."""
+def keep_single_heads(layers: int, heads: int) -> list[HeadMask]:
+    """List the masks that leave one head of a layer on, and every other layer whole."""
     others = [[other for other in range(heads) if other != head] for head in range(heads)]
-    return [_cut_heads(layers, heads, layer, off) for layer in range(layers) for off in others]
+    return [_switch_off(layers, heads, layer, off) for layer in range(layers) for off in others]
 
 
-def _cut_heads(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArray[np.bool_]:
-    cut = np.ones((layers, heads), bool)
-    cut[layer, off] = False
-    return cut
+def _switch_off(layers: int, heads: int, layer: int, off: Sequence[int]) -> HeadMask:
+    mask = np.ones((layers, heads), bool)
+    mask[layer, off] = False
+    return mask
 
 
 def run_trials(
-    bench: Bench,
-    cuts: Sequence[NDArray[np.bool_]],
+    bench: TaskData,
+    masks: Sequence[HeadMask],
     needs: Sequence[str],
     name: str = "ablating",
     replacing: Replacing | None = None,
     untouched: Predictions | None = None,
-) -> Trials:
-    """Score all examples with all heads on, and under every cut.
+) -> AblationRun:
+    """Predict all examples with all heads on, and under every mask.
 
-    A cut changes nothing before its first layer, so its pass resumes there, with what the layers
-    before gave to the whole model; and where it begins as the cut before it does, with what they gave under
+    A mask changes nothing before its first layer, so its pass resumes there, with what the layers
+    before gave to the whole model; and where it begins as the mask before it does, with what they gave under
     that. Processes share the batches.
 
-    A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
-    example; ``replacing`` says what takes the place of heads that are off, if it is not zero. Where it is
-    known what the ``untouched`` model gives, no pass is made with all heads on, unless the answers under a
-    cut are compared with its own.
+    ``needs`` are the numbers that a metric needs of every example; ``replacing`` says what takes the place of
+    heads that are off, if it is not zero. Where it is known what the ``untouched`` model gives, no pass is
+    made with all heads on, unless the answers under a mask are compared with its own.
     """
-    batches, kept = bench.corpus.batches, bench.objective.list_kept(needs)
-    alone = untouched is not None and replacing is None and not bench.objective.compares
-    outcomes = [
-        bench.objective.complete(answers, batches, needs)
-        for answers in collect_answers(bench, cuts, kept, name, replacing, with_whole=not alone)
-    ]
-    if untouched is not None and alone:
-        return Trials(untouched, outcomes)
-    return Trials(outcomes[0], outcomes[1:], 1 if replacing is None else replacing.draws)
+    objective, batches = bench.objective, bench.corpus.batches
+    alone = untouched is not None and replacing is None and not objective.compares
+    answers = collect_answers(bench, masks, objective.list_kept(needs), name, replacing, with_whole=not alone)
+    predictions = [objective.complete(kept, batches, needs) for kept in answers]
+    if untouched is None or not alone:
+        untouched = predictions.pop(0)
+    draws = 1 if replacing is None else replacing.draws
+    return AblationRun(
+        untouched, [predictions[draw * len(masks) : (draw + 1) * len(masks)] for draw in range(draws)]
+    )
 
 
 def collect_answers(
-    bench: Bench,
-    cuts: Sequence[NDArray[Any]],
-    asked: Sequence[str],
+    bench: TaskData,
+    masks: Sequence[NDArray[Any]],
+    kept: Sequence[str],
     name: str,
     replacing: Replacing | None = None,
     *,
     with_whole: bool = True,
 ) -> Generator[dict[str, Values]]:
-    """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
+    """Collect numbers of all answers, with all heads on and then under every mask, in the order of sequences.
 
-    A cut (layer, head) is True where a head is on. Where heads are replaced anew in several draws, all cuts
-    come once for each. Not ``with_whole``, no pass is made with all heads on, and those under cuts are whole
-    passes.
+    Where heads are replaced anew in several draws, all masks come once for each. Not ``with_whole``, no pass
+    is made with all heads on, and those under masks are whole passes.
 
-    Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
+    Embeddings take much memory: of them, no more masks are collected at a time than fit into ``_HELD`` bytes.
 
     Raises:
-        AttnprobeError: When an answer is no number, or those under one cut alone do not fit the memory.
+        AttnprobeError: When an answer is no number, or those under one mask alone do not fit the memory.
     """
     subject, objective, halving = bench.subject, bench.objective, Halving()
-    members, architecture = bench.corpus.batches.members, subject.architecture
+    architecture, device = subject.architecture, subject.checkpoint.device
     resumable = subject.gating.replays and objective.resumable
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
-    single, order = max(1, len(cuts)), _order_cuts(cuts)
+    question = {"cuts": compute_digest(*masks), "numbers that are kept": " ".join(kept)}
     if replacing is not None:
         question["what heads are replaced by"] = replacing.key
-        order = [draw * single + place for draw in range(replacing.draws) for place in order]
-        cuts = [*cuts] * replacing.draws
+    trials = _order_trials(masks, 1 if replacing is None else replacing.draws)
+    way, sites, present = architecture.way, architecture.sites, architecture.present
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(subject.checkpoint.body, gates)
 
-        def score_part(part: Batch, some: slice) -> Outcomes:
-            gates.open()
-            if not with_whole:
-                return _score_alone(bench, gates, part, cuts, some, asked)
+        def answer_alone(part: Batch, group: range) -> list[Answer]:
+            answers = []
+            for number in group:
+                gates.rows = _close_gates(masks[number], device)
+                answers.append(objective.answer(part))
+            return answers
+
+        def answer_all(part: Batch, group: range) -> list[Answer]:
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
-            found, before, drawn = {0: whole}, np.ones(subject.shape), None
+            answers, before, drawn = dict[int, Answer](), np.ones(subject.shape), None
             placed: Mapping[int, Tensor] = {}
-            for place in order:
-                if not some.start <= place < some.stop:
+            for draw, place in trials:
+                number = draw * len(masks) + place
+                if number not in group:
                     continue
-                cut = cuts[place]
-                anew = replacing is not None and drawn != place // single
+                anew = replacing is not None and drawn != draw
                 if replacing is not None and anew:
-                    drawn = place // single
+                    drawn = draw
                     gates.open()
-                    placed = replacing.place(part, drawn, gates)
-                first = _find_change(before, cut, anew=anew)
-                before = cut
-                gates.rows = closed = _close_gates(cut, subject.checkpoint.device)
+                    placed = replacing.place(part, draw, gates)
+                first, before = _find_change(before, masks[place], anew=anew), masks[place]
+                gates.rows = closed = _close_gates(masks[place], device)
                 gates.replacements = {layer: placed[layer] for layer in closed if layer in placed}
                 with replay.resume_at(first, record=True) if resumable else nullcontext():
-                    found[1 + place] = objective.answer(part, whole)
-            numbers = sorted(found)
-            return Outcomes.of(part.members, numbers, [found[number] for number in numbers], asked)
+                    answers[number] = objective.answer(part, whole)
+            every = [answers[number] for number in group]
+            return every if group.start else [whole, *every]
 
-        def score(batch: Batch, some: slice) -> Outcomes:
+        def answer_part(part: Batch, group: range) -> MaskedAnswers:
+            gates.open()
+            answers = answer_all(part, group) if with_whole else answer_alone(part, group)
+            return MaskedAnswers.of(part.members, answers, kept)
+
+        def answer_batch(batch: Batch, group: range) -> MaskedAnswers:
             with torch.inference_mode():
-                return reduce(add, halving.run(batch, lambda part: score_part(part, some)))
+                return reduce(add, halving.run(batch, lambda part: answer_part(part, group)))
 
-        for turn, group in enumerate(_group_cuts(bench, len(cuts))):
+        for turn, group in enumerate(_group_masks(bench, len(trials))):
             with replay.watch(architecture.sites):
-                found = bench.share(
+                mine = bench.share(
                     name,
-                    lambda batch, group=group: score(batch, group),
-                    Outcomes.from_arrays,
+                    lambda batch, group=group: answer_batch(batch, group),
+                    MaskedAnswers.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
                     turn=turn,
                 )
-            whole = bench.run.add_up(found, Outcomes.from_arrays)
-            if not group.start and with_whole:
-                yield whole.select_cut(0, members)
-            for number in range(group.start, group.stop):
-                yield whole.select_cut(1 + number, members)
+            yield from bench.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 
 
-def _score_alone(
-    bench: Bench,
-    gates: Gates,
-    part: Batch,
-    cuts: Sequence[NDArray[Any]],
-    some: slice,
-    asked: Sequence[str],
-) -> Outcomes:
-    answers = []
-    for cut in cuts[some]:
-        gates.rows = _close_gates(cut, bench.subject.checkpoint.device)
-        answers.append(bench.objective.answer(part))
-    return Outcomes.of(part.members, range(1 + some.start, 1 + some.stop), answers, asked)
-
-
-#: Bytes of embeddings that are held at once, unless those under one cut are more.
+#: Bytes of embeddings that are held at once, unless those under one mask are more.
 _HELD = 1 << 30
-#: Bytes of them that are too much for one cut; and for all together, where a state keeps them.
+#: Bytes of them that are too much for one mask; and for all together, where a state keeps them.
 _TOO_MANY = 1 << 33
 
 
-def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
-    """Divide the cuts into groups whose embeddings fit the memory; other answers are small."""
+def _group_masks(bench: TaskData, masks: int) -> list[range]:
+    """Divide the masks into groups whose embeddings fit the memory; other answers are small."""
     objective, texts = bench.objective, len(bench.corpus.batches.members)
     width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
     size = 4 * width * texts if isinstance(objective, RelatedTexts) else 0
-    kept = size * (cuts + 1) if bench.run.state.path is not None else 2 * size
+    kept = size * (masks + 1) if bench.run.state.path is not None else 2 * size
     if kept > _TOO_MANY:
         without = ", or leave out --resume" if 2 * size <= _TOO_MANY else ""
         raise AttnprobeError(
             f"The embeddings of {texts:,} texts take {kept / (1 << 30):,.0f} GiB of memory; choose fewer "
             f"with --limit or --sample, or a smaller corpus{without}."
         )
-    most = max(1, _HELD // size - 1) if size else max(1, cuts)
-    return [slice(start, min(start + most, cuts)) for start in range(0, max(1, cuts), most)]
+    most = max(1, _HELD // size - 1) if size else max(1, masks)
+    return [range(start, min(start + most, masks)) for start in range(0, max(1, masks), most)]
 
 
-def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
-    """Order cuts so that each has as many first layers as can be in common with the one before it.
+def _order_trials(masks: Sequence[NDArray[Any]], draws: int) -> list[tuple[int, int]]:
+    """Order masks so that each has as many first layers as can be in common with the one before it.
 
     They are sorted as words whose letters are layers.
+
+    Returns:
+        The draw, and the place of the mask.
     """
-    return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
+    order = sorted(range(len(masks)), key=lambda place: tuple(-masks[place].ravel().astype(np.float64)))
+    return [(draw, place) for draw in range(draws) for place in order]
 
 
-def _find_change(before: NDArray[Any], cut: NDArray[Any], *, anew: bool = False) -> int:
-    """Find the first layer at which a cut differs from the one before it; the last where none does.
+def _find_change(before: NDArray[Any], mask: NDArray[Any], *, anew: bool = False) -> int:
+    """Find the first layer at which a mask differs from the one before it; the last where none does.
 
     Where heads are replaced ``anew``, that is the first layer at which either has a head off.
     """
-    changed = ((before != 1) | (cut != 1) if anew else before != cut).any(-1)
-    return int(changed.argmax()) if changed.any() else len(cut) - 1
+    changed = ((before != 1) | (mask != 1) if anew else before != mask).any(-1)
+    return int(changed.argmax()) if changed.any() else len(mask) - 1
 
 
-def _close_gates(cut: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
-    closed = np.flatnonzero((cut != 1).any(-1))
-    return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
+def _close_gates(mask: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
+    closed = np.flatnonzero((mask != 1).any(-1))
+    return {int(layer): torch.from_numpy(mask[layer]).float()[None].to(device) for layer in closed}
 
 
 def _check_loss(answer: Answer, objective: Objective, name: str) -> None:

@@ -13,10 +13,10 @@ SWITCHED = {
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "moved, moved_se": "attnprobe.intervention.changes:Moves",
+        "moved, moved_se": "attnprobe.intervention.changes:AbsoluteEffects",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
+        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:ScoreDeltas",
     },
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",

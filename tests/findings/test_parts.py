@@ -51,7 +51,7 @@ class TestTables:
     def test_all_parts_are_the_whole(self, files, ask):
         """Though many documents say the same."""
         whole = ask(files, None)
-        parts = [ask(files, f"{number}/3") for number in (3, 1, 2)]
+        parts = [ask(files, f"{number}/2") for number in (2, 1)]
         table = attnprobe.merge(parts)
         assert not any("missing" in note or "count twice" in note for note in table.notes)
         for name, cells in numbers(whole).items():

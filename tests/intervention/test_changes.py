@@ -8,9 +8,10 @@ import torch
 from scipy.stats import ttest_1samp
 
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.changes import Changes, Moves
+from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas
 from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.task import build_metric
+from attnprobe.intervention.trials import AblationRun
 
 LAYERS, HEADS = 3, 4
 
@@ -77,43 +78,40 @@ def outcome(values: Any, clusters: Any) -> dict[str, Any]:
 
 
 class TestDraws:
-    """A cut of several draws: its score is their mean, and its error knows how much they scatter."""
+    """A mask of several draws: its score is their mean, and its error knows how much they scatter."""
 
     LOSS = mean_score("loss", "nats", higher_is_better=False)
 
-    def drawn(self, seed: int, examples: int = 50, draws: int = 4, effect: float = 0.0) -> tuple[Any, Any]:
+    def drawn(self, seed: int, examples: int = 50, draws: int = 4) -> AblationRun:
         draw = np.random.default_rng(seed)
         untouched = draw.normal(size=examples)
         clusters = np.full(examples, -1)
         # What a draw does to an example: something of the example, and something of the draw.
-        own = draw.normal(size=(examples, 1)) * 0.2 + effect
-        cuts = untouched[:, None] + own + draw.normal(size=(examples, draws))
-        return outcome(untouched, clusters), [[outcome(column, clusters) for column in cuts.T]]
+        own = draw.normal(size=(examples, 1)) * 0.2
+        masked = untouched[:, None] + own + draw.normal(size=(examples, draws))
+        return AblationRun(outcome(untouched, clusters), [[outcome(one, clusters)] for one in masked.T])
 
     def test_by_hand(self):
-        untouched, cuts = self.drawn(1)
-        found = Changes.of(self.LOSS, cuts, untouched)
-        mean = np.mean([cut["loss"] for cut in cuts[0]], 0)
-        apart = mean - untouched["loss"]
+        run = self.drawn(1)
+        found, whole = ScoreDeltas.of(self.LOSS, run), run.untouched["loss"]
+        mean = np.mean([one["loss"] for (one,) in run.draws], 0)
         assert found.scores[0] == pytest.approx(mean.mean())
         assert found.errors[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
-        assert found.compared[0].delta == pytest.approx(apart.mean())
-        assert found.compared[0].error == pytest.approx(apart.std(ddof=1) / 50**0.5)
-        assert found.compared[0].p == pytest.approx(ttest_1samp(apart, 0).pvalue)
+        assert found.deltas[0] == pytest.approx((mean - whole).mean())
+        assert found.delta_errors[0] == pytest.approx((mean - whole).std(ddof=1) / 50**0.5)
+        assert found.p[0] == pytest.approx(ttest_1samp(mean - whole, 0).pvalue)
         np.testing.assert_allclose(found.added[:, 0], mean)
-        moves = Moves.of(self.LOSS, cuts, untouched)
-        sizes = np.mean([np.abs(cut["loss"] - untouched["loss"]) for cut in cuts[0]], 0)
-        assert moves.means[0] == pytest.approx(sizes.mean())
-        assert moves.errors[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
+        moved = AbsoluteEffects.of(self.LOSS, run)
+        sizes = np.mean([np.abs(one["loss"] - whole) for (one,) in run.draws], 0)
+        assert moved.means[0] == pytest.approx(sizes.mean())
+        assert moved.errors[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
 
     def test_errors_hold_the_spread_between_draws(self):
         """Fresh examples with fresh draws scatter as the error says; one draw alone scatters more."""
-        found = [Changes.of(self.LOSS, self.drawn(seed)[1], self.drawn(seed)[0]) for seed in range(300)]
-        deltas = np.array([one.compared[0].delta for one in found])
-        errors = np.array([one.compared[0].error for one in found])
-        assert errors.mean() == pytest.approx(deltas.std(), rel=0.1)
-        p = np.array([one.compared[0].p for one in found])
-        assert 0.02 < (p < 0.05).mean() < 0.09
-        single = [self.drawn(seed) for seed in range(300)]
-        alone = [Changes.of(self.LOSS, [cut[:1] for cut in cuts], own) for own, cuts in single]
-        assert np.std([one.compared[0].delta for one in alone]) > 1.5 * deltas.std()
+        runs = [self.drawn(seed) for seed in range(300)]
+        found = [ScoreDeltas.of(self.LOSS, run) for run in runs]
+        deltas = np.array([one.deltas[0] for one in found])
+        assert np.mean([one.delta_errors[0] for one in found]) == pytest.approx(deltas.std(), rel=0.1)
+        assert 0.02 < np.mean([one.p[0] < 0.05 for one in found]) < 0.09
+        alone = [ScoreDeltas.of(self.LOSS, AblationRun(run.untouched, run.draws[:1])) for run in runs]
+        assert np.std([one.deltas[0] for one in alone]) > 1.5 * deltas.std()

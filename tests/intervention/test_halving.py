@@ -102,7 +102,7 @@ def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any
         assert told.said
         with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
             run_trials(bench, cuts, needs)
-    pairs = zip([whole.untouched, *whole.cuts], [parts.untouched, *parts.cuts], strict=True)
+    pairs = zip([whole.untouched, *whole.masked], [parts.untouched, *parts.masked], strict=True)
     for one, other in pairs:
         assert one.keys() == other.keys()
         for need in needs:

@@ -112,7 +112,7 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
         closed = [np.arange(len(found))[:, None] != layer for layer in range(len(found))]
         cuts = [np.broadcast_to(one, bench.subject.shape).copy() for one in closed]
         trials = run_trials(bench, cuts, ("loss",), "closed layers")
-    apart = np.array([trials.untouched["loss"].mean() - one["loss"].mean() for one in trials.cuts])
+    apart = np.array([trials.untouched["loss"].mean() - one["loss"].mean() for one in trials.masked])
     # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.
     np.testing.assert_allclose(
         found, apart, rtol=0, atol=np.abs(apart).max() * (0.03 if name == "t5" else 2e-3)

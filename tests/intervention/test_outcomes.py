@@ -1,6 +1,5 @@
-"""What examples gave under cuts, put together from parts in any order, and kept in files."""
+"""What examples gave under masks, put together from parts in any order, and kept in files."""
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
@@ -10,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.trials import Outcomes
+from attnprobe.intervention.trials import MaskedAnswers
 from attnprobe.sums.base import pack, unpack
 
-EXAMPLES, CUTS = 23, 7
-NAMES = ("loss", "prediction", "text")
+EXAMPLES, MASKS = 23, 8
+NAMES = ("loss", "words", "text")
 #: Of many lengths; nothing, spaces, lines and letters of several bytes are text too.
 TEXTS = [
     "",
@@ -30,96 +29,44 @@ TEXTS = [
 
 Ints = NDArray[np.int64]
 DRAW = np.random.default_rng(0)
-LOSS = DRAW.gamma(2.0, size=(1 + CUTS, EXAMPLES)).astype(np.float32)
-PREDICTION = DRAW.integers(5, size=(1 + CUTS, EXAMPLES))
-TEXT = DRAW.choice(np.array(TEXTS, object), (1 + CUTS, EXAMPLES))
+LOSS = DRAW.gamma(2.0, size=(MASKS, EXAMPLES)).astype(np.float32)
+WORDS = DRAW.integers(9, size=(MASKS, EXAMPLES, 3))  # several numbers an example
+TEXT = DRAW.choice(np.array(TEXTS, object), (MASKS, EXAMPLES))
 
 
-def answers(members: Ints, cuts: Sequence[int]) -> list[Answer]:
-    return [
+def part(members: Ints) -> MaskedAnswers:
+    answers = [
         Answer(
-            torch.from_numpy(LOSS[cut, members]),
-            {"prediction": torch.from_numpy(PREDICTION[cut, members])},
-            TEXT[cut, members].tolist(),
+            torch.from_numpy(LOSS[mask, members]),
+            {"words": torch.from_numpy(WORDS[mask, members])},
+            TEXT[mask, members].tolist(),
         )
-        for cut in cuts
+        for mask in range(MASKS)
     ]
+    return MaskedAnswers.of(members, answers, NAMES)
 
 
-def part(members: Ints, cuts: Sequence[int] = range(1 + CUTS), names: Sequence[str] = NAMES) -> Outcomes:
-    return Outcomes.of(members, cuts, answers(members, cuts), names)
-
-
-def batches(size: int, seed: int = 0) -> list[Ints]:
-    order = np.random.default_rng(seed).permutation(EXAMPLES)
-    return np.split(order, range(size, EXAMPLES, size))
-
-
-def is_whole(found: Outcomes, cuts: Sequence[int] = range(1 + CUTS)) -> None:
-    """Every example has what it gave, in the order of the examples."""
-    for cut in cuts:
-        outcome = found.select_cut(cut, np.arange(EXAMPLES))
-        assert outcome.keys() == set(NAMES)
-        np.testing.assert_array_equal(outcome["loss"], LOSS[cut])
-        np.testing.assert_array_equal(outcome["prediction"], PREDICTION[cut])
-        assert outcome["loss"].dtype == np.float32
-        assert outcome["text"].dtype == object
-        assert outcome["text"].tolist() == TEXT[cut].tolist()
-        assert all(type(text) is str for text in outcome["text"])
-
-
-def kept(found: Outcomes) -> Outcomes:
+def kept(found: MaskedAnswers) -> MaskedAnswers:
     """Put it into a file and take it out again."""
-    return Outcomes.from_arrays(unpack(pack(found.arrays())))
+    return MaskedAnswers.from_arrays(unpack(pack(found.arrays())))
 
 
 @pytest.mark.parametrize("size", [1, 4, EXAMPLES])
 def test_batches_in_any_order(size: int):
-    parts = [part(members) for members in batches(size)]
-    is_whole(reduce(add, parts))
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(parts))
-        is_whole(reduce(add, (parts[place] for place in order)))
-
-
-def test_rounds_of_cuts_in_any_order():
-    """Processes share batches and cuts; the untouched model is in every round."""
-    rounds = [(0, 1, 2, 3), (0, 4, 5), (0, 6, 7)]
-    parts = [part(members, cuts) for members in batches(9) for cuts in rounds]
-    for seed in range(5):
-        order = np.random.default_rng(seed).permutation(len(parts))
-        one, *others = (parts[place] for place in order)
-        middle = len(others) // 2
-        is_whole(reduce(add, others[:middle], one) + kept(reduce(add, others[middle:])))
-
-
-@pytest.mark.parametrize("size", [1, 4, EXAMPLES])
-def test_arrays(size: int):
-    found = reduce(add, (part(members) for members in batches(size)))
-    again = kept(found)
-    is_whole(again)
-    is_whole(kept(again))
-    assert len(again.parts) == 1  # examples of like cuts lie side by side
-    for name, array in again.arrays().items():
-        assert array.dtype.kind != "O", name
-        np.testing.assert_array_equal(array, found.arrays()[name], err_msg=name)
-
-
-def test_several_numbers_an_example():
-    """Counts and labels are rows; they come back as they were, from a file too."""
-    draw = np.random.default_rng(4)
-    rows = draw.integers(0, 9, (2, EXAMPLES, 3)).astype(np.float32)
-
-    def of(members: NDArray[np.int64]) -> Outcomes:
-        answers = [
-            Answer(torch.zeros(len(members)), {"words": torch.from_numpy(one[members])}) for one in rows
-        ]
-        return Outcomes.of(members, [0, 1], answers, ["words"])
-
-    found = kept(of(np.array([5, 1, 9]))) + of(np.array([2]))
-    for cut in (0, 1):
-        outcome = found.select_cut(cut, np.array([1, 2, 5, 9]))["words"]
-        np.testing.assert_array_equal(outcome, rows[cut][[1, 2, 5, 9]])
+    """Every example has what it gave, in the order of the examples, also where some come from a file."""
+    order = np.random.default_rng(size).permutation(EXAMPLES)
+    parts = [part(members) for members in np.split(order, range(size, EXAMPLES, size))]
+    mixed = reduce(add, [kept(one) if place % 2 else one for place, one in enumerate(parts)])
+    for found in (reduce(add, parts), mixed, kept(kept(reduce(add, parts[::-1])))):
+        for mask, values in enumerate(found.iterate_masks()):
+            assert values.keys() == set(NAMES)
+            np.testing.assert_array_equal(values["loss"], LOSS[mask])
+            np.testing.assert_array_equal(values["words"], WORDS[mask])
+            assert (values["loss"].dtype, values["text"].dtype) == (np.float32, object)
+            assert values["text"].tolist() == TEXT[mask].tolist()
+            assert all(type(text) is str for text in values["text"])
+        assert mask == MASKS - 1
+        assert all(array.dtype.kind != "O" for array in found.arrays().values())
 
 
 def test_what_takes_its_time_is_worked_out_when_it_is_asked_for():

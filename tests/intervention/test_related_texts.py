@@ -149,7 +149,7 @@ def test_heads_off_by_hand(headed: Any, benched: Any, eager: Any, kind: str):
     with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
         assert bench.objective.name == kind
         found = run_trials(bench, cuts, NEEDS[kind])
-    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.cuts], strict=True):
+    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.masked], strict=True):
         values, _ = expected(kind, eager(cut))
         for name, value in values.items():
             np.testing.assert_allclose(outcome[name], np.asarray(value, float), atol=1e-6, err_msg=name)
@@ -288,7 +288,7 @@ def test_some_cuts_at_a_time(headed: Any, benched: Any, monkeypatch: pytest.Monk
         size = 4 * 32 * bench.corpus.sequences
         monkeypatch.setattr(trials, "_HELD", 6 * size)
         parts = run_trials(bench, cut_single_heads(*SHAPE), ("ndcg", "loss"))
-        for one, other in zip(whole.cuts, parts.cuts, strict=True):
+        for one, other in zip(whole.masked, parts.masked, strict=True):
             np.testing.assert_array_equal(one["loss"], other["loss"])
         monkeypatch.setattr(trials, "_TOO_MANY", size)
         with pytest.raises(AttnprobeError, match=r"embeddings of 21 texts take .* with --limit or --sample"):

@@ -115,10 +115,8 @@ class ByHand:
 def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
     cuts = (keep_single_heads if keep_one else cut_single_heads)(*bench.subject.shape)
     trials = run_trials(bench, cuts, ("loss",), replacing=replacing)
-    draws = [[draw["loss"] for draw in cut] for cut in trials.by_cut]
-    return np.moveaxis(np.array(draws), (0, 1, 2), (2, 0, 1)).reshape(
-        trials.draws, len(bench.corpus.batches.members), *bench.subject.shape
-    )
+    draws = np.array([[one["loss"] for one in draw] for draw in trials.draws])
+    return np.moveaxis(draws, 1, 2).reshape(*draws.shape[::2], *bench.subject.shape)
 
 
 @each_case

@@ -79,7 +79,7 @@ def test_classification(
     checkpoint, some = headed(name, "classification"), documents("classification")
     with benched(checkpoint, some) as bench:
         found = run_trials(bench, SOME, ("label", "prediction", "accuracy", "loss"))
-    for cut, outcome in zip([without(), *SOME], [found.untouched, *found.cuts], strict=True):
+    for cut, outcome in zip([without(), *SOME], [found.untouched, *found.masked], strict=True):
         model = cut_by_hand(checkpoint.model, cut)
         for example, document in enumerate(some):
             given = model(**inputs_of(checkpoint.tokenizer, document), labels=torch.tensor([document.label]))
@@ -87,7 +87,7 @@ def test_classification(
             assert outcome["prediction"][example] == given.logits.argmax().item()
             assert outcome["accuracy"][example] == (given.logits.argmax().item() == document.label)
             assert outcome["label"][example] == document.label
-    losses = np.stack([outcome["loss"] for outcome in [found.untouched, *found.cuts]])
+    losses = np.stack([outcome["loss"] for outcome in [found.untouched, *found.masked]])
     assert len({row.tobytes() for row in losses}) == len(SOME)  # one cut leaves all on, the others differ
 
 
@@ -110,7 +110,7 @@ def test_representation(
         return model(**inputs)[0].mean(1)
 
     whole = [pooled(checkpoint.model, document) for document in some]
-    for cut, outcome in zip(cuts, found.cuts, strict=True):
+    for cut, outcome in zip(cuts, found.masked, strict=True):
         model = cut_by_hand(checkpoint.model, cut)
         expected = [cosine_similarity(pooled(model, d), h).item() for d, h in zip(some, whole, strict=True)]
         np.testing.assert_allclose(outcome["similarity"], expected, atol=3e-6)
@@ -135,14 +135,16 @@ def test_heads_off_by_hand(
     with benched(checkpoint, some) as bench:
         assert bench.objective.name == kind
         found = run_trials(bench, cuts, needs)
-    for cut, outcome in zip(cuts, found.cuts, strict=True):
+    for cut, outcome in zip(cuts, found.masked, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
         with bind_task(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
             np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)
-    values = {np.asarray(outcome[needs[0 if "loss" in needs[0] else 1]]).tobytes() for outcome in found.cuts}
+    values = {
+        np.asarray(outcome[needs[0 if "loss" in needs[0] else 1]]).tobytes() for outcome in found.masked
+    }
     assert len(values) > 3
 
 
@@ -156,7 +158,7 @@ def test_generated_text(
     with benched(checkpoint, some, generate=True) as bench:
         longest = 2 * max(map(len, bench.objective.targets))
         found = run_trials(bench, cuts, ("text", "reference"))
-    for cut, outcome in zip([with_decoder(without()), *cuts], [found.untouched, *found.cuts], strict=True):
+    for cut, outcome in zip([with_decoder(without()), *cuts], [found.untouched, *found.masked], strict=True):
         model = cut_by_hand(checkpoint.model, cut)
         assert outcome["reference"].tolist() == [document.label for document in some]
         for text, document in zip(outcome["text"], some, strict=True):
@@ -172,7 +174,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
         of = bench.corpus.batches.documents
         found = run_trials(bench, ARBITRARY[:1], ("loss",))
         halves = [run_trials(bench.half(which), [], ("loss",)) for which in (False, True)]
-    for outcome in (found.untouched, *found.cuts):
+    for outcome in (found.untouched, *found.masked):
         names = outcome[CLUSTER]
         many = np.bincount(of)[of] > 1
         assert many.any()
@@ -193,7 +195,7 @@ def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: s
         fast = run_trials(bench, SOME, ("loss",))
         object.__setattr__(bench.subject, "gating", gating)
         slow = run_trials(bench, SOME, ("loss",))
-    for one, other in zip(fast.cuts, slow.cuts, strict=True):
+    for one, other in zip(fast.masked, slow.masked, strict=True):
         np.testing.assert_array_equal(one["loss"], other["loss"])
 
 
@@ -218,8 +220,8 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
         found = run_trials(bench, cuts, ("loss",))
         together, batches = list(firsts), len(bench.corpus.batches)
         object.__setattr__(bench.subject, "gating", Gating(False, ""))  # whole passes
-        alone = [run_trials(bench, [cut], ("loss",)).cuts[0]["loss"] for cut in cuts]
-    for one, other in zip(found.cuts, alone, strict=True):
+        alone = [run_trials(bench, [cut], ("loss",)).masked[0]["loss"] for cut in cuts]
+    for one, other in zip(found.masked, alone, strict=True):
         np.testing.assert_array_equal(one["loss"], other)
     assert len(together) == len(cuts) * batches
     single = sum(int((~cut).any(-1).argmax()) if not cut.all() else layers - 1 for cut in cuts)
@@ -229,7 +231,7 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
 def test_neighbours_share_the_longest_beginning():
     draw = np.random.default_rng(1)
     cuts = [draw.random((4, 2)) < 0.7 for _ in range(60)]
-    order = trials._order_cuts(cuts)
+    order = [place for _, place in trials._order_trials(cuts, 1)]
     assert sorted(order) == list(range(60))
     whole = np.ones((4, 2), bool)
     for place, number in enumerate(order):
@@ -246,7 +248,7 @@ def test_model_is_left_alone(headed: Headed, documents: Any, benched: Any):
         second = run_trials(bench, SOME[::-1], ("loss",))
     assert checkpoint.model.config._attn_implementation == before
     assert not any("forward" in module.__dict__ for module in checkpoint.model.modules())
-    for one, other in zip(first.cuts, second.cuts[::-1], strict=True):
+    for one, other in zip(first.masked, second.masked[::-1], strict=True):
         np.testing.assert_array_equal(one["loss"], other["loss"])
 
 

@@ -18,7 +18,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.task import TaskData, bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
@@ -179,14 +179,14 @@ class TestWorkers:
                 assert bench.workers.number == number
                 cuts = cut_single_heads(*bench.subject.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
-                arrays = [values for one in (trials.untouched, *trials.cuts) for values in one.values()]
+                arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])
         for others in found[1:]:
             assert [one.tobytes() for one in others] == [one.tobytes() for one in found[0]]
 
 
 @contextmanager
-def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench]:
+def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[TaskData]:
     subject = choose_subject(
         lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=SilentProgress()
     )

@@ -107,20 +107,24 @@ class Score:
 
     def compare(self, predictions: Predictions, untouched: Predictions) -> Comparison:
         """Compare predictions for the same examples."""
+        added = self.pseudovalues(predictions) - self.pseudovalues(untouched)
+        error = float(Clustered.of(added, predictions.get(CLUSTER)).standard_error)
+        delta = self.score(predictions) - self.score(untouched)
+        return Comparison(delta, error, self.find_p(predictions, untouched))
+
+    def find_p(self, predictions: Predictions, untouched: Predictions) -> float:
+        """Test that there is no difference between predictions for the same examples."""
         ours, theirs, clusters = self.rows(predictions), self.rows(untouched), predictions.get(CLUSTER)
         delta = self._score(ours) - self._score(theirs)
-        added = Clustered.of(self._pseudovalues(ours) - self._pseudovalues(theirs), clusters)
         if not self.tested or not np.isfinite(delta):
-            p = np.nan
-        elif np.array_equal(ours, theirs):
-            p = 1.0
-        elif not self.is_mean:
-            p = self._permute(ours, theirs, clusters, delta)
-        elif np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
-            p = sign_flip(sum_documents(ours - theirs, clusters)[:, 0], one_sided=False)
-        else:
-            p = float(added.estimate.p())
-        return Comparison(delta, float(added.standard_error), p)
+            return np.nan
+        if np.array_equal(ours, theirs):
+            return 1.0
+        if not self.is_mean:
+            return self._permute(ours, theirs, clusters, delta)
+        if np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
+            return sign_flip(sum_documents(ours - theirs, clusters)[:, 0], one_sided=False)
+        return float(Clustered.of(ours[:, 0] - theirs[:, 0], clusters).estimate.p())
 
     def _score(self, rows: Values) -> float:
         return float(self.function(rows.sum(0, dtype=np.float64)))

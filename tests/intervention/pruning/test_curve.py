@@ -21,7 +21,7 @@ from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, p
 from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.trials import Trials
+from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
@@ -156,7 +156,7 @@ class TestWalk:
             for cut in cuts:
                 asked.append(int((~cut).sum()))
                 outcomes.append({metric.name: base + curve(asked[-1])})
-            return Trials({metric.name: base}, outcomes)
+            return AblationRun({metric.name: base}, [outcomes])
 
         monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
         bench = SimpleNamespace(subject=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
