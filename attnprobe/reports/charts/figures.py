@@ -7,9 +7,10 @@ from attnprobe.reports.charts.atlas import Atlas
 from attnprobe.reports.charts.bars import Bars, has_shares
 from attnprobe.reports.charts.figure import Figure
 from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
-from attnprobe.reports.charts.grid import Grid, Letters
+from attnprobe.reports.charts.grid import Grid
 from attnprobe.reports.charts.groups import list_compared, take_groups
 from attnprobe.reports.charts.kinds import PictureKind
+from attnprobe.reports.charts.letters import Letters
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
