@@ -1,8 +1,8 @@
 """The line of a picture that says what is found: how many are significant, and the strongest or highest."""
 
 from attnprobe.reports.columns import is_probability, label_by_others, read_cells, read_numbers
+from attnprobe.reports.pairs import name_pairs
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
-from attnprobe.reports.shapes import name_pairs
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
