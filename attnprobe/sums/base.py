@@ -145,11 +145,15 @@ class Measurement:
         """Put what another pass measured of the same sequences beside this."""
         if (self.sequences, self.tokens) != (other.sequences, other.tokens):
             raise ValueError("only measurements of the same sequences belong side by side")
+        return self.join(other)
+
+    def join(self, other: "Measurement") -> "Measurement":
+        """Put what was measured of other sequences beside this, which goes on counting its own."""
         if self.sums.keys() & other.sums.keys():
             raise ValueError("what was measured twice adds up, and does not belong side by side")
         if self.strata.keys() != other.strata.keys():
             raise ValueError("only measurements of the same groups belong side by side")
-        strata = {name: group.join_pass(other.strata[name]) for name, group in self.strata.items()}
+        strata = {name: group.join(other.strata[name]) for name, group in self.strata.items()}
         return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, strata)
 
     def __add__(self, other: "Measurement") -> "Measurement":
