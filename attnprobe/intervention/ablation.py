@@ -13,7 +13,7 @@ from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
@@ -58,7 +58,7 @@ def run_ablation(
 
 
 def tabulate_ablation(
-    bench: Bench,
+    bench: TaskData,
     metric: Score,
     dataset: str,
     *,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.clustered import Clustered
 
@@ -75,7 +75,7 @@ class AbsoluteEffects:
         return cls(mean.average, mean.standard_error)
 
 
-def find_example_score(bench: Bench, metric: Score) -> Score | None:
+def find_example_score(bench: TaskData, metric: Score) -> Score | None:
     """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
 
     None where an example has none, as where text is generated and scored for the corpus as a whole.

@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, choose_subject
+from attnprobe.intervention.task import TaskData, choose_subject
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
@@ -47,7 +47,7 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
 
 
 def attribute(
-    bench: Bench, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    bench: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
 ) -> Attributions:
     """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
@@ -56,7 +56,7 @@ def attribute(
 
 
 def tabulate_task(
-    bench: Bench, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
+    bench: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
     objective, labels = bench.objective, bench.labels(dataset, facts)

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions, name_pass, open_all_heads, sum_attributions
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.sums.base import compute_digest
 
@@ -33,7 +33,7 @@ def find_nodes(number: int) -> tuple[Floats, Floats]:
 
 
 def integrate_gradients(
-    bench: Bench, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    bench: TaskData, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
 ) -> Attributions:
     """Integrate the derivative of each example's loss by each gate, along a line for each layer.
 

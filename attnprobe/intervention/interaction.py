@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
@@ -63,7 +63,7 @@ class MeanDerivatives(Sum):
         return cls(Moments.of(values))
 
 
-def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
+def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
     """Propose how every two heads interact, from one pass of gradients for each head that is off.
 
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
@@ -112,7 +112,7 @@ def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
         return tabulate_pairs(bench, interactions, session.source.name, session.facts)
 
 
-def find_interactions(bench: Bench, most: int) -> Interactions:
+def find_interactions(bench: TaskData, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
     Raises:
@@ -131,7 +131,7 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
     return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
 
 
-def _find_loss(bench: Bench) -> Score:
+def _find_loss(bench: TaskData) -> Score:
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     loss = None if name is None else build_metric(name, bench, 0)
     if loss is None or not loss.is_mean:
@@ -142,7 +142,7 @@ def _find_loss(bench: Bench) -> Score:
     return loss
 
 
-def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
@@ -171,7 +171,7 @@ def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score)
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 
 
-def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
+def tabulate_pairs(bench: TaskData, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate the pairs, the strongest proposal first."""
     labels, rows = bench.labels(dataset, facts), len(found.pairs)
     build = TableBuilder(labels, rows)

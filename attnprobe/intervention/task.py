@@ -40,7 +40,7 @@ BATCH_TOKENS_CPU = 2048
 
 
 @dataclass(frozen=True)
-class Subject:
+class TaskModel:
     """A checkpoint whose gates were verified, and the task it is scored on.
 
     Attributes:
@@ -55,7 +55,7 @@ class Subject:
     options: TaskOptions
     conservation: str = ""
 
-    def check_methods(self, methods: Collection[str]) -> "Subject":
+    def check_methods(self, methods: Collection[str]) -> "TaskModel":
         """Verify what some methods of importance need: texts of their own, and layers that keep relevance.
 
         Raises:
@@ -96,14 +96,14 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A subject with its examples.
+class TaskData:
+    """A checkpoint and its task, bound to examples.
 
     Attributes:
         name: Which of several sets of examples this is, where there are several.
     """
 
-    subject: Subject
+    subject: TaskModel
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
@@ -143,13 +143,13 @@ class Bench:
         """The document of each example, by its number."""
         return self.objective.list_documents(self.corpus.batches)
 
-    def half(self, second: bool) -> "Bench":
+    def half(self, second: bool) -> "TaskData":
         """Keep one half of the documents."""
         objective, batches = self.objective.half(self.corpus.batches, second=second)
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: Bench, seed: int) -> Score:
+def build_metric(name: str, bench: TaskData, seed: int) -> Score:
     """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
     score = bench.objective.build_metric(name, bench.corpus.batches.members)
@@ -158,7 +158,7 @@ def build_metric(name: str, bench: Bench, seed: int) -> Score:
 
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
-) -> Subject:
+) -> TaskModel:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
     checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
     kind = import_objective(objective)
@@ -178,12 +178,12 @@ def choose_subject(
     if modality != "text" and not labelled:  # nothing for a decoder to read
         checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, _, architecture = examine_part(checkpoint, (), progress)
-    return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
+    return TaskModel(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
 @contextmanager
 def bind_task(
-    subject: Subject,
+    subject: TaskModel,
     documents: Documents,
     options: CorpusOptions,
     *,
@@ -191,7 +191,7 @@ def bind_task(
     workers: int | None = None,
     generate: bool = False,
     name: str = "",
-) -> Iterator[Bench]:
+) -> Iterator[TaskData]:
     """Tokenise the examples of a subject's task and bind the task to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
@@ -234,7 +234,7 @@ def bind_task(
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
-            yield Bench(subject, corpus, objective, record, run, found.workers, name)
+            yield TaskData(subject, corpus, objective, record, run, found.workers, name)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

@@ -18,7 +18,7 @@ from attnprobe.intervention.metrics.score import Predictions, Values
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, compute_digest
@@ -108,7 +108,7 @@ def _switch_off(layers: int, heads: int, layer: int, off: Sequence[int]) -> Head
 
 
 def run_trials(
-    bench: Bench,
+    bench: TaskData,
     masks: Sequence[HeadMask],
     needs: Sequence[str],
     name: str = "ablating",
@@ -138,7 +138,7 @@ def run_trials(
 
 
 def collect_answers(
-    bench: Bench,
+    bench: TaskData,
     masks: Sequence[NDArray[Any]],
     kept: Sequence[str],
     name: str,
@@ -225,7 +225,7 @@ _HELD = 1 << 30
 _TOO_MANY = 1 << 33
 
 
-def _group_masks(bench: Bench, masks: int) -> list[range]:
+def _group_masks(bench: TaskData, masks: int) -> list[range]:
     """Divide the masks into groups whose embeddings fit the memory; other answers are small."""
     objective, texts = bench.objective, len(bench.corpus.batches.members)
     width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024

@@ -15,7 +15,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
@@ -87,7 +87,7 @@ class PatchedPairs(Sum):
 class Patcher:
     """Patches heads of batches of pairs, within ``gate_attention``."""
 
-    def __init__(self, bench: Bench, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
+    def __init__(self, bench: TaskData, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
         assert isinstance(bench.objective, ContrastMeasure)
         self._measure, self._subject, self._plan = bench.objective, bench.subject, plan
         self._gates, self._replay = gates, replay
@@ -201,7 +201,9 @@ def _as_array(values: Tensor) -> Floats:
     return values.detach().cpu().double().numpy()
 
 
-def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool) -> PatchedPairs:
+def patch_pairs(
+    bench: TaskData, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
+) -> PatchedPairs:
     """Measure every pair on both sides, and with each of the chosen heads patched.
 
         effect_h = m(base, head h as in the source) - m(base)
@@ -248,7 +250,7 @@ def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attr
             return pairs.sort()
 
 
-def measure_pairs(bench: Bench, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
+def measure_pairs(bench: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
     """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
     subject, batches = bench.subject, bench.corpus.batches
     kept = subject.architecture.standing

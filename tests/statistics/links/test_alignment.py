@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from links_by_definition import spans, tokens_of
 
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
@@ -34,22 +35,6 @@ from attnprobe.sums.documents import find_block, name_documents
 from attnprobe.table.builder import Labels
 
 WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses"]
-
-
-def spans(text):
-    """Give the first character of each word, and the one behind its last."""
-    ends = np.cumsum([len(word) + 1 for word in text.split()]) - 1
-    return [[int(end) - len(word), int(end)] for end, word in zip(ends, text.split(), strict=True)]
-
-
-def tokens_of(tokenizer, text):
-    """Give the tokens of each word, from the first to behind the last."""
-    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    found = [
-        [t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start]
-        for start, stop in spans(text)
-    ]
-    return [(some[0], some[-1] + 1) for some in found]
 
 
 def pairs(number, seed=0):
