@@ -205,7 +205,7 @@ def collect_answers(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: answer_part(part, group)))
 
-        for turn, group in enumerate(_group_masks(bench, len(trials))):
+        for place, group in enumerate(_group_masks(bench, len(trials))):
             with replay.watch(architecture.sites):
                 mine = bench.share(
                     name,
@@ -213,7 +213,7 @@ def collect_answers(
                     MaskedAnswers.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
-                    turn=turn,
+                    turn=place,
                 )
             yield from bench.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 
