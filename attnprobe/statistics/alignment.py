@@ -51,7 +51,7 @@ AT_PLACE = (PLACE_IN_SURE, PLACE_IN_POSSIBLE)
 
 
 def find_places(askers: int, answers: int) -> Ints:
-    """Give for each word that asks the one that stands at the same share of the length of its text.
+    """Give for each word that asks the word at the same share of the length of the other text.
 
     >>> find_places(2, 4).tolist()
     [1, 3]

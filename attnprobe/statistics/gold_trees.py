@@ -32,10 +32,10 @@ _Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class GoldTrees:
-    """The gold trees of a batch; numbers are NaN where nobody said anything of a sequence.
+    """The gold trees of a batch; numbers are NaN for sequences without annotation.
 
     Attributes:
-        sentences: Those of which something is asked.
+        sentences: Those with a gold edge.
         edges: (sequence, 5) what is counted of undirected trees, without the edges in a head's tree.
         arcs: (sequence, 7) the same of directed trees.
     """
@@ -46,7 +46,7 @@ class GoldTrees:
 
 
 def gold_trees(layout: Layout) -> GoldTrees:
-    """Find the words that are left in and the gold tree over them, sentence by sentence."""
+    """Find the words of each sentence, without punctuation, and the gold tree over them."""
     from attnprobe.kernels.trees import Sentences
 
     batch = layout.queries.batch
@@ -84,7 +84,7 @@ def gold_trees(layout: Layout) -> GoldTrees:
 
 
 def build_tree(annotation: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
-    """Give the words of a sentence that are left in, in their order, and the gold arcs from word to head.
+    """Give the words of a sentence without punctuation, in order, and the gold arcs from word to head.
 
     Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says
     so and no other link from the same tokens says anything else.

@@ -37,7 +37,7 @@ def _keep_overlaps() -> WeakTensorKeyDictionary:
 
 
 def overlap(projection: Tensor) -> Tensor:
-    """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T, as wide as the heads."""
+    """Multiply the output projections of every two heads, W_O,g W_O,h^T."""
     kept = _keep_overlaps()
     products = kept.get(projection)
     if products is None:
@@ -213,7 +213,7 @@ def matrix(pairs: Floats) -> Floats:
 
 
 def _find_alive(matrices: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Part heads that correlate with nothing, such as removed ones, from the others."""
+    """Tell heads that correlate with others from those that do not, such as removed ones."""
     heads = matrices.shape[-1]
     there = (~np.isnan(matrices)).sum(-1) > 1  # every head correlates with itself
     return np.where(np.isnan(matrices), np.eye(heads), matrices), there

@@ -50,8 +50,8 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     """Draw the trees of each head, and count what they have of the gold.
 
     Returns:
-        (batch, head, 12) what is counted of the undirected tree, and what of the directed one; NaN where
-        nobody said anything of a sequence, and in cross-attention, which leads from one text to another.
+        (batch, head, 12) what is counted of the undirected tree, and what of the directed one; NaN for
+        sequences without annotation, and in cross-attention, which leads from one text to another.
     """
     import torch
 

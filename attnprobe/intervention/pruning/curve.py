@@ -40,10 +40,10 @@ from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import RANDOM
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
-RANDOM = "random"
 #: In so many parts at most the heads of the step that fails are tried.
 _PARTS = 10
 #: Forward passes that a backward pass with its forward pass takes about as long as.
