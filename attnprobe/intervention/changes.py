@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.clustered import Clustered
 
@@ -75,14 +75,17 @@ class AbsoluteEffects:
         return cls(mean.average, mean.standard_error)
 
 
-def find_example_score(bench: Bench, metric: Score) -> Score | None:
+def find_example_score(bench: TaskData, metric: Score) -> Score | None:
     """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
 
     None where an example has none, as where text is generated and scored for the corpus as a whole.
     """
     if metric.is_mean:
         return metric
-    if not bench.objective.resumable:
-        return None
+    return find_loss(bench) if bench.objective.resumable else None
+
+
+def find_loss(bench: TaskData) -> Score | None:
+    """Find the loss that each example has of its own."""
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     return None if name is None else build_metric(name, bench, 0)

@@ -14,9 +14,8 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import collect_answers
-from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext
 from attnprobe.sums.base import Sum, compute_digest
@@ -74,7 +73,7 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def sum_attributions(
-    bench: Bench,
+    bench: TaskData,
     attribute: Callable[[Batch], Tensor],
     name: str,
     *,
@@ -106,7 +105,7 @@ def sum_attributions(
     )
 
 
-def open_all_heads(bench: Bench, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def open_all_heads(bench: TaskData, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """Give the mask of open heads (layer, head), all where none was given, for a model with gradients.
 
     Raises:
@@ -124,7 +123,7 @@ def name_pass(name: str, open_heads: NDArray[np.bool_]) -> str:
 
 
 def sum_derivatives(
-    bench: Bench,
+    bench: TaskData,
     target: Callable[[Answer], Tensor],
     name: str,
     open_heads: NDArray[np.bool_] | None = None,
@@ -144,13 +143,12 @@ def sum_derivatives(
         rules: Other rules of gradients, which each thread enters before heads are gated.
         sums: What is kept of the derivatives.
     """
-    checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
+    checkpoint = bench.subject.checkpoint
     mask = open_all_heads(bench, open_heads)
     objective = _bind_texts(bench, mask)
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     at = torch.from_numpy(mask).to(checkpoint.device, kind)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
+    with rules(), bench.subject.gate() as gates:
 
         def differentiate(part: Batch) -> Tensor:
             xi = at.repeat(len(part), 1, 1).requires_grad_()
@@ -173,7 +171,7 @@ def sum_derivatives(
         )
 
 
-def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_]) -> Objective:
+def _bind_texts(bench: TaskData, open_heads: NDArray[np.bool_]) -> Objective:
     """Give the objective, with a number for each text where examples are about several."""
     objective = bench.objective
     if not isinstance(objective, RelatedTexts):
@@ -183,7 +181,7 @@ def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_]) -> Objective:
     return objective.find_slopes(answers["state"], bench.corpus.batches)
 
 
-def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
         g_h(x) = d L(x) / d xi_h

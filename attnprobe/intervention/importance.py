@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.findings.sides import Side
+from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients
@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, choose_subject
+from attnprobe.intervention.task import TaskData, choose_subject
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
@@ -47,7 +47,7 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
 
 
 def attribute(
-    bench: Bench, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    bench: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
 ) -> Attributions:
     """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
@@ -56,7 +56,7 @@ def attribute(
 
 
 def tabulate_task(
-    bench: Bench, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
+    bench: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
     objective, labels = bench.objective, bench.labels(dataset, facts)
@@ -115,7 +115,7 @@ DOMAINS = ("in domain", "out of domain")
 
 def measure_sides(
     session: TaskSession, outside: OpenSource, measure: Measure
-) -> tuple[tuple[Side, Side], dict[str, Any]]:
+) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
     """Measure the importance of every head in domain, the session's texts, and out of domain.
 
     It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
@@ -145,7 +145,7 @@ def measure_sides(
                     table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
                 else:
                     table = tabulate_task(bench, source.name, measure, facts={})
-            sides.append(Side.from_table(table, source.name))
+            sides.append(TableSide.from_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.changes import find_loss
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
@@ -63,7 +64,7 @@ class MeanDerivatives(Sum):
         return cls(Moments.of(values))
 
 
-def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
+def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
     """Propose how every two heads interact, from one pass of gradients for each head that is off.
 
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
@@ -112,13 +113,18 @@ def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
         return tabulate_pairs(bench, interactions, session.source.name, session.facts)
 
 
-def find_interactions(bench: Bench, most: int) -> Interactions:
+def find_interactions(bench: TaskData, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
     """
-    score = _find_loss(bench)
+    loss = find_loss(bench)
+    if loss is None:
+        raise AttnprobeError(
+            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
+            "checkpoint with a task head, or data with labels."
+        )
     halves = [bench.half(second) for second in (False, True)]
     if any(len(np.unique(half.documents)) < 2 for half in halves):
         raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
@@ -127,22 +133,11 @@ def find_interactions(bench: Bench, most: int) -> Interactions:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
     pairs = [(heads[first], heads[second]) for first, second in order]
-    values = confirm_pairs(halves[1], pairs, score)
+    values = confirm_pairs(halves[1], pairs, loss)
     return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
 
 
-def _find_loss(bench: Bench) -> Score:
-    name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
-    loss = None if name is None else build_metric(name, bench, 0)
-    if loss is None or not loss.is_mean:
-        raise AttnprobeError(
-            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
-            "checkpoint with a task head, or data with labels."
-        )
-    return loss
-
-
-def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
@@ -171,7 +166,7 @@ def confirm_pairs(bench: Bench, pairs: Sequence[tuple[Head, Head]], loss: Score)
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 
 
-def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
+def tabulate_pairs(bench: TaskData, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate the pairs, the strongest proposal first."""
     labels, rows = bench.labels(dataset, facts), len(found.pairs)
     build = TableBuilder(labels, rows)

@@ -6,11 +6,11 @@ from torch import Tensor
 
 from attnprobe.intervention.gradient import Attributions, sum_derivatives
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.relevance import Relevance
 
 
-def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|,

@@ -18,8 +18,8 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
-from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import Gates, gate_attention
+from attnprobe.intervention.task import TaskData
+from attnprobe.model.gates import Gates
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import check_replacements
 from attnprobe.run.memory import Halving
@@ -53,7 +53,7 @@ class Replacing(ABC):
         """Give what takes the place in each layer. All gates are open."""
 
 
-def build_replacing(name: ReplacedBy, bench: Bench, *, draws: int, seed: int) -> Replacing | None:
+def build_replacing(name: ReplacedBy, bench: TaskData, *, draws: int, seed: int) -> Replacing | None:
     """Prepare what takes the place of heads: a pass over all examples for means. None for zero.
 
     Raises:
@@ -137,7 +137,7 @@ class OutputSums(Sum):
         return torch.from_numpy(self.total[layer, :, :heads, :width] / count).float()
 
 
-def average_outputs(bench: Bench) -> OutputSums:
+def average_outputs(bench: TaskData) -> OutputSums:
     """Average what every head gives over the tokens of all examples, in one pass.
 
         r_h(kind) = mean over tokens of a kind of o_h
@@ -146,15 +146,13 @@ def average_outputs(bench: Bench) -> OutputSums:
     special token, and all others.
     """
     subject, halving = bench.subject, Halving()
-    architecture = subject.architecture
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
 
         def sum_part(part: Batch) -> OutputSums:
             gates.open()
             with gates.record_outputs() as outputs:
                 bench.objective.answer(part)
-            return OutputSums.of(outputs, part, architecture)
+            return OutputSums.of(outputs, part, subject.architecture)
 
         def sum_batch(batch: Batch) -> OutputSums:
             with torch.inference_mode():
@@ -208,7 +206,7 @@ class OtherExamples(Replacing):
 
     name = "resample"
 
-    def __init__(self, bench: Bench, draws: int, seed: int) -> None:
+    def __init__(self, bench: TaskData, draws: int, seed: int) -> None:
         self.draws, self._bench = draws, bench
         self.key = f"resample {draws} {seed}"
         self._examples = ResampledExamples(bench.corpus.batches, seed)

@@ -10,7 +10,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
-from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
+from attnprobe.intervention.task import TaskData, TaskModel, bind_task, build_metric, choose_subject
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.progress import Progress
@@ -38,7 +38,7 @@ class TaskSession:
     resume: Path | None = None
     workers: int | None = None
 
-    def choose_subject(self, methods: Collection[str] = ()) -> tuple[Subject, Documents]:
+    def choose_subject(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
         """Load and verify the checkpoint for the labels that the texts have; give it and the texts."""
         labelled, documents = peek(self.source.documents)
         subject = choose_subject(
@@ -47,7 +47,7 @@ class TaskSession:
         return subject.check_methods(methods), documents
 
     def open_run(
-        self, subject: Subject, command: str, question: Mapping[str, object]
+        self, subject: TaskModel, command: str, question: Mapping[str, object]
     ) -> AbstractContextManager[Run]:
         """Open the passes of a command; ``question`` is what its numbers depend on beside model and text."""
         return open_run(
@@ -59,19 +59,19 @@ class TaskSession:
         )
 
     def bind(
-        self, subject: Subject, documents: Documents, run: Run, metric: str = "", name: str = ""
-    ) -> AbstractContextManager[Bench]:
+        self, subject: TaskModel, documents: Documents, run: Run, metric: str = "", name: str = ""
+    ) -> AbstractContextManager[TaskData]:
         """Bind the task to texts; ``name`` says which of several sets of examples they are."""
         generate = metric == "bleu"
         return bind_task(
             subject, documents, self.options, run=run, workers=self.workers, generate=generate, name=name
         )
 
-    def find_metric(self, subject: Subject) -> str:
+    def find_metric(self, subject: TaskModel) -> str:
         """Find the metric that was asked for, or else the usual one of the task."""
         return check_metric(self.task.metric, subject.objective, subject.metrics)
 
-    def build_metric(self, bench: Bench) -> Score:
+    def build_metric(self, bench: TaskData) -> Score:
         return build_metric(self.find_metric(bench.subject), bench, self.task.seed)
 
     @contextmanager
@@ -82,7 +82,7 @@ class TaskSession:
         *,
         methods: Collection[str] = (),
         scored: bool = False,
-    ) -> Iterator[Bench]:
+    ) -> Iterator[TaskData]:
         """Choose the checkpoint, and bind its task to the texts; ``scored`` by the metric of the session."""
         subject, documents = self.choose_subject(methods)
         name = self.find_metric(subject) if scored else ""

@@ -1,7 +1,7 @@
 """A checkpoint with the task that it is scored on, and the examples of that task."""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from attnprobe.intervention.objectives.choosing import (
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import freeze_weights
+from attnprobe.model.gates import Gates, freeze_weights, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
@@ -40,7 +40,7 @@ BATCH_TOKENS_CPU = 2048
 
 
 @dataclass(frozen=True)
-class Subject:
+class TaskModel:
     """A checkpoint whose gates were verified, and the task it is scored on.
 
     Attributes:
@@ -55,7 +55,7 @@ class Subject:
     options: TaskOptions
     conservation: str = ""
 
-    def check_methods(self, methods: Collection[str]) -> "Subject":
+    def check_methods(self, methods: Collection[str]) -> "TaskModel":
         """Verify what some methods of importance need: texts of their own, and layers that keep relevance.
 
         Raises:
@@ -71,8 +71,14 @@ class Subject:
         if "lrp" not in methods:
             return self
         headed = import_objective(self.objective).head is not None
-        found = check_relevance(self.checkpoint, self.architecture, headed=headed)
-        return replace(self, conservation=found)
+        conservation = check_relevance(self.checkpoint, self.architecture, headed=headed)
+        return replace(self, conservation=conservation)
+
+    def gate(self) -> AbstractContextManager[Gates]:
+        """Put gates on the heads, and yield them, open."""
+        architecture = self.architecture
+        way, sites, present = architecture.way, architecture.sites, architecture.present
+        return gate_attention(self.checkpoint.body, way, sites, present)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,14 +102,14 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A subject with its examples.
+class TaskData:
+    """A checkpoint and its task, bound to examples.
 
     Attributes:
         name: Which of several sets of examples this is, where there are several.
     """
 
-    subject: Subject
+    subject: TaskModel
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
@@ -143,14 +149,14 @@ class Bench:
         """The document of each example, by its number."""
         return self.objective.list_documents(self.corpus.batches)
 
-    def half(self, second: bool) -> "Bench":
+    def half(self, second: bool) -> "TaskData":
         """Keep one half of the documents."""
         objective, batches = self.objective.half(self.corpus.batches, second=second)
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: Bench, seed: int) -> Score:
-    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
+def build_metric(name: str, bench: TaskData, seed: int) -> Score:
+    """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
     score = bench.objective.build_metric(name, bench.corpus.batches.members)
     return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
@@ -158,7 +164,7 @@ def build_metric(name: str, bench: Bench, seed: int) -> Score:
 
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
-) -> Subject:
+) -> TaskModel:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
     checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
     kind = import_objective(objective)
@@ -178,12 +184,12 @@ def choose_subject(
     if modality != "text" and not labelled:  # nothing for a decoder to read
         checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, _, architecture = examine_part(checkpoint, (), progress)
-    return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
+    return TaskModel(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
 @contextmanager
 def bind_task(
-    subject: Subject,
+    subject: TaskModel,
     documents: Documents,
     options: CorpusOptions,
     *,
@@ -191,8 +197,8 @@ def bind_task(
     workers: int | None = None,
     generate: bool = False,
     name: str = "",
-) -> Iterator[Bench]:
-    """Tokenise the examples of a subject's task and bind the task to them.
+) -> Iterator[TaskData]:
+    """Tokenise the examples of a task and bind it to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
     ``generate``, text is generated; ``name`` says which of several sets of examples this is.
@@ -217,12 +223,12 @@ def bind_task(
         labelled=kind.has_targets,
         workers=workers,
         progress=progress,
-    ) as found:
-        objective = kind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
-        corpus = _drop_short(found.corpus, objective, progress)
+    ) as ready:
+        objective = kind(checkpoint, ready.corpus, seed=subject.options.seed, generate=generate)
+        corpus = _drop_short(ready.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
-        record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
+        record = record_provenance(checkpoint, subject.architecture, corpus, options, ready.workers)
         record["task"] = {
             "objective": objective.name,
             "seed": subject.options.seed,
@@ -234,7 +240,7 @@ def bind_task(
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
-            yield Bench(subject, corpus, objective, record, run, found.workers, name)
+            yield TaskData(subject, corpus, objective, record, run, ready.workers, name)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

@@ -18,8 +18,8 @@ from attnprobe.intervention.metrics.score import Predictions, Values
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
-from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.intervention.task import TaskData
+from attnprobe.model.gates import BatchReplay
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, compute_digest
 
@@ -108,7 +108,7 @@ def _switch_off(layers: int, heads: int, layer: int, off: Sequence[int]) -> Head
 
 
 def run_trials(
-    bench: Bench,
+    bench: TaskData,
     masks: Sequence[HeadMask],
     needs: Sequence[str],
     name: str = "ablating",
@@ -138,7 +138,7 @@ def run_trials(
 
 
 def collect_answers(
-    bench: Bench,
+    bench: TaskData,
     masks: Sequence[NDArray[Any]],
     kept: Sequence[str],
     name: str,
@@ -163,8 +163,7 @@ def collect_answers(
     if replacing is not None:
         question["what heads are replaced by"] = replacing.key
     trials = _order_trials(masks, 1 if replacing is None else replacing.draws)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
         replay = BatchReplay(subject.checkpoint.body, gates)
 
         def answer_alone(part: Batch, group: range) -> list[Answer]:
@@ -206,7 +205,7 @@ def collect_answers(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: answer_part(part, group)))
 
-        for turn, group in enumerate(_group_masks(bench, len(trials))):
+        for place, group in enumerate(_group_masks(bench, len(trials))):
             with replay.watch(architecture.sites):
                 mine = bench.share(
                     name,
@@ -214,7 +213,7 @@ def collect_answers(
                     MaskedAnswers.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
-                    turn=turn,
+                    turn=place,
                 )
             yield from bench.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 
@@ -225,7 +224,7 @@ _HELD = 1 << 30
 _TOO_MANY = 1 << 33
 
 
-def _group_masks(bench: Bench, masks: int) -> list[range]:
+def _group_masks(bench: TaskData, masks: int) -> list[range]:
     """Divide the masks into groups whose embeddings fit the memory; other answers are small."""
     objective, texts = bench.objective, len(bench.corpus.batches.members)
     width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024

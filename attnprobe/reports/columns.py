@@ -155,7 +155,7 @@ class DrawingRequest:
                 f"({listed})"
             )
         # A p value is a mark in the picture of what it is about.
-        said = [column for column in measures if not is_probability(column)] or measures
+        said = [column for column in measures if not column.is_probability] or measures
         defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
         # Without a description nobody says which come first.
         return [column for column in defined if column.headline][:most] or defined[:most]
@@ -182,8 +182,3 @@ def has_measures(table: HeadTable) -> bool:
     """Tell whether a table has rows, and a measure of them."""
     measures = (column for column in table.columns if column.role == "measure")
     return len(table) > 0 and any(is_numeric(table, column) for column in measures)
-
-
-def is_probability(column: Column) -> bool:
-    """Tell p values from what they are about."""
-    return column.unit == "probability" or column.name == "p" or column.name.endswith("p_adjusted")

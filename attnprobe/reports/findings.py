@@ -1,8 +1,8 @@
 """The line of a picture that says what is found: how many are significant, and the strongest or highest."""
 
-from attnprobe.reports.columns import is_probability, label_by_others, read_cells, read_numbers
+from attnprobe.reports.columns import label_by_others, read_cells, read_numbers
+from attnprobe.reports.pairs import name_pairs
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
-from attnprobe.reports.shapes import name_pairs
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
@@ -14,7 +14,7 @@ def state_finding(table: HeadTable, column: Column) -> str:
     """State what a measure shows; errors are standard errors."""
     values = read_numbers(table, column.name)
     known = [row for row, value in enumerate(values) if value is not None]
-    if not known or is_probability(column):
+    if not known or column.is_probability:
         return ""
     if not is_effect(column.name, values) and find_p_column(table, column.name) is None:
         return f"highest {_write_row(table, column, max(known, key=lambda row: values[row] or 0.0))}"

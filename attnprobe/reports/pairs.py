@@ -16,11 +16,11 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.table.cells import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
-from attnprobe.table.numbers import format_number
+from attnprobe.table.numbers import format_number, name_head
 from attnprobe.table.table import Cell
 
 Floats = NDArray[np.float64]
@@ -66,6 +66,18 @@ def find_pairs(table: HeadTable) -> Pairs | None:
     if len(set(found)) < len(found) or any(len(pair) < 2 for _, pair in found):
         return None
     return Pairs(of, one, other)
+
+
+def name_pairs(table: HeadTable) -> list[str]:
+    """Name the pair of each row, such as ``L3 H1 + L5 H2``; beside a decoder with what each attends to."""
+    sides = []
+    for side in "ab":
+        columns = [column for column in (f"attention_{side}",) if column in table.data]
+        kinds = [f"{format_cell(cell)} " for column in columns for cell in read_cells(table, column)]
+        heads = zip(*(read_cells(table, f"{axis}_{side}") for axis in ("layer", "head")), strict=True)
+        named = [name_head(*head) for head in heads]
+        sides.append([f"{kind}{head}" for kind, head in zip(kinds or [""] * len(named), named, strict=True)])
+    return [" + ".join(pair) for pair in zip(*sides, strict=True)]
 
 
 def has_all_pairs(table: HeadTable) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 #: What is counted of a pair of texts. ``BOTH`` is |A| + |S|, which the error rate divides by; of ``SURE`` and
 #: ``PROPOSED`` it is the sum. ``IN_SURE`` and ``IN_POSSIBLE`` are |A & S| and |A & P|, ``PLACE_...`` the same
@@ -50,7 +51,7 @@ AT_PLACE = (PLACE_IN_SURE, PLACE_IN_POSSIBLE)
 
 
 def find_places(askers: int, answers: int) -> Ints:
-    """Give for each word that asks the one that stands at the same share of the length of its text.
+    """Give for each word that asks the word at the same share of the length of the other text.
 
     >>> find_places(2, 4).tolist()
     [1, 3]
@@ -74,20 +75,21 @@ class GoldAlignments:
     rows: Rows
     way: Ints
     base: Ints
-    sure: NDArray[np.bool_]
-    possible: NDArray[np.bool_]
+    sure: Bools
+    possible: Bools
     counts: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class _Side:
-    """Words that ask words of another text, and which of them are aligned: (asker, answer, whether sure)."""
+    """Words that ask words of another text, and which of them are aligned, (asker, answer)."""
 
     way: int
     before: int  # so many places before it stands a word is asked
     asking: list[Ends]
     answering: list[Ends]
-    gold: dict[tuple[int, int], bool]
+    sure: Bools
+    possible: Bools
 
 
 def find_gold_alignments(layout: Layout) -> GoldAlignments:
@@ -96,35 +98,31 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
 
     counts = np.full((layout.queries.batch, WAYS, _NUMBERS), np.nan)
     rows, spans, ways, base = list[tuple[int, ...]](), list[Ends](), list[int](), list[int]()
-    sure, possible = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
+    sure, possible = list[Bools](), list[Bools]()
     cells = 0
-    for sequence, said in enumerate(layout.annotations):
-        for side in () if said is None else _find_sides(layout, said):
-            if said is not None and said.cut:
+    for sequence, annotation in enumerate(layout.annotations):
+        for side in () if annotation is None else _find_sides(layout, annotation):
+            if annotation is not None and annotation.cut:
                 counts[sequence, side.way, CUT] = 1
                 continue
-            counts[sequence, side.way] = 0
-            shape = len(side.asking), len(side.answering)
-            either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
-            for (asker, answer), whether in side.gold.items():
-                either[asker, answer], certain[asker, answer] = True, whether
-            asker, place = np.arange(shape[0]), find_places(*shape)
+            askers, answers = side.sure.shape
+            at_place = np.arange(askers), find_places(askers, answers)
             numbers = {
-                BOTH: shape[0] + certain.sum(),
-                PROPOSED: shape[0],
-                SURE: certain.sum(),
-                PLACE_IN_SURE: certain[asker, place].sum(),
-                PLACE_IN_POSSIBLE: either[asker, place].sum(),
+                BOTH: askers + side.sure.sum(),
+                PROPOSED: askers,
+                SURE: side.sure.sum(),
+                PLACE_IN_SURE: side.sure[at_place].sum(),
+                PLACE_IN_POSSIBLE: side.possible[at_place].sum(),
             }
-            counts[sequence, side.way, list(numbers)] = list(numbers.values())
-            there = (len(spans), len(spans) + shape[1], 0, 0)
+            counts[sequence, side.way] = [numbers.get(number, 0) for number in range(_NUMBERS)]
+            there = (len(spans), len(spans) + answers, 0, 0)
             rows += [(sequence, a - side.before, b - side.before, *there) for a, b in side.asking]
             spans += side.answering
-            ways += [side.way] * shape[0]
-            base += range(cells, cells + shape[0] * shape[1], shape[1])
-            cells += shape[0] * shape[1]
-            sure.append(certain.ravel())
-            possible.append(either.ravel())
+            ways += [side.way] * askers
+            base += range(cells, cells + askers * answers, answers)
+            cells += askers * answers
+            sure.append(side.sure.ravel())
+            possible.append(side.possible.ravel())
     flat = np.array(rows, np.int64).reshape(-1, 7)
     return GoldAlignments(
         Rows(flat[:, 0], flat[:, 1:3], flat[:, 3:5], flat[:, 5:7], np.array(spans, np.int64).reshape(-1, 2)),
@@ -136,46 +134,43 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
     )
 
 
-def _find_sides(layout: Layout, said: TokenAnnotation) -> Iterator[_Side]:
+def _find_sides(layout: Layout, annotation: TokenAnnotation) -> Iterator[_Side]:
     """Find who asks whom in a sequence: nobody where it holds one text alone."""
+    ends = [(link, other) for link in annotation.links for other in (link.target, *link.also)]
+    pairs = list[tuple[Ends, Ends, str]]()
     if layout.crossed:
-        if said.same or said.keys is None:  # the decoder reads what the encoder does
+        if annotation.same or not annotation.keys or not annotation.words:  # the decoder reads the same
             return
-        asking, answering = Words(said.words), Words(said.keys)
-        pairs = [
-            (answer, asker, link.label) if link.asks == "backward" else (asker, answer, link.label)
-            for link in said.links
-            for asker, answer in ((link.source, other) for other in (link.target, *link.also))
-        ]
-        gold = _find_gold((asking.within(a), answering.within(b), label) for a, b, label in pairs)
-        if asking.ends and answering.ends:
-            for way, before in enumerate((1, 0)):
-                yield _Side(way, before, asking.ends, answering.ends, gold)
+        asking, answering = Words(annotation.words), Words(annotation.keys)
+        for link, other in ends:
+            asker, answer = (other, link.source) if link.asks == "backward" else (link.source, other)
+            pairs.append((asking.within(asker), answering.within(answer), link.label))
+        gold = _mark_gold(pairs, len(asking.ends), len(answering.ends))
+        for way, before in enumerate((1, 0)):
+            yield _Side(way, before, asking.ends, answering.ends, *gold)
         return
-    words = Words(said.words, said.second)
+    words = Words(annotation.words, annotation.second)
     first, second = words.ends[: words.second], words.ends[words.second :]
     if not (first and second):
         return
-    found = list[tuple[Ends, Ends, str]]()
-    for link in said.links:
-        for other in (link.target, *link.also):
-            low, high = sorted((words.within(link.source), words.within(other)))
-            if low != NONE and low[0] < words.second <= high[0]:
-                found.append(((high[0] - words.second, high[1] - words.second), low, link.label))
-    gold = _find_gold(found)
-    yield _Side(0, 0, second, first, gold)
+    for link, other in ends:
+        low, high = sorted((words.within(link.source), words.within(other)))
+        if low != NONE and low[0] < words.second <= high[0]:
+            pairs.append(((high[0] - words.second, high[1] - words.second), low, link.label))
+    sure, possible = _mark_gold(pairs, len(second), len(first))
+    yield _Side(0, 0, second, first, sure, possible)
     if not layout.causal:
-        yield _Side(1, 0, first, second, {(b, a): whether for (a, b), whether in gold.items()})
+        yield _Side(1, 0, first, second, sure.T, possible.T)
 
 
-def _find_gold(pairs: Iterator[tuple[Ends, Ends, str]] | list[tuple[Ends, Ends, str]]) -> dict[Ends, bool]:
-    """Tell which words are aligned, and whether for sure; a span stands for each of its words."""
-    found: dict[Ends, bool] = {}
+def _mark_gold(pairs: list[tuple[Ends, Ends, str]], askers: int, answers: int) -> tuple[Bools, Bools]:
+    """Mark the words that are aligned for sure, and those that are; a span stands for each of its words."""
+    sure, possible = np.zeros((2, askers, answers), bool)
     for asker, answer, label in pairs:
-        sure = POSSIBLE not in label.split(SEVERAL)
-        for one in ((a, b) for a in range(*asker) for b in range(*answer)):
-            found[one] = found.get(one, False) or sure
-    return found
+        cells = slice(*asker), slice(*answer)
+        possible[cells] = True
+        sure[cells] |= POSSIBLE not in label.split(SEVERAL)
+    return sure, possible
 
 
 def align_by_head(block: AttentionBlock) -> Tensor:
@@ -222,9 +217,9 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     counts = np.repeat(gold.counts[:, None], heads, 1)
     chosen = choose_links(p, gold)
     for number, aligned in ((IN_SURE, gold.sure), (IN_POSSIBLE, gold.possible)):
-        found = np.zeros((len(counts), WAYS, heads))
-        np.add.at(found, (rows.sequence, gold.way), aligned[np.maximum(chosen, 0)] & (chosen >= 0))
-        counts[..., number] += found.transpose(0, 2, 1)
+        hits = np.zeros((len(counts), WAYS, heads))
+        np.add.at(hits, (rows.sequence, gold.way), aligned[np.maximum(chosen, 0)] & (chosen >= 0))
+        counts[..., number] += hits.transpose(0, 2, 1)
     counts[p[..., 0].isnan().any(-1).cpu().numpy()] = np.nan
     # Counts, which half precision would round.
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))

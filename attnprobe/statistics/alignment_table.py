@@ -61,10 +61,10 @@ def list_directions(counts: Blocked, labels: Labels) -> list[Direction]:
     directions = []
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        asked = [(BACKWARD, {0: ""}), (FORWARD, {1: ""})]
+        directions_asked = [(BACKWARD, {0: ""}), (FORWARD, {1: ""})]
         if kind is Kind.CROSS:
-            asked = [(BACKWARD, {0: OUTPUT, 1: INPUT})]
-        for name, positions in asked:
+            directions_asked = [(BACKWARD, {0: OUTPUT, 1: INPUT})]
+        for name, positions in directions_asked:
             if counts.count[layers][..., list(positions), BOTH].max(initial=0) > 0:
                 directions.append(Direction(kind, layers, name, positions))
     return directions

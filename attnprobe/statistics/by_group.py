@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.clustered import Groups
+from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
 from attnprobe.table.builder import p_columns
 from attnprobe.table.cells import clean
@@ -50,42 +51,42 @@ class Part:
 
     Attributes:
         table: Its rows.
-        places: The row of each key.
-        documents: How many documents it is of.
+        documents: How many documents it is of, at least.
+        size: How many there are, or how many sequences where sums do not tell documents apart.
         by_row: How many each row is of, where that is known.
-        folded: Whether there may be more of them, as many documents share a sum (see ``Groups``).
     """
 
     table: HeadTable
-    places: Mapping[Key, int]
     documents: int
-    by_row: Mapping[Key, int] = field(default_factory=dict)
-    folded: bool = False
+    size: str
+    by_row: Sequence[int] = ()
 
     @classmethod
     def of(cls, table: HeadTable, measurement: Measurement, by_row: Sequence[int] = ()) -> "Part":
-        """Look rows up by their keys; ``by_row`` is as long as the table, or empty."""
-        names = [one.name for one in table.columns if one.role == "key" and one.name not in _STACKING]
-        keys = [*zip(*(table.data[name] for name in names), strict=True)]
-        sums = (getattr(one, "groups", None) for one in measurement.sums.values())
-        folded = any(isinstance(one, Groups) and one.shared for one in sums)
-        places = {key: row for row, key in enumerate(keys)}
-        return cls(table, places, measurement.documents, dict(zip(keys, by_row, strict=False)), folded)
+        """Count the documents of a table; ``by_row`` is as long as it, or empty."""
+        clustered = [one for one in measurement.sums.values() if isinstance(one, Clustered)]
+        exact = clustered and not any(one.groups.shared for one in clustered)
+        size = f"{measurement.documents:,}" if exact else f"{measurement.sequences:,} sequences"
+        return cls(table, measurement.documents, size, by_row)
+
+    @cached_property
+    def keys(self) -> list[Key]:
+        """What names each row."""
+        names = [one.name for one in self.table.columns if one.role == "key" and one.name not in _STACKING]
+        return list(zip(*(self.table.data[name] for name in names), strict=True))
 
     def read(self, name: str, keys: Sequence[Key]) -> Floats:
         """Give a column for some rows; NaN where there is no such row, or no number."""
-        cells = self.table.data[name]
-        rows = (self.places.get(key) for key in keys)
-        read = [None if row is None else cells[row] for row in rows]
-        return np.array([np.nan if cell is None else cell for cell in read], np.float64)
+        cells = dict(zip(self.keys, self.table.data[name], strict=True))
+        return np.array([cells.get(key) for key in keys], np.float64)
 
     def count_documents(self, name: str, keys: Sequence[Key]) -> Floats:
         """Count the documents that the errors of a measure are of: no more than what the row counts."""
         if self.by_row:
-            return np.array([self.by_row.get(key, 0) for key in keys], np.float64)
-        counted = next((one for one in (f"{name}_n", "n") if one in self.table.data), None)
-        rows = np.full(len(keys), np.inf) if counted is None else self.read(counted, keys)
-        return np.minimum(np.nan_to_num(rows, nan=np.inf), self.documents)
+            counts = dict(zip(self.keys, self.by_row, strict=True))
+            return np.array([counts.get(key, 0) for key in keys], np.float64)
+        counts = [self.read(one, keys) for one in (f"{name}_n", "n") if one in self.table.data]
+        return np.fmin(counts[0], self.documents) if counts else np.full(len(keys), float(self.documents))
 
 
 def tabulate_groups(build: BuildPart, measurement: Measurement) -> HeadTable:
@@ -111,25 +112,26 @@ def stack_groups(whole: Part, groups: Mapping[str, Part], tested: Collection[str
         tested: The measures that are tested, where not all are; the rows of one key stand together then.
     """
     columns, data = [], dict[str, list[Any]]()
-    tables = [whole.table, *(part.table for part in groups.values())]
-    labels = [name for name, one in zip([ALL_GROUPS, *groups], tables, strict=True) for _ in range(len(one))]
+    parts = {ALL_GROUPS: whole, **groups}
+    labels = [name for name, part in parts.items() for _ in part.keys]
     for column in whole.table.columns:
         if GROUP not in data and column.name not in _STACKING:
             columns.append(Column(GROUP, role="key"))
-            data[GROUP] = list(labels)
+            data[GROUP] = labels
         columns.append(column)
-        data[column.name] = [cell for table in tables for cell in table.data[column.name]]
+        data[column.name] = [cell for part in parts.values() for cell in part.table.data[column.name]]
         name = column.name.removesuffix("_se")
         if column.role != "error" or not (tested is None or name in tested):
             continue
+        q, p = compare_measure(name, whole.keys, [*groups.values()])
         title = f"Cochran's Q of {whole.table.column(name).title or name}"
         tests = [Column(f"{name}_q", title=title), *p_columns(f"{name}_q_p", f" of {title}")]
-        empty = [np.nan] * (len(labels) - len(whole.table))
-        for test, cells in zip(tests, _test_groups(name, whole, groups), strict=True):
+        for test, cells in zip(tests, (q, p, adjust(p)), strict=True):
             columns.append(test)
-            data[test.name] = [*cells.tolist(), *empty]
+            data[test.name] = [*cells.tolist(), *[np.nan] * (len(labels) - len(cells))]
     if tested is not None:
-        rows = [whole.places[key] for part in (whole, *groups.values()) for key in part.places]
+        place = {key: row for row, key in enumerate(whole.keys)}
+        rows = [place[key] for part in parts.values() for key in part.keys]
         order = sorted(range(len(rows)), key=rows.__getitem__)
         data = {name: [cells[row] for row in order] for name, cells in data.items()}
     # What is merged is called so already.
@@ -138,19 +140,14 @@ def stack_groups(whole: Part, groups: Mapping[str, Part], tested: Collection[str
     return HeadTable(title, columns, data, notes, whole.table.provenance)
 
 
-def _test_groups(name: str, whole: Part, groups: Mapping[str, Part]) -> tuple[Floats, Floats, Floats]:
-    """Test whether groups are alike in a measure, row by row of the table of all: Q, p and p adjusted."""
-    keys, parts = list(whole.places), groups.values()
-    values, errors = (np.array([part.read(one, keys) for part in parts]) for one in (name, f"{name}_se"))
-    documents = np.array([part.count_documents(name, keys) for part in parts])
-    q, p = compare_groups(values, errors, documents)
-    return q, p, adjust(p)
+def compare_measure(name: str, keys: Sequence[Key], groups: Sequence[Part]) -> tuple[Floats, Floats]:
+    """Test whether groups are alike in a measure, row by row: Q and p, see ``compare_groups``."""
+    values, errors = (np.array([part.read(one, keys) for part in groups]) for one in (name, f"{name}_se"))
+    return compare_groups(values, errors, np.array([part.count_documents(name, keys) for part in groups]))
 
 
 def _describe_groups(groups: Mapping[str, Part]) -> Iterator[str]:
-    listed = [
-        f"{clean(name)} ({part.documents:,}{' or more' * part.folded})" for name, part in groups.items()
-    ]
+    listed = [f"{clean(name)} ({part.size})" for name, part in groups.items()]
     if len(listed) == 1:
         yield f"There is one group only, {listed[0]}, and nothing to compare it with."
         return

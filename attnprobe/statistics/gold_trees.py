@@ -32,10 +32,10 @@ _Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class GoldTrees:
-    """The gold trees of a batch; numbers are NaN where nobody said anything of a sequence.
+    """The gold trees of a batch; numbers are NaN for sequences without annotation.
 
     Attributes:
-        sentences: Those of which something is asked.
+        sentences: Those with a gold edge.
         edges: (sequence, 5) what is counted of undirected trees, without the edges in a head's tree.
         arcs: (sequence, 7) the same of directed trees.
     """
@@ -46,35 +46,35 @@ class GoldTrees:
 
 
 def gold_trees(layout: Layout) -> GoldTrees:
-    """Find the words that are left in and the gold tree over them, sentence by sentence."""
+    """Find the words of each sentence, without punctuation, and the gold tree over them."""
     from attnprobe.kernels.trees import Sentences
 
     batch = layout.queries.batch
     edge_counts, arc_counts = np.full((batch, EDGE_COUNTS), np.nan), np.full((batch, ARC_COUNTS), np.nan)
     sequence, words, roots = [], [], list[int]()
     spans, edges, arcs = list[TokenSpan](), list[tuple[int, int]](), list[tuple[int, int]]()
-    for place, said in enumerate(() if layout.crossed else layout.annotations):
-        if said is None:
+    for place, annotation in enumerate(() if layout.crossed else layout.annotations):
+        if annotation is None:
             continue
         edge_counts[place] = arc_counts[place] = 0
-        ours, gold = build_tree(said)
-        if said.cut or not gold:
+        sentence, gold = build_tree(annotation)
+        if annotation.cut or not gold:
             edge_counts[place, :CUT] = arc_counts[place] = np.nan
-            edge_counts[place, CUT if said.cut else BARE] = 1
+            edge_counts[place, CUT if annotation.cut else BARE] = 1
             continue
         joined = {(min(arc), max(arc)) for arc in gold}
         edge_counts[place, [GOLD, NEIGHBOURS]] = len(joined), sum(b - a == 1 for a, b in joined)
         root = find_root(gold)
         directed = {(word, head) for word, head in gold if word != root}
-        arc_counts[place] = _count_arcs(directed, root, len(ours))
-        arc_counts[place, RANDOM_EDGES] = 2 * len(joined) / len(ours)
+        arc_counts[place] = _count_arcs(directed, root, len(sentence))
+        arc_counts[place, RANDOM_EDGES] = 2 * len(joined) / len(sentence)
         first = len(spans)
         sequence.append(place)
-        words.append((first, first + len(ours)))
+        words.append((first, first + len(sentence)))
         edges += sorted((a + first, b + first) for a, b in joined)
         roots.append(root + first)
         arcs += sorted((a + first, b + first) for a, b in directed)
-        spans += ours
+        spans += sentence
     sequence, roots = (np.array(one, np.int64) for one in (sequence, roots))
     words, spans, edges, arcs = (
         np.array(pairs, np.int64).reshape(-1, 2)
@@ -83,16 +83,16 @@ def gold_trees(layout: Layout) -> GoldTrees:
     return GoldTrees(Sentences(sequence, words, spans, edges, roots, arcs), edge_counts, arc_counts)
 
 
-def build_tree(said: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
-    """Give the words of a sentence that are left in, in their order, and the gold arcs from word to head.
+def build_tree(annotation: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
+    """Give the words of a sentence without punctuation, in order, and the gold arcs from word to head.
 
     Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says
     so and no other link from the same tokens says anything else.
     """
-    named = [(link, _is_punctuation(link)) for link in said.links if link.source != link.target]
+    named = [(link, _is_punctuation(link)) for link in annotation.links if link.source != link.target]
     left_out = {link.source for link, punctuation in named if punctuation}
     left_out -= {link.source for link, punctuation in named if not punctuation}
-    words = sorted(set(said.words) - left_out, key=lambda word: (word.start, word.stop))
+    words = sorted(set(annotation.words) - left_out, key=lambda word: (word.start, word.stop))
     place = {word: number for number, word in enumerate(words)}
     return words, {
         (place[link.source], place[link.target])
@@ -115,10 +115,10 @@ def find_root(arcs: Collection[tuple[int, int]]) -> int:
         return without.pop()
 
     def count_descendants(root: int) -> int:
-        found, seen = {root}, 0
-        while len(found) > seen:
-            seen = len(found)
-            found |= {word for word, head in arcs if head in found}
+        descendants, seen = {root}, 0
+        while len(descendants) > seen:
+            seen = len(descendants)
+            descendants |= {word for word, head in arcs if head in descendants}
         return seen
 
     return max(sorted(without or heads), key=count_descendants)
@@ -126,14 +126,14 @@ def find_root(arcs: Collection[tuple[int, int]]) -> int:
 
 def _count_arcs(arcs: _Pairs, root: int, words: int) -> Floats:
     """Count words with a gold head, and those whose head the simple trees have right."""
-    found = np.zeros(ARC_COUNTS)
-    found[WORDS] = len({word for word, _ in arcs})
+    counts = np.zeros(ARC_COUNTS)
+    counts[WORDS] = len({word for word, _ in arcs})
     for word, head in arcs:
-        found[LEFT] += head == (word + 1 if word + 1 < words else root)
-        found[RIGHT] += head == (word - 1 if word else root)
-        found[CHAIN] += head == (word + 1 if word < root else word - 1)
-        found[RANDOM] += (1 + (head == root)) / words
-    return found
+        counts[LEFT] += head == (word + 1 if word + 1 < words else root)
+        counts[RIGHT] += head == (word - 1 if word else root)
+        counts[CHAIN] += head == (word + 1 if word < root else word - 1)
+        counts[RANDOM] += (1 + (head == root)) / words
+    return counts
 
 
 def _is_punctuation(link: TokenLink) -> bool:

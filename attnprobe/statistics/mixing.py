@@ -37,13 +37,13 @@ def _keep_overlaps() -> WeakTensorKeyDictionary:
 
 
 def overlap(projection: Tensor) -> Tensor:
-    """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T, as wide as the heads."""
+    """Multiply the output projections of every two heads, W_O,g W_O,h^T."""
     kept = _keep_overlaps()
-    found = kept.get(projection)
-    if found is None:
+    products = kept.get(projection)
+    if products is None:
         flat = _precise(projection.flatten(0, 1))
-        found = kept[projection] = flat @ flat.T
-    return found
+        products = kept[projection] = flat @ flat.T
+    return products
 
 
 def _precise(values: Tensor) -> Tensor:
@@ -70,16 +70,16 @@ def inner_products(block: AttentionBlock) -> Tensor:
         given = given * asks[:, None, :, None]
     shared = overlap(block.projection)
     side_by_side = given.transpose(1, 2).flatten(2)
-    found = given.new_empty(batch, heads, heads)
+    products = given.new_empty(batch, heads, heads)
     for head in range(heads):
-        own = slice(head * width, (head + 1) * width)
+        columns = slice(head * width, (head + 1) * width)
         later = slice(head * width, None)
-        met = (given[:, head] @ shared[own, later] * side_by_side[..., later]).sum(1)
-        found[:, head, head:] = found[:, head:, head] = met.unflatten(-1, (heads - head, width)).sum(-1)
-    return found
+        met = (given[:, head] @ shared[columns, later] * side_by_side[..., later]).sum(1)
+        products[:, head, head:] = products[:, head:, head] = met.unflatten(-1, (heads - head, width)).sum(-1)
+    return products
 
 
-def norm(found: Tensor, layout: Layout) -> Tensor:
+def norm(products: Tensor, layout: Layout) -> Tensor:
     """Root mean square of the length of what a head adds to the residual stream, sqrt(mean_q |c_hq|^2).
 
     Limits: 0 for a head whose output projection is 0. The unit is that of the residual stream.
@@ -89,11 +89,11 @@ def norm(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head)
     """
-    asking = layout.queries.asking.sum(1)[:, None].to(found.dtype)
-    return (_squares(found) / asking).sqrt()
+    asking = layout.queries.asking.sum(1)[:, None].to(products.dtype)
+    return (_squares(products) / asking).sqrt()
 
 
-def cosine(found: Tensor, _: Layout) -> Tensor:
+def cosine(products: Tensor, _: Layout) -> Tensor:
     """Cosine of what two heads add to the residual stream, over all queries of a sequence.
 
         sum_q c_gq . c_hq / sqrt( sum_q |c_gq|^2  sum_q |c_hq|^2 )
@@ -106,10 +106,10 @@ def cosine(found: Tensor, _: Layout) -> Tensor:
     Returns:
         (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
-    return _over_lengths(found, _squares(found))
+    return _over_lengths(products, _squares(products))
 
 
-def cancellation(found: Tensor, _: Layout) -> Tensor:
+def cancellation(products: Tensor, _: Layout) -> Tensor:
     """Squared length of what a layer's heads add together over the sum of those of each head.
 
         sum_q |sum_h c_hq|^2 / sum_q sum_h |c_hq|^2
@@ -121,12 +121,12 @@ def cancellation(found: Tensor, _: Layout) -> Tensor:
     Returns:
         (batch, 1)
     """
-    apart = _squares(found).sum(1, keepdim=True)
-    return found.sum((1, 2))[:, None].clamp_min(0) / apart.where(apart > 0, nan)
+    of_each = _squares(products).sum(1, keepdim=True)
+    return products.sum((1, 2))[:, None].clamp_min(0) / of_each.where(of_each > 0, nan)
 
 
-def _squares(found: Tensor) -> Tensor:
-    return found.diagonal(dim1=1, dim2=2).clamp_min(0)
+def _squares(products: Tensor) -> Tensor:
+    return products.diagonal(dim1=1, dim2=2).clamp_min(0)
 
 
 def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def products(block: AttentionBlock) -> Tensor:
     return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
 
 
-def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
+def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
     """Correlate the logits of every two heads over all queries and keys of a sequence.
 
         r_gh = C_gh / sqrt(C_gg C_hh)
@@ -195,7 +195,7 @@ def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
     Returns:
         (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
-    return _over_lengths(found[:, int(shuffled)], found[:, 0].diagonal(dim1=1, dim2=2))
+    return _over_lengths(products[:, int(shuffled)], products[:, 0].diagonal(dim1=1, dim2=2))
 
 
 def matrix(pairs: Floats) -> Floats:
@@ -205,18 +205,18 @@ def matrix(pairs: Floats) -> Floats:
     [[1.0, 0.5], [0.5, 1.0]]
     """
     heads = count_heads(pairs.shape[-1])
-    found = np.zeros((*pairs.shape[:-1], heads, heads))
+    matrices = np.zeros((*pairs.shape[:-1], heads, heads))
     a, b = np.triu_indices(heads, 1)
-    found[..., a, b] = found[..., b, a] = pairs
-    found[..., np.arange(heads), np.arange(heads)] = 1
-    return found
+    matrices[..., a, b] = matrices[..., b, a] = pairs
+    matrices[..., np.arange(heads), np.arange(heads)] = 1
+    return matrices
 
 
-def _find_alive(found: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Part heads that correlate with nothing, such as removed ones, from the others."""
-    heads = found.shape[-1]
-    there = (~np.isnan(found)).sum(-1) > 1  # every head correlates with itself
-    return np.where(np.isnan(found), np.eye(heads), found), there
+def _find_alive(matrices: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Tell heads that correlate with others from those that do not, such as removed ones."""
+    heads = matrices.shape[-1]
+    there = (~np.isnan(matrices)).sum(-1) > 1  # every head correlates with itself
+    return np.where(np.isnan(matrices), np.eye(heads), matrices), there
 
 
 def explained_by_others(pairs: Floats) -> Floats:
@@ -235,8 +235,8 @@ def explained_by_others(pairs: Floats) -> Floats:
     Returns:
         (..., head)
     """
-    found, there = _find_alive(matrix(pairs))
-    values, vectors = np.linalg.eigh(found)
+    matrices, there = _find_alive(matrix(pairs))
+    values, vectors = np.linalg.eigh(matrices)
     inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
     return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
 
@@ -254,16 +254,16 @@ def effective_heads(pairs: Floats) -> Floats:
     Returns:
         (...)
     """
-    found, there = _find_alive(matrix(pairs))
+    matrices, there = _find_alive(matrix(pairs))
     kept = there.sum(-1)
-    squares = np.square(found * (there[..., None] & there[..., None, :])).sum((-1, -2))
+    squares = np.square(matrices * (there[..., None] & there[..., None, :])).sum((-1, -2))
     return np.divide(
         np.square(kept, dtype=np.float64), squares, out=np.full(kept.shape, np.nan), where=kept > 1
     )
 
 
-def explained(_: Statistic, found: Blocked, build: TableBuilder, *, null: bool = False) -> None:
-    estimate = found.apply(explained_by_others)
+def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
+    estimate = sums.apply(explained_by_others)
     name = "explained_by_others_null" if null else "explained_by_others"
     title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
@@ -292,8 +292,8 @@ def by_head_table(
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate how many heads of each layer differ, and whether what they add cancels."""
     sums = measurement.sums
-    found = sums[CORRELATION.name]
-    layers = found.count.shape[0]
+    correlations = sums[CORRELATION.name]
+    layers = correlations.count.shape[0]
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
@@ -312,8 +312,8 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate how alike two heads of a layer are in their logits, and in what they add."""
     sums = measurement.sums
-    found = sums[CORRELATION.name]
-    layers, heads = found.count.shape[0], count_heads(found.count.shape[1])
+    correlations = sums[CORRELATION.name]
+    layers, heads = correlations.count.shape[0], count_heads(correlations.count.shape[1])
     pairs = [(layer, *pair) for layer in range(layers) for pair in combinations(range(heads), 2)]
     build = TableBuilder(labels, len(pairs))
     build.layers([layer for layer, _, _ in pairs])

@@ -98,14 +98,14 @@ def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[S
 def strip_norm(
     statistics: Sequence[Statistic], measurement: Measurement
 ) -> tuple[list[Statistic], Measurement]:
-    """Give what weighted statistics are of, and what was measured of them, by the plain names."""
+    """Give the statistics that weighted ones are made of, with the sums of the weighted under their names."""
     pairs = [(statistic.of, statistic.name) for statistic in statistics if statistic.of is not None]
     sums = {of.name: measurement.sums[name] for of, name in pairs if name in measurement.sums}
     return [of for of, _ in pairs], Measurement(sums, measurement.sequences, measurement.tokens)
 
 
 def mark_by_norm(table: HeadTable, shared: Sequence[str]) -> HeadTable:
-    """Give measures of weighted attention, which go by plain names, their suffix, and their notes a mark.
+    """Add the suffix to the measures of a table of weighted attention, and mark its notes.
 
     Notes that are ``shared`` stand below every table of the same model and text.
     """
@@ -149,6 +149,6 @@ def _insert_weights(table: HeadTable, weights: str) -> HeadTable:
 
 
 def _name_by_norm(name: str, table: HeadTable) -> str:
-    """Give a column its suffix; an error or a number of its own stays behind the measure it belongs to."""
+    """Add the suffix to the name of a column, before the ending of an error or of a count."""
     base = next((name.removesuffix(end) for end in ("_se", "_n") if name.endswith(end)), name)
     return f"{base}{SUFFIX}{name[len(base) :]}" if base in table.data else f"{name}{SUFFIX}"

@@ -208,7 +208,7 @@ def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
-    """Choose the offset with the largest share of argmaxes, (layer, head, offset); say how far it is.
+    """Choose the offset with the largest share of argmaxes, (layer, head, offset), and give its columns.
 
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
     can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. Of an image, an

@@ -216,13 +216,13 @@ class _Collector:
                 )
                 place = sides.place(asker)
                 among_words = NONE if sides.crossed and not annotation.same else place
-                own = among_words
+                asker_among = among_words
                 if link.candidates:
                     inside = not sides.crossed and (asker.start, asker.stop) in words.ends
-                    own = words.within(asker) if inside else NONE
+                    asker_among = words.within(asker) if inside else NONE
                 sight = asker.stop - self._positions[0][1] if self._causal else _ALL
-                right = self._find_right(answers, words, own, sight)
-                candidates = words.choices(own, sight) if link.candidates else None
+                right = self._find_right(answers, words, asker_among, sight)
+                candidates = words.choices(asker_among, sight) if link.candidates else None
                 chance = _find_chance(candidates, [ends for _, ends in right])
                 self._certain += chance == 1 and bool(right)
                 if chance == 1 or not right:
@@ -244,7 +244,12 @@ class _Collector:
                 for position, before in self._positions:
                     row = rows.setdefault((asker, link.candidates, position), len(self._rows))
                     if row == len(self._rows):
-                        ends = (begin, begin + len(words.ends), begin + own[0], begin + own[1])
+                        ends = (
+                            begin,
+                            begin + len(words.ends),
+                            begin + asker_among[0],
+                            begin + asker_among[1],
+                        )
                         self._rows.append((sequence, asker.start - before, asker.stop - before, *ends))
                     self._chance.append(chance)
                     name = (direction, position) if position else (direction,)
@@ -257,13 +262,14 @@ class _Collector:
         )
 
     def _find_right(
-        self, answers: Sequence[TokenSpan], words: Words, own: Ends, sight: int
+        self, answers: Sequence[TokenSpan], words: Words, asker_among: Ends, sight: int
     ) -> list[tuple[TokenSpan, Ends]]:
         """Find the answers among the words that may be chosen; count the question as left out if none is."""
         right = [
             (span, ends)
             for span in answers
-            if (ends := words.within(span)) != NONE and not (own[0] <= ends[0] and ends[1] <= own[1])
+            if (ends := words.within(span)) != NONE
+            and not (asker_among[0] <= ends[0] and ends[1] <= asker_among[1])
         ]
         if not right:
             self._same += 1

@@ -68,7 +68,7 @@ def select_controls(*names: str) -> list[Statistic]:
 
 
 def census_statistics(*names: str) -> list[Statistic]:
-    """List everything that has a column in the census of any text, or in the tables of some families."""
+    """List the columns of the census of any text; or the statistics of heads of some families."""
     if not names:
         every = (one for one in _choosable() if one.about != "modalities" and not one.on_request)
         return [statistic for statistic in every if statistic.weights == "attention"]
@@ -76,13 +76,13 @@ def census_statistics(*names: str) -> list[Statistic]:
 
 
 def _choosable() -> list[Statistic]:
-    """List what the census can measure: its own columns, and what carries a weight of its own."""
+    """List the statistics that the census can measure: of its families, one number a head."""
     in_census = (family.name for family in families() if family.in_census)
     return [statistic for statistic in select_statistics(*in_census) if statistic.rows == "head"]
 
 
 def every_statistic_of_heads() -> list[Statistic]:
-    """List the census under both weightings, what heads carry, ranks but of whole maps, and mixing."""
+    """List the census by both weightings, the norms of what heads carry, mixing, and ranks but of maps."""
     census = census_statistics()
     ranks = [statistic for statistic in select_statistics("rank") if statistic is not MAP_RANK]
     return [
@@ -97,7 +97,7 @@ def every_statistic_of_heads() -> list[Statistic]:
 
 
 def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
-    """Say what a table shows: what its tabulation says, or else a family, or several.
+    """Choose the title of a table: that of its tabulation, else of the family or families that it shows.
 
     What heads carry adds nothing to the title of what it stands beside.
     """
@@ -141,7 +141,7 @@ def find_statistic(name: str, own: Iterable[Statistic] = ()) -> Statistic:
 
 
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
-    """Resolve columns, families and statistics of one's own: those of the census first, in its order.
+    """Resolve names of columns and families, and statistics of one's own, in the order of the census.
 
     None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
     """

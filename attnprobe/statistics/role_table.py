@@ -244,8 +244,8 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
     gains: list[tuple[float, int, Role]] = []
     for condition, answers in relations:
         best = answers.rules[tried[task.best_rule(answers.rules[tried].sum(-1))]]
-        asked, hits = answers.links.asked, answers.links.hits
-        accuracy, ahead = find_share(hits, asked), find_share(hits - best, asked)
+        links, hits = answers.links.asked, answers.links.hits
+        accuracy, ahead = find_share(hits, links), find_share(hits - best, links)
         low, _ = ahead.interval(tests)
         asked_as = [condition.direction.replace("_", " "), *condition.positions]
         measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])

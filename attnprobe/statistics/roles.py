@@ -46,9 +46,9 @@ def excess(values: Tensor, layout: Layout, count: Count) -> Tensor:
     Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where it gets less than from
     uniform attention.
     """
-    some, visible = layout.once(count), layout.visible
-    uniform = (some / visible)[:, None].to(values.dtype)
-    return _mean((values - uniform) / (1 - uniform), (some > 0) & (some < visible), layout)
+    number, visible = layout.once(count), layout.visible
+    uniform = (number / visible)[:, None].to(values.dtype)
+    return _mean((values - uniform) / (1 - uniform), (number > 0) & (number < visible), layout)
 
 
 def preference(values: Tensor, layout: Layout, count: Count) -> Tensor:
@@ -60,10 +60,10 @@ def preference(values: Tensor, layout: Layout, count: Count) -> Tensor:
 
     Limits: 0 to 1; 0.5 for uniform attention.
     """
-    some, visible = layout.once(count), layout.visible
-    to_one = values / some[:, None]
-    to_other = (1 - values).clamp_min(0) / (visible - some)[:, None]
-    return _mean(to_one / (to_one + to_other), (some > 0) & (some < visible), layout)
+    number, visible = layout.once(count), layout.visible
+    to_one = values / number[:, None]
+    to_other = (1 - values).clamp_min(0) / (visible - number)[:, None]
+    return _mean(to_one / (to_one + to_other), (number > 0) & (number < visible), layout)
 
 
 def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:

@@ -156,7 +156,7 @@ class Words:
         return np.array([known[ends] for ends in self.ends] if numbers else [], np.int64)
 
     def text_of(self, word: int) -> Ends:
-        """Give the words of the text that a word is of."""
+        """Give the range of the words of the text that a word lies in."""
         behind = bool(self.second) and word >= self.second
         return (self.second, len(self.ends)) if behind else (0, self.second or len(self.ends))
 

@@ -50,8 +50,8 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     """Draw the trees of each head, and count what they have of the gold.
 
     Returns:
-        (batch, head, 12) what is counted of the undirected tree, and what of the directed one; NaN where
-        nobody said anything of a sequence, and in cross-attention, which leads from one text to another.
+        (batch, head, 12) what is counted of the undirected tree, and what of the directed one; NaN for
+        sequences without annotation, and in cross-attention, which leads from one text to another.
     """
     import torch
 
@@ -59,8 +59,8 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
 
     p, gold = block.probabilities, block.layout.once(gold_trees)
     counts = np.concatenate([gold.edges, gold.arcs], 1)[:, None].repeat(p.shape[1], 1)
-    found = compare_trees(p, gold.sentences).swapaxes(1, 2)
-    counts[gold.sentences.sequence[:, None], :, [HELD, EDGE_COUNTS + RIGHT_HEADS]] = found
+    of_heads = compare_trees(p, gold.sentences).swapaxes(1, 2)
+    counts[gold.sentences.sequence[:, None], :, [HELD, EDGE_COUNTS + RIGHT_HEADS]] = of_heads
     # Halves of float32 count no further than 256 words.
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 

@@ -35,7 +35,8 @@ class Sum:
     FLAT: ClassVar[tuple[str, ...]] = ()
 
     def __add__(self, other: Any) -> Self:
-        return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        names = [field.name for field in fields(self)]
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
     def documents(self) -> int | None:
@@ -44,24 +45,28 @@ class Sum:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""
-        found: dict[str, NDArray[Any]] = {}
-        for name in (one.name for one in fields(self)):
-            part = getattr(self, name)
-            arrays = part.arrays() if isinstance(part, Sum) else {name: part}
-            found |= add_prefix(name, arrays) if isinstance(part, Sum) and name not in self.FLAT else arrays
-        return found
+        arrays: dict[str, NDArray[Any]] = {}
+        for each in fields(self):
+            part = getattr(self, each.name)
+            if not isinstance(part, Sum):
+                arrays[each.name] = part
+            elif each.name in self.FLAT:
+                arrays |= part.arrays()
+            else:
+                arrays |= add_prefix(each.name, part.arrays())
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         """Restore what ``arrays`` gave; ``known`` are fields that a subclass restores itself."""
-        for one in fields(cls):
-            if one.name in known:
+        for each in fields(cls):
+            if each.name in known:
                 continue
-            if isinstance(one.type, type) and issubclass(one.type, Sum):
-                part = arrays if one.name in cls.FLAT else select_prefix(arrays, one.name)
-                known[one.name] = one.type.from_arrays(part)
+            if isinstance(each.type, type) and issubclass(each.type, Sum):
+                part = arrays if each.name in cls.FLAT else select_prefix(arrays, each.name)
+                known[each.name] = each.type.from_arrays(part)
             else:
-                known[one.name] = arrays[one.name]
+                known[each.name] = arrays[each.name]
         return cls(**known)
 
 
@@ -104,25 +109,26 @@ class Measurement:
     @property
     def documents(self) -> int:
         """Of how many documents the sums are, at least; sequences where no sum tells them apart."""
-        found = [one.documents for one in self.sums.values() if one.documents is not None]
-        return max(found, default=self.sequences)
+        counts = [each.documents for each in self.sums.values() if each.documents is not None]
+        return max(counts, default=self.sequences)
 
     def of(self, names: Iterable[str]) -> "Measurement":
-        some = list(names)
-        sums = {name: self.sums[name] for name in some}
-        strata = {name: one.of(some) for name, one in self.strata.items()}
+        """Keep some statistics."""
+        kept = list(names)
+        sums = {name: self.sums[name] for name in kept}
+        strata = {name: group.of(kept) for name, group in self.strata.items()}
         return Measurement(sums, self.sequences, self.tokens, strata)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
-        for name, one in self.sums.items():
-            found |= add_prefix(name, one.arrays())
+        arrays: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
+        for name, part in self.sums.items():
+            arrays |= add_prefix(name, part.arrays())
         if self.strata:
             # numpy's strings are all as long as the longest, and end before a NUL.
-            found[_STRATA] = np.frombuffer(json.dumps([*self.strata]).encode(), np.uint8)
-            for place, one in enumerate(self.strata.values()):
-                found |= add_prefix(f"{_STRATA}/{place}", one.arrays())
-        return found
+            arrays[_STRATA] = np.frombuffer(json.dumps([*self.strata]).encode(), np.uint8)
+            for place, group in enumerate(self.strata.values()):
+                arrays |= add_prefix(f"{_STRATA}/{place}", group.arrays())
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
@@ -147,7 +153,7 @@ class Measurement:
             raise ValueError("what was measured twice adds up, and does not belong side by side")
         if self.strata.keys() != other.strata.keys():
             raise ValueError("only measurements of the same groups belong side by side")
-        strata = {name: one.join(other.strata[name]) for name, one in self.strata.items()}
+        strata = {name: group.join(other.strata[name]) for name, group in self.strata.items()}
         return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, strata)
 
     def __add__(self, other: "Measurement") -> "Measurement":
@@ -159,10 +165,10 @@ class Measurement:
 
     def add_strata(self, other: "Measurement") -> dict[str, "Measurement"]:
         """Add up what was measured of each group, in either or in both."""
-        found = dict(self.strata)
-        for name, one in other.strata.items():
-            found[name] = found[name] + one if name in found else one
-        return found
+        strata = dict(self.strata)
+        for name, group in other.strata.items():
+            strata[name] = strata[name] + group if name in strata else group
+        return strata
 
 
 def pack(arrays: Arrays) -> str:
@@ -215,9 +221,9 @@ class Moments(Sum):
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
         with np.errstate(invalid="ignore"):
-            apart = other.mean - self.mean
-            mean = self.mean + apart * share
-            squares = self.squares + other.squares + np.square(apart) * self.count * share
+            distance = other.mean - self.mean
+            mean = self.mean + distance * share
+            squares = self.squares + other.squares + np.square(distance) * self.count * share
         return type(self)(count, mean, squares)
 
     @property
@@ -245,8 +251,8 @@ _ROUNDING = 1e-6
 class Constant(Sum):
     """Numbers that no sequence changes. Two of them add up to the same, and only if they are the same.
 
-    >>> one = Constant.of([2.0, float("nan")])
-    >>> (one + one).values
+    >>> constant = Constant.of([2.0, float("nan")])
+    >>> (constant + constant).values
     array([ 2., nan])
     """
 

@@ -183,8 +183,8 @@ class Clustered(Sum):
         left = np.square(count - self.groups.count)
         with np.errstate(divide="ignore", invalid="ignore"):
             pulls = np.where(self.groups.count > 0, np.square(residuals) / left, 0.0).sum(0)
-            found = (squares / np.square(count - 1) + pulls) * (clusters - 1) / clusters
-        return np.sqrt(np.where((clusters > 1) & np.isfinite(found), found, np.nan))
+            squared = (squares / np.square(count - 1) + pulls) * (clusters - 1) / clusters
+        return np.sqrt(np.where((clusters > 1) & np.isfinite(squared), squared, np.nan))
 
     @property
     def estimate(self) -> Estimate:

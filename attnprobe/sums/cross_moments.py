@@ -45,25 +45,25 @@ class CrossMoments(Sum):
         """Sum up vectors (token, head, width) and (token, other head, other width) of the same tokens."""
         count = len(first)
         means = [side.mean(0) if count else side.new_zeros(side.shape[1:]) for side in (first, second)]
-        one, other = first - means[0], second - means[1]
-        own, its = (torch.einsum("thi,thj->hij", side, side) for side in (one, other))
-        crossed = (one.flatten(1).T @ other.flatten(1)).reshape(*one.shape[1:], *other.shape[1:])
-        arrays = (part.cpu().numpy().astype(np.float64) for part in (*means, own, its, crossed))
+        ours, theirs = first - means[0], second - means[1]
+        products = [torch.einsum("thi,thj->hij", side, side) for side in (ours, theirs)]
+        crossed = (ours.flatten(1).T @ theirs.flatten(1)).reshape(*ours.shape[1:], *theirs.shape[1:])
+        arrays = (part.cpu().numpy().astype(np.float64) for part in (*means, *products, crossed))
         return cls(np.array(float(count)), *arrays)
 
     def __add__(self, other: Self) -> Self:
         count = self.count + other.count
         share = float(other.count / count) if count else 0.0
-        apart = other.first_mean - self.first_mean, other.second_mean - self.second_mean
+        first, second = other.first_mean - self.first_mean, other.second_mean - self.second_mean
         weight = float(self.count) * share
         crossed = self.crossed + other.crossed
-        crossed += np.multiply.outer(weight * apart[0], apart[1])
+        crossed += np.multiply.outer(weight * first, second)
         return type(self)(
             count,
-            self.first_mean + share * apart[0],
-            self.second_mean + share * apart[1],
-            self.first + other.first + weight * np.einsum("hi,hj->hij", apart[0], apart[0]),
-            self.second + other.second + weight * np.einsum("hi,hj->hij", apart[1], apart[1]),
+            self.first_mean + share * first,
+            self.second_mean + share * second,
+            self.first + other.first + weight * np.einsum("hi,hj->hij", first, first),
+            self.second + other.second + weight * np.einsum("hi,hj->hij", second, second),
             crossed,
         )
 
@@ -94,5 +94,5 @@ class CrossMoments(Sum):
             sections 3 and 4.
         """
         lengths = np.multiply.outer(*self.lengths)
-        found = np.square(self.crossed).sum((1, 3))
-        return np.divide(found, lengths, out=np.full_like(found, np.nan), where=lengths > 0).clip(max=1.0)
+        common = np.square(self.crossed).sum((1, 3))
+        return np.divide(common, lengths, out=np.full_like(common, np.nan), where=lengths > 0).clip(max=1.0)

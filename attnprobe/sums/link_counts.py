@@ -112,7 +112,7 @@ class LinkCounts(Sum):
         """
         if keys is None:
             keys = order_keys(name for name in names if name is not None)
-        if tuple(names) == keys:
+        if tuple(names) == keys == self.keys:
             return self
         place = {key: at for at, key in enumerate(keys)}
         kept = [at for at, name in enumerate(names) if name is not None]

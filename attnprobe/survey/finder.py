@@ -129,7 +129,7 @@ def _add(
     np.add.at(whole.reshape(-1), place.ravel(), index.hits(found).astype(whole.dtype).ravel())
 
 
-class Finder:
+class LinkScorer:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
     def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:

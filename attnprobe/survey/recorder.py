@@ -22,7 +22,7 @@ from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding
 from attnprobe.statistics.statistic import Function, Scope, Statistic, Weights
 from attnprobe.sums.base import Sum
-from attnprobe.survey.finder import Finder
+from attnprobe.survey.finder import LinkScorer
 from attnprobe.survey.heads import list_computed, number_through, place_heads
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
@@ -72,7 +72,7 @@ class Recorder(local):
         self._weighting = NormWeighting(factors)
         self._rooms: dict[tuple[Weights, Kind], Tensor] = {}
         self._finders = {
-            statistic.name: (statistic.weights, Finder(statistic, heads, self._computed))
+            statistic.name: (statistic.weights, LinkScorer(statistic, heads, self._computed))
             for statistic in statistics
             if statistic.scope == "links"
         }

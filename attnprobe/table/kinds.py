@@ -42,6 +42,8 @@ STEP, PRUNING_STEP = "step", "pruning_step"
 GROUP = "group"
 #: What the rows over all groups are called there.
 ALL_GROUPS = "all groups"
+#: The criterion of a random order of heads.
+RANDOM = "random"
 #: The position of a token, where a head has a row for each.
 POSITION = "position"
 #: The columns that name the rule that a head is compared with; of two, the first says more.

@@ -19,7 +19,7 @@ from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, Subject
+from attnprobe.intervention.task import TaskData, TaskModel
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import shrink
@@ -93,15 +93,15 @@ class _Single(BatchReader):
         return self._batch
 
 
-def _bench(case: Case) -> Bench:
+def _bench(case: Case) -> TaskData:
     batch = random_batch(case.sequences, case.length)
     checkpoint = _classifier(case.shape)
-    subject = Subject(
+    subject = TaskModel(
         checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
     corpus = Corpus(_Single(batch), Reading(), len(batch), 0)
     objective = Classification(checkpoint, corpus)
-    return Bench(subject, corpus, objective, {}, open_single_run(), Workers())
+    return TaskData(subject, corpus, objective, {}, open_single_run(), Workers())
 
 
 def _classifier(shape: Shape) -> Checkpoint:
@@ -110,9 +110,9 @@ def _classifier(shape: Shape) -> Checkpoint:
     return Checkpoint("random", model, word_tokenizer(["a b"]))
 
 
-def _batch(bench: Bench) -> Batch:
+def _batch(bench: TaskData) -> Batch:
     return next(iter(bench.corpus.batches))
 
 
-def _bare(bench: Bench) -> Callable[[], object]:
+def _bare(bench: TaskData) -> Callable[[], object]:
     return partial(bench.subject.checkpoint.forward, _batch(bench).inputs)

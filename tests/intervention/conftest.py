@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.corpus.sources.document import Asked, Document, Tagged, find_gold
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.task import TaskData, bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
@@ -149,7 +149,7 @@ def documents() -> Callable[[str], list[Document]]:
 
 
 @pytest.fixture(scope="session")
-def benched() -> Callable[..., AbstractContextManager[Bench]]:
+def benched() -> Callable[..., AbstractContextManager[TaskData]]:
     """Set a checkpoint on documents, for an objective."""
 
     @contextmanager
@@ -163,7 +163,7 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
         max_length: int | None = None,
         generate: bool = False,
         progress: Progress | None = None,
-    ) -> Iterator[Bench]:
+    ) -> Iterator[TaskData]:
         subject = choose_subject(
             lambda *_: checkpoint,
             TaskOptions(objective=objective, seed=seed),

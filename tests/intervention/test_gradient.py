@@ -14,7 +14,7 @@ from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 
@@ -36,7 +36,7 @@ Headed = Callable[..., Checkpoint]
 
 
 def differences(
-    bench: Bench, at: NDArray[Any], step: float = STEP, some: NDArray[np.bool_] | None = None
+    bench: TaskData, at: NDArray[Any], step: float = STEP, some: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """Differentiate every example's loss by every gate, with a step to both sides: (example, layer, head).
 

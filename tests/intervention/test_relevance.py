@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.pruning.orders import measure_importance
 from attnprobe.intervention.relevance import head_relevance
-from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
@@ -41,7 +41,7 @@ def lead(logits: Tensor) -> Tensor:
     return best[..., 0] - best[..., 1]
 
 
-def explained(bench: Bench, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
+def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
     """Work out z of each example from what the model gives."""
     kind, checkpoint = bench.objective.name, bench.subject.checkpoint
     objective: Any = bench.objective
@@ -71,7 +71,7 @@ def explained(bench: Bench, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for 
     return said.logits.abs().mean(-1) if kind == "multi-label" else lead(said.logits)
 
 
-def by_hand(bench: Bench) -> NDArray[np.float64]:
+def by_hand(bench: TaskData) -> NDArray[np.float64]:
     """Explain every example alone: (example, layer, head)."""
     subject, batches = bench.subject, bench.corpus.batches
     found, whole = np.zeros((bench.corpus.sequences, *subject.shape)), batches.plan

@@ -9,7 +9,7 @@ import pytest
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
-from attnprobe.intervention.task import Subject, bind_task, choose_subject, freeze_weights
+from attnprobe.intervention.task import TaskModel, bind_task, choose_subject, freeze_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.options import CorpusOptions
@@ -54,7 +54,7 @@ class Shelf:
         return self.headed(self.name, "representation")
 
 
-def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[Subject, list[str]]:
+def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[TaskModel, list[str]]:
     told = Told()
     return choose_subject(shelf, TaskOptions(**options), labelled=labelled, progress=told), told.said
 
@@ -161,7 +161,7 @@ def test_labels_that_nobody_uses(headed: Headed):
 # Binding
 
 
-def subject(headed: Headed, name: str, kind: str) -> Subject:
+def subject(headed: Headed, name: str, kind: str) -> TaskModel:
     return choose_subject(
         lambda *_: headed(name, kind),
         TaskOptions(objective=kind),

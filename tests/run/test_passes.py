@@ -18,7 +18,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.task import TaskData, bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
@@ -186,7 +186,7 @@ class TestWorkers:
 
 
 @contextmanager
-def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench]:
+def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[TaskData]:
     subject = choose_subject(
         lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=SilentProgress()
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, f, false_discovery_control, kstest, norm, t, ttest_1samp, ttest_ind
+from scipy.stats import binomtest, f, false_discovery_control, kstest, t, ttest_1samp, ttest_ind
 
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, PermutationTest, adjust, compare_groups, half_width, sign_flip
@@ -33,15 +33,8 @@ def test_uniform_under_the_null():
 
 def holm(p: list[float]) -> list[float]:
     """The smallest level at which Holm's procedure rejects each hypothesis."""
-    found = []
-    for i, own in enumerate(p):
-        no_larger = [q for j, q in enumerate(p) if q < own or (q == own and j <= i)]
-        steps = []
-        for q in no_larger:
-            smaller = sum(r < q for r in p)
-            steps.append(min(1.0, (len(p) - smaller) * q))
-        found.append(max(steps))
-    return found
+    steps = [min(1.0, sum(r >= q for r in p) * q) for q in p]
+    return [max(step for step, q in zip(steps, p, strict=True) if q <= level) for level in p]
 
 
 P = st.lists(st.floats(0, 1).map(lambda x: round(x, 4)), min_size=1, max_size=12)
@@ -55,11 +48,6 @@ def test_holm(p: list[float]):
 @given(P)
 def test_bh(p: list[float]):
     np.testing.assert_allclose(adjust(p, "bh"), false_discovery_control(p), rtol=1e-12)
-    ranked = sorted(p)
-    by_hand = [
-        min(1.0, *(len(p) * q / (rank + 1) for rank, q in enumerate(ranked) if q >= own), 1.0) for own in p
-    ]
-    np.testing.assert_allclose(adjust(p, "bh"), by_hand, rtol=1e-12)
 
 
 @pytest.mark.parametrize("correction", ["holm", "bh"])
@@ -119,18 +107,14 @@ def test_what_does_not_vary_is_sure():
     assert np.isnan(Estimate(np.array(1.0), np.array(0.0), np.array(1)).p())
 
 
-@pytest.mark.parametrize(("documents", "by_normal"), [(5, 0.88), (12, 0.36), (30, 0.13), (128, 0.067)])
-def test_intervals_of_all_heads_miss_in_a_twentieth(documents: int, by_normal: float):
+@pytest.mark.parametrize("documents", [5, 30])
+def test_intervals_of_all_heads_miss_in_a_twentieth(documents: int):
     """Simulated: that any of 72 intervals misses its mean has a chance of .05, however few documents."""
-    draw, heads, runs = np.random.default_rng(documents), 72, 3000
-    missed, missed_by_normal = 0, 0
+    draw, missed, runs = np.random.default_rng(documents), 0, 3000
     for _ in range(runs):
-        found = Clustered.of(draw.normal(size=(documents, heads)))
-        far = np.abs(found.average)
-        missed += bool((far > half_width(found.standard_error, found.clusters)).any())
-        missed_by_normal += bool((far > norm.isf(0.025 / heads) * found.standard_error).any())
+        low, high = Clustered.of(draw.normal(size=(documents, 72))).estimate.interval(together=None)
+        missed += bool(((low > 0) | (high < 0)).any())
     assert 0.04 < missed / runs < 0.06
-    assert missed_by_normal / runs == pytest.approx(by_normal, abs=0.02)
 
 
 def test_each_number_has_the_quantile_of_its_own_documents():
@@ -173,7 +157,7 @@ def test_welchs_f_of_several_groups():
     assert compare_groups(*summarise(samples))[1] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("documents", [[30] * 2, [30] * 5, [30, 60, 100]])
+@pytest.mark.parametrize("documents", [[30] * 5, [30, 60, 100]])
 def test_p_is_uniform_where_groups_are_alike(documents):
     """From 30 documents on; groups differ in spread, and shares are a little skewed."""
     draw, times = np.random.default_rng(len(documents)), 20_000

@@ -65,6 +65,9 @@ def test_groups_of_documents():
         counts = getattr(every, name)
         np.testing.assert_array_equal(getattr(alone, name), counts[1:])
         np.testing.assert_array_equal(getattr(joined, name), [counts[0] + counts[1], counts[2]])
+    alike = drawn([("x", "a", "to"), ("x", "b", "to")], 4)
+    assert alike.join_strata().keys == (("a", "to"), ("b", "to"))
+    np.testing.assert_array_equal(alike.join_strata().hits, alike.hits)
 
 
 def test_labels_of_any_characters_and_length():

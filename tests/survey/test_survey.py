@@ -10,7 +10,6 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
-from attnprobe.table.head_table import HeadTable
 
 TEXTS = [
     "the dog ran to the river",
@@ -66,11 +65,3 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     for name in ("contribution_norm", "logit_rank", "entropy_norm"):
         assert name in said
     assert "could not be measured: attnprobe can't read" in said
-
-
-def of(words: str, text: str) -> list[str]:
-    return [note for note in _table(words, text).notes if "Trend" not in note]
-
-
-def _table(words: str, text: str) -> HeadTable:
-    return getattr(attnprobe, words)("demo", [text])

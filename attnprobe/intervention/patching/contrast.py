@@ -13,7 +13,7 @@ from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
+from attnprobe.intervention.task import BATCH_TOKENS_CPU, TaskData, TaskModel, choose_subject
 from attnprobe.model.gates import freeze_weights
 from attnprobe.run.contrasts import tokenise_contrasts
 from attnprobe.run.memory import report_halving
@@ -35,7 +35,7 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     return any(contrast.answer is not None for contrast in contrasts), chain(first, rest)
 
 
-def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]:
+def choose_measure(subject: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
     """Choose what is read off a checkpoint, by its head and by whether pairs have answers.
 
     Raises:
@@ -66,14 +66,14 @@ def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]
 
 @contextmanager
 def bind_pairs(
-    subject: Subject,
+    subject: TaskModel,
     documents: Iterable[Document],
     options: CorpusOptions,
     measure: type[ContrastMeasure],
     *,
     run: Run,
     workers: int | None = None,
-) -> Iterator[Bench]:
+) -> Iterator[TaskData]:
     """Tokenise the pairs of a subject and bind what is read off to them."""
     checkpoint, architecture, progress = subject.checkpoint, subject.architecture, run.progress
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
@@ -96,13 +96,13 @@ def bind_pairs(
         record = record_provenance(checkpoint, architecture, tokenised.corpus, options, shared)
         record["task"] = {
             "objective": objective.name,
-            "measure": objective.said,
+            "measure": objective.described,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
             "pairs": asdict(tokenised.counts),
         }
         with freeze_weights(checkpoint):
-            yield Bench(subject, tokenised.corpus, objective, record, run, shared)
+            yield TaskData(subject, tokenised.corpus, objective, record, run, shared)
 
 
 def run_patching(

@@ -15,8 +15,8 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast
-from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import BatchReplay, Gates, gate_attention
+from attnprobe.intervention.task import TaskData
+from attnprobe.model.gates import BatchReplay, Gates
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
 
@@ -87,7 +87,7 @@ class PatchedPairs(Sum):
 class Patcher:
     """Patches heads of batches of pairs, within ``gate_attention``."""
 
-    def __init__(self, bench: Bench, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
+    def __init__(self, bench: TaskData, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
         assert isinstance(bench.objective, ContrastMeasure)
         self._measure, self._subject, self._plan = bench.objective, bench.subject, plan
         self._gates, self._replay = gates, replay
@@ -201,7 +201,9 @@ def _as_array(values: Tensor) -> Floats:
     return values.detach().cpu().double().numpy()
 
 
-def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool) -> PatchedPairs:
+def patch_pairs(
+    bench: TaskData, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
+) -> PatchedPairs:
     """Measure every pair on both sides, and with each of the chosen heads patched.
 
         effect_h = m(base, head h as in the source) - m(base)
@@ -225,11 +227,10 @@ def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attr
         et al. (2022), Locating and editing factual associations in GPT; Kramar et al. (2024), AtP*.
     """
     subject, halving = bench.subject, Halving()
-    checkpoint, architecture = subject.checkpoint, subject.architecture
+    checkpoint = subject.checkpoint
     if attribute and checkpoint.quantisation is not None:
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
         patcher = Patcher(bench, plan, gates, replay)
 
@@ -237,7 +238,7 @@ def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attr
             parts = halving.run(batch, lambda part: patcher.patch(part, chosen, attribute=attribute))
             return reduce(add, parts)
 
-        with replay.watch(architecture.sites) if subject.gating.replays else nullcontext():
+        with replay.watch(subject.architecture.sites) if subject.gating.replays else nullcontext():
             pairs: PatchedPairs = bench.total(
                 name,
                 patch_batch,
@@ -248,7 +249,7 @@ def patch_pairs(bench: Bench, plan: PatchPlan, chosen: Cells, name: str, *, attr
             return pairs.sort()
 
 
-def measure_pairs(bench: Bench, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
+def measure_pairs(bench: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
     """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
     subject, batches = bench.subject, bench.corpus.batches
     kept = subject.architecture.standing

@@ -12,7 +12,7 @@ from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
@@ -30,7 +30,7 @@ Z_95 = 1.96
 
 
 def tabulate_patching(
-    bench: Bench,
+    bench: TaskData,
     plan: PatchPlan,
     pairs: PatchedPairs,
     dataset: str,
@@ -80,7 +80,9 @@ def tabulate_patching(
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
     what = "heads at positions" if plan.positions else "heads"
     notes = [
-        *_describe_gap(bench.objective.said, clean, corrupted, Clustered.of(clean - corrupted, clusters)),
+        *_describe_gap(
+            bench.objective.described, clean, corrupted, Clustered.of(clean - corrupted, clusters)
+        ),
         *_describe_effects(effects, adjusted, what, unit),
     ]
     title = "patching of heads at each position" if plan.positions else "patching of heads"
@@ -126,7 +128,7 @@ def count_flips(clean: Floats, corrupted: Floats, *, signed: bool) -> int:
     return int(((clean > 0) & (corrupted < 0)).sum() if signed else (clean > corrupted).sum())
 
 
-def _name_positions(build: TableBuilder, bench: Bench, plan: PatchPlan, shape: tuple[int, ...]) -> None:
+def _name_positions(build: TableBuilder, bench: TaskData, plan: PatchPlan, shape: tuple[int, ...]) -> None:
     layers, heads, positions = shape
     build.layers(np.repeat(np.arange(layers), heads * positions).tolist())
     build.key("head", np.tile(np.repeat(np.arange(heads), positions), layers))
@@ -138,7 +140,7 @@ def _name_positions(build: TableBuilder, bench: Bench, plan: PatchPlan, shape: t
     build.add(Column("token", role="text"), [token for side in sides for token in named[side] * heads])
 
 
-def _name_tokens(bench: Bench, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
+def _name_tokens(bench: TaskData, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
     """Name the token at each position that most pairs have there; None where they differ."""
     batches = bench.corpus.batches
     assert isinstance(batches, ContrastBatches)

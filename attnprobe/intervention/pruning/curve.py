@@ -34,16 +34,16 @@ from attnprobe.intervention.pruning.orders import (
 from attnprobe.intervention.pruning.writing import Pruning, check_writable
 from attnprobe.intervention.request import Documents, check_gold, peek
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import Bench, Subject, build_metric
+from attnprobe.intervention.task import TaskData, TaskModel, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import RANDOM
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column
 
-RANDOM = "random"
 #: In so many parts at most the heads of the step that fails are tried.
 _PARTS = 10
 #: Forward passes that a backward pass with its forward pass takes about as long as.
@@ -115,7 +115,7 @@ def prune_in_steps(
     return Pruning(table, subject, order, removed)
 
 
-def _refuse_shared_weights(subject: Subject) -> None:
+def _refuse_shared_weights(subject: TaskModel) -> None:
     architecture = subject.architecture
     first = find_shared_weights(subject.checkpoint.body, architecture.sites, architecture.layers)
     if len(np.unique(first)) < len(first):
@@ -134,14 +134,14 @@ def _count_removed(share: float | None, kept: Mask) -> int:
     return removed
 
 
-def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
+def _split_halves(bench: TaskData) -> tuple[TaskData, TaskData]:
     halves = bench.half(False), bench.half(True)
     if not all(len(half.documents) for half in halves):
         raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
     return halves
 
 
-def _estimate_time(ranked: Bench, scored: Bench, pruning: PruneOptions) -> str:
+def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) -> str:
     """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
     subject, criterion = scored.subject, pruning.criterion
     heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
@@ -168,7 +168,7 @@ def _estimate_time(ranked: Bench, scored: Bench, pruning: PruneOptions) -> str:
     return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
 
 
-def rank_heads(bench: Bench, metric: Score, pruning: PruneOptions) -> Order:
+def rank_heads(bench: TaskData, metric: Score, pruning: PruneOptions) -> Order:
     """Order the heads by the criterion, once or anew after each step."""
     subject, criterion = bench.subject, pruning.criterion
     if not pruning.rerank:
@@ -180,7 +180,7 @@ def rank_heads(bench: Bench, metric: Score, pruning: PruneOptions) -> Order:
 class MaskedModel:
     """What a model predicts for some examples under masks of heads, each mask once."""
 
-    def __init__(self, bench: Bench, metric: Score) -> None:
+    def __init__(self, bench: TaskData, metric: Score) -> None:
         self.bench, self.metric = bench, metric
         self._known: dict[bytes, Predictions] = {}
         self._whole: Predictions | None = None
@@ -248,7 +248,7 @@ def walk_within(
 
 
 def tabulate_curve(
-    bench: Bench, metric: Score, chosen: Order, pruning: PruneOptions, labels: Labels, *, seed: int
+    bench: TaskData, metric: Score, chosen: Order, pruning: PruneOptions, labels: Labels, *, seed: int
 ) -> tuple[HeadTable, int]:
     """Score the order of the criterion and random ones after each step, and tabulate the curves.
 

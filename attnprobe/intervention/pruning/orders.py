@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.sides import Side
+from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import name_pass
 from attnprobe.intervention.importance import attribute
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.request import Method
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import run_trials
 
 #: A number for every head (layer, head); NaN for those that are pruned already.
@@ -25,7 +25,7 @@ _METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
 def measure_importance(
-    criterion: Criterion, bench: Bench, metric: Score, open_heads: Mask | None = None
+    criterion: Criterion, bench: TaskData, metric: Score, open_heads: Mask | None = None
 ) -> Importance:
     """Measure the importance of every head by a criterion: (layer, head), the least goes first.
 
@@ -68,7 +68,7 @@ def measure_importance(
     return importance
 
 
-def _measure_moves(bench: Bench, metric: Score, on: Mask) -> Importance:
+def _measure_moves(bench: TaskData, metric: Score, on: Mask) -> Importance:
     """Average over examples how far each head moves their score; 0 for a head that is off already.
 
     That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
@@ -85,7 +85,7 @@ def _measure_moves(bench: Bench, metric: Score, on: Mask) -> Importance:
     return importance
 
 
-def _read_column(criterion: Criterion, side: Side, bench: Bench) -> Importance:
+def _read_column(criterion: Criterion, side: TableSide, bench: TaskData) -> Importance:
     checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
     layers = bench.subject.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]

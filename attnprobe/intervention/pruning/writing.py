@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
-from attnprobe.intervention.task import Subject
+from attnprobe.intervention.task import TaskModel
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.removing import bake, save_pruned, shrink
 from attnprobe.run.progress import Progress
@@ -27,12 +27,12 @@ class Pruning:
     """
 
     table: HeadTable
-    subject: Subject
+    subject: TaskModel
     order: NDArray[np.int64]
     removed: int = 0
 
 
-def check_writable(subject: Subject, removed: int, *, physical: bool) -> None:
+def check_writable(subject: TaskModel, removed: int, *, physical: bool) -> None:
     """Refuse a checkpoint that can't be written without so many heads before its curve is measured."""
     checkpoint, kept = subject.checkpoint, subject.architecture.standing
     if list_devices(checkpoint.model):

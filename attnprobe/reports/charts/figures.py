@@ -7,9 +7,10 @@ from attnprobe.reports.charts.atlas import Atlas
 from attnprobe.reports.charts.bars import Bars, has_shares
 from attnprobe.reports.charts.figure import Figure
 from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
-from attnprobe.reports.charts.grid import Grid, Letters
+from attnprobe.reports.charts.grid import Grid
 from attnprobe.reports.charts.groups import list_compared, take_groups
 from attnprobe.reports.charts.kinds import PictureKind
+from attnprobe.reports.charts.letters import Letters
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
@@ -23,15 +24,14 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.reports.pairs import has_all_pairs
+from attnprobe.reports.pairs import has_all_pairs, name_pairs
 from attnprobe.reports.profile import can_draw_atlas
 from attnprobe.reports.scales import mark_column
-from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RULES, STEP
+from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column
@@ -120,7 +120,7 @@ def _has_changes(table: HeadTable) -> bool:
 
 
 def _has_curves(table: HeadTable) -> bool:
-    scored = any(value is not None for value in read_numbers(table, SCORE))
+    scored = any(value is not None for value in read_numbers(table, "score"))
     return "share_removed" in list_keys(table) and scored
 
 
@@ -141,7 +141,7 @@ def _colour_curves(table: HeadTable) -> Sequence[Cell]:
 def _name_score(table: HeadTable, column: Column) -> str:
     """Name the metric with its unit, which does not repeat it: an accuracy in shares, a cosine in cosines."""
     metrics = set(write_column("metric")(table))
-    name = metrics.pop() if len(metrics) == 1 and column.name == SCORE else clean(column.name)
+    name = metrics.pop() if len(metrics) == 1 and column.name == "score" else clean(column.name)
     name, unit = (name or column.name).replace("_", " "), clean(column.unit)
     return f"{name} ({unit})" if unit and unit != name else name
 
@@ -375,7 +375,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         legend="order of heads",
         envelope=True,
         choose=lambda table, request: (
-            request.columns(table, 1) if request.measures else [table.column(SCORE)]
+            request.columns(table, 1) if request.measures else [table.column("score")]
         ),
         name=_name_score,
         caption=[_INTERVALS, "thin: random orders; band: from the lowest to the highest of these"],

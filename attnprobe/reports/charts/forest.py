@@ -1,6 +1,6 @@
 """A line a row: numbers with intervals beside what they are compared with, and words beside them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,14 @@ class Point:
     tested: bool = False  # whether it is filled where it differs significantly, and hollow otherwise
     interval: bool = False
     ends: Sequence[str] = ()  # how the columns of the ends of its interval end; else from its error
+
+    def describe(self, *, sure: bool) -> str:
+        if not self.tested:
+            return self.name
+        return f"{self.name}: adjusted p < {SIGNIFICANT}" if sure else f"{self.name}: not significant"
+
+    def is_hollow(self, *, sure: bool) -> bool:
+        return not sure if self.tested else self.shape not in {"circle", TICK}
 
 
 @dataclass(frozen=True)
@@ -95,71 +103,85 @@ class Forest(Figure):
         return replace(drawings[0], chart=chart)
 
     def _draw_table(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        panels = list(dict.fromkeys(panel := self.panel(table)))
-        across = 1
-        if self.side_by_side > 1:
-            across = max(1, min(self.side_by_side, len(panels), int(request.room // _PANEL)))
-        every, panels = panels, panels[: across * max(1, int(request.high // (_AROUND + 3 * _ROW)))]
-        lines = -(-len(panels) // across)
-        room = max(3, int((request.high / lines - _AROUND) // _ROW))
-        rows = {name: [row for row, own in enumerate(panel) if own == name] for name in panels}
-        kept = {name: self._choose_rows(table, own, room) for name, own in rows.items()}
-        columns = self._read(table)
+        panel, labels = self.panel(table), [label[:_LONGEST] for label in self.label(table)]
+        panels = list(dict.fromkeys(panel))
+        across = max(1, min(self.side_by_side, len(panels), int(request.room // _PANEL)))
+        panels = panels[: across * max(1, int(request.high // (_AROUND + 3 * _ROW)))]
+        room = max(3, int((request.high / -(-len(panels) // across) - _AROUND) // _ROW))
         words = [one for one in self.words if request.width >= BESIDE or not one.wide]
+        written = [one.write(table) for one in words]
+        records = [self._read_axis(table, axis, labels) for axis in self.axes]
+        channels = self._tell_apart(records, request)
         width = max(_LEAST, request.room / (len(self.axes) * across))
-        charts = []
-        for number, (name, own) in enumerate(kept.items()):
-            labelled = number % across == 0
-            charts += self._draw_panel(columns, own, name, width, words, request, labelled=labelled)
+        charts, left = [], len(table)
+        for number, name in enumerate(panels):
+            rows = self._choose_rows(table, [row for row, own in enumerate(panel) if own == name], room)
+            left -= len(rows)
+            height = alt.Step(_ROW)
+            for place, (axis, every) in enumerate(zip(self.axes, records, strict=True)):
+                numbered = number_words([labels[row] for row in rows])
+                data = [
+                    {**record, "label": label}
+                    for row, label in zip(rows, numbered, strict=True)
+                    for record in every
+                    if record["row"] == row
+                ]
+                y = sort_rows(grid=True, labelLimit=max(60, request.width // 3))
+                if place or number % across:
+                    y = y.axis(labels=False, ticks=False, domain=False, grid=True)
+                x = _make_scale(axis, every, width, table)
+                layers = self._draw_axis(axis, data, x, y, channels, request.theme)
+                chart = amend(alt.layer(*layers), width=width, height=height)
+                if name and not place:
+                    amend(chart, title=alt.TitleParams(name.replace("_", " "), frame="bounds"))
+                charts.append(chart)
+            for one, cells in zip(words, written, strict=True):
+                column = _draw_words(one.heading, [cells[row] for row in rows], request)
+                charts.append(amend(column, width=1, height=height))
         each = len(self.axes) + len(words) if across == 1 else across
         whole = alt.concat(*charts, columns=each, align="each", spacing={"row": 12, "column": 10})
         amend(whole, resolve={"scale": {"shape": "shared", "fill": "shared", "stroke": "shared"}})
-        left = len(table) - sum(map(len, kept.values()))
-        named = f"rows of {len(every) - len(panels)} more panels" if len(every) > len(panels) else "more rows"
-        more = f"{left} {named} matter less" if left else ""
-        return Drawing(whole, [*self.caption, more])
+        return Drawing(whole, [*self.caption, f"{left} more rows matter less" if left else ""])
 
     def _choose_rows(self, table: HeadTable, rows: list[int], most: int) -> list[int]:
         """Choose the rows that matter most, and sort them; that of all rows together stands first."""
         labels, (p, values) = self.label(table), (read_numbers(table, name) for name in (self.p, self.order))
 
         def rank(row: int) -> tuple[bool, bool, float]:
-            value = p[row] if p[row] is not None else None
-            return labels[row] != ALL, value is None, value or -abs(values[row] or 0.0)
+            """Rank by p, and where there is none by size; rows of the same p stay as they come."""
+            chance = p[row]
+            return labels[row] != ALL, chance is None, -abs(values[row] or 0.0) if chance is None else chance
 
-        kept = sorted(rows, key=rank)[:most] if len(rows) > most else rows
+        kept = sorted(rows, key=rank)[:most]
         if not self.order:
             return sorted(kept)
         return sorted(kept, key=lambda row: (labels[row] != ALL, values[row] is None, -(values[row] or 0.0)))
 
-    def _read(self, table: HeadTable) -> dict[str, Sequence[Any]]:
-        """Read what is drawn: of each point its numbers, ends and marks, by the name of its column."""
-        signs = self._find_signs(table)
-        columns: dict[str, Sequence[Any]] = {"label": [label[:_LONGEST] for label in self.label(table)]}
-        for point in (point for axis in self.axes for point in axis.points):
+    def _read_axis(self, table: HeadTable, axis: Axis, labels: Sequence[str]) -> list[Record]:
+        """Read a record for each point of each row."""
+        signs, records = self._find_signs(table), list[Record]()
+        more = {f"more{number}": read_numbers(table, name) for number, name in enumerate(self.tooltip)}
+        for point in axis.points:
             if point.column not in table.data:
                 continue
-            values = read_numbers(table, point.column)
+            low: Sequence[float | None] = [None] * len(table)
+            high = low
             if point.ends:
                 low, high = (read_numbers(table, f"{point.column}{end}") for end in point.ends)
             elif point.interval:
                 low, high = read_intervals(table, table.column(point.column))
-            else:
-                low = high = [None] * len(table)
-            marks = [_name_mark(point, sure=bool(sign)) for sign in signs]
-            columns |= {
-                f"{point.column} {part}": cells
-                for part, cells in (("value", values), ("low", low), ("high", high), ("mark", marks))
-            }
-        for column in self.tooltip:
-            columns[f"more {column}"] = read_numbers(table, column)
-        for words in self.words:
-            columns[f"words {words.heading}"] = words.write(table)
-        for axis in self.axes:
-            columns[f"title {axis.points[0].column}"] = [
-                axis.title if isinstance(axis.title, str) else axis.title(table)
-            ]
-        return columns
+            values = read_numbers(table, point.column)
+            for row, numbers in enumerate(zip(values, low, high, strict=True)):
+                records.append(
+                    {
+                        "row": row,
+                        "name": labels[row],
+                        "mark": point.describe(sure=bool(signs[row])),
+                        **dict(zip(("value", "low", "high"), numbers, strict=True)),
+                        **{name: cells[row] for name, cells in more.items()},
+                    }
+                )
+        return records
 
     def _find_signs(self, table: HeadTable) -> Sequence[str]:
         """Find which rows are significant: by the p of this kind of table, or else by intervals."""
@@ -170,137 +192,63 @@ class Forest(Figure):
             return mark_column(table, table.column(self.tested)).signs
         return mark_effects(read_numbers(table, self.tested), [None] * len(table), [], p).signs
 
-    def _draw_panel(
-        self,
-        columns: Mapping[str, Sequence[Any]],
-        rows: list[int],
-        name: str,
-        width: float,
-        words: Sequence[Words],
-        request: DrawingRequest,
-        *,
-        labelled: bool,
-    ) -> list[Any]:
-        """Draw a chart for each axis, and one for each column of words, which is labels alone."""
-        theme = request.theme
-        labels = number_words([columns["label"][row] for row in rows])
-        height = alt.Step(_ROW)
-        charts = []
-        for place, axis in enumerate(self.axes):
-            data = _make_records(self, axis, columns, rows, labels)
-            y = sort_rows(grid=True, labelLimit=max(60, request.width // 3))
-            if place or not labelled:
-                y = y.axis(labels=False, ticks=False, domain=False, grid=True)
-            layers = self._draw_axis(axis, columns, data, y, width, request)
-            heading = alt.TitleParams(name.replace("_", " "), frame="bounds")
-            named = {"title": heading} if name and not place else {}
-            charts.append(amend(alt.layer(*layers), width=width, height=height, **named))
-        look: dict[str, Any] = {
-            "anchor": "start",
-            "fontWeight": "normal",
-            "color": theme.muted,
-            "fontSize": theme.small(1),
-        }
-        for one in words:
-            written = number_words([columns[f"words {one.heading}"][row] for row in rows])
-            beside = make_chart([{"label": word} for word in written]).mark_point(opacity=0)
-            y = sort_rows(orient="right", offset=0, labelLimit=request.width // 3)
-            title = alt.TitleParams(one.heading, **look)
-            charts.append(amend(beside.encode(y=y), width=1, height=height, title=title))
-        return charts
-
     def _draw_axis(
         self,
         axis: Axis,
-        columns: Mapping[str, Sequence[Any]],
         data: list[Record],
+        x: dict[str, Any],
         y: Any,
-        width: float,
-        request: DrawingRequest,
-    ) -> list[Any]:
-        theme = request.theme
-        ends = list(axis.domain) or _find_ends(axis, columns)
-        ticks = max(2, min(5, int(width // 40)))
-        x: dict[str, Any] = {
-            "title": columns[f"title {axis.points[0].column}"][0],
-            "scale": alt.Scale(domain=ends, nice=False, zero=False),
-            "axis": alt.Axis(tickCount=ticks, format=".2~f", labelOverlap=True),
-        }
-        channels = self._make_looks(columns, theme, request)
+        channels: dict[str, Any],
+        theme: Theme,
+    ) -> Iterator[Any]:
         base = make_chart(data).encode(y=y)
         bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, clip=True)
         points = base.transform_filter("isValid(datum.value)").mark_point(size=44, strokeWidth=1.6, opacity=1)
-        titles = {
-            "name:N": "row",
-            "mark:N": "mark",
-            "value:Q": "value",
-            "low:Q": "low",
-            "high:Q": "high",
-            **{f"more{number}:Q": title for number, title in enumerate(self.tooltip.values())},
-        }
-        layers = []
+        told = {"name:N": "row", "mark:N": "mark", "value:Q": "value", "low:Q": "low", "high:Q": "high"}
+        told |= {f"more{number}:Q": title for number, title in enumerate(self.tooltip.values())}
         if axis.reference is not None:
             zero = make_chart([{"zero": axis.reference}]).mark_rule(strokeDash=[3, 3], color=theme.muted)
-            layers.append(zero.encode(x=alt.X("zero:Q", **x)))
-        layers.append(bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=channels["stroke"]))
-        layers.append(points.encode(x=alt.X("value:Q", **x), tooltip=make_tooltip(titles), **channels))
-        return layers
+            yield zero.encode(x=alt.X("zero:Q", **x))
+        yield bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=channels["stroke"])
+        yield points.encode(x=alt.X("value:Q", **x), tooltip=make_tooltip(told), **channels)
 
-    def _make_looks(
-        self, columns: Mapping[str, Sequence[Any]], theme: Theme, request: DrawingRequest
-    ) -> dict[str, Any]:
+    def _tell_apart(self, records: Sequence[Sequence[Record]], request: DrawingRequest) -> dict[str, Any]:
         """Make the channels by which marks differ; the legend has those that occur."""
+        hues = [*request.theme.categories, request.theme.muted]
+        there = {record["mark"] for every in records for record in every if record["value"] is not None}
         looks: dict[str, tuple[str, str, str]] = {}
-        hues = [*theme.categories, theme.muted]
         for point in (point for axis in self.axes for point in axis.points):
-            hue = hues[point.colour]
-            if f"{point.column} mark" not in columns:
-                continue
-            marks = zip(columns[f"{point.column} mark"], columns[f"{point.column} value"], strict=True)
-            there = {mark for mark, value in marks if value is not None}
             for sure in (True, False):
-                filled = (
-                    (sure and point.tested)
-                    or point.shape == TICK
-                    or not (point.tested or point.shape != "circle")
-                )
-                if (mark := _name_mark(point, sure=sure)) in there:
-                    looks.setdefault(mark, (point.shape, hue if filled else theme.background, hue))
-        single = len(looks) == 1
-        columns_of_legend = 2 if request.width >= BESIDE else 1
-        legend = alt.Legend(title=None, orient="bottom", columns=columns_of_legend, labelLimit=request.width)
-        return tell_marks_apart(looks, None if single else legend)
+                hue, hollow = hues[point.colour], point.is_hollow(sure=sure)
+                if (mark := point.describe(sure=sure)) in there:
+                    looks.setdefault(mark, (point.shape, request.theme.background if hollow else hue, hue))
+        columns = 2 if request.width >= BESIDE else 1
+        legend = alt.Legend(title=None, orient="bottom", columns=columns, labelLimit=request.width)
+        return tell_marks_apart(looks, legend if len(looks) > 1 else None)
 
 
-def _name_mark(point: Point, *, sure: bool) -> str:
-    if not point.tested:
-        return point.name
-    return f"{point.name}: adjusted p < {SIGNIFICANT}" if sure else f"{point.name}: not significant"
-
-
-def _make_records(
-    figure: Forest, axis: Axis, columns: Mapping[str, Sequence[Any]], rows: list[int], labels: Sequence[str]
-) -> list[Record]:
-    more = {f"more{number}": columns[f"more {name}"] for number, name in enumerate(figure.tooltip)}
-    return [
-        {
-            "label": label,
-            "name": columns["label"][row],
-            **{part: columns[f"{point.column} {part}"][row] for part in ("value", "low", "high", "mark")},
-            **{name: cells[row] for name, cells in more.items()},
-        }
-        for point in axis.points
-        if f"{point.column} value" in columns
-        for row, label in zip(rows, labels, strict=True)
+def _make_scale(axis: Axis, records: Sequence[Record], width: float, table: HeadTable) -> dict[str, Any]:
+    """Make an axis that holds all numbers and intervals, and what they are compared with."""
+    known = [
+        record[part] for record in records for part in ("value", "low", "high") if record[part] is not None
     ]
-
-
-def _find_ends(axis: Axis, columns: Mapping[str, Sequence[Any]]) -> list[float]:
-    """Find ends that hold all numbers and intervals, and what they are compared with."""
-    names = [f"{point.column} {part}" for point in axis.points for part in ("value", "low", "high")]
-    known = [value for name in names for value in columns.get(name, ()) if value is not None]
     known += [] if axis.reference is None else [axis.reference]
-    return round_ends(min(known, default=0.0), max(known, default=1.0))
+    ends = list(axis.domain) or round_ends(min(known, default=0.0), max(known, default=1.0))
+    ticks = max(2, min(5, int(width // 40)))
+    return {
+        "title": axis.title if isinstance(axis.title, str) else axis.title(table),
+        "scale": alt.Scale(domain=ends, nice=False, zero=False),
+        "axis": alt.Axis(tickCount=ticks, format=".2~f", labelOverlap=True),
+    }
+
+
+def _draw_words(heading: str, words: Sequence[str], request: DrawingRequest) -> Any:
+    """Draw words beside rows: the labels of an axis, whose width is theirs."""
+    size = request.theme.small(1)
+    look: dict[str, Any] = {"fontWeight": "normal", "color": request.theme.muted, "fontSize": size}
+    chart = make_chart([{"label": word} for word in number_words(words)]).mark_point(opacity=0)
+    y = sort_rows(orient="right", offset=0, labelLimit=request.width // 3)
+    return amend(chart.encode(y=y), title=alt.TitleParams(heading, anchor="start", **look))
 
 
 def write_column(name: str) -> Callable[[HeadTable], Sequence[str]]:

@@ -23,7 +23,6 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     name_measure,
-    read_cells,
     read_numbers,
     title_axis,
     title_tooltip,
@@ -31,12 +30,13 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, Theme, choose_ink, mix_colours
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.numbers import NumberFormat, choose_format
 from attnprobe.table.table import Cell, Column
 
 #: How much of its colour an effect keeps that does not differ significantly from 0.
 PALE = 0.3
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
-_SMALLEST, _COMFORTABLE, _SIGNED, _NUMBERED = 3, 12, 8, 20
+_SMALLEST, _COMFORTABLE, SIGNED, _NUMBERED = 3, 12, 8, 20
 #: Letters of a number in a cell, of four characters, are so much of its width.
 _SHARE = 0.4
 #: About how many pixels stand beside and above a map; a picture that is too large is drawn again with less.
@@ -82,7 +82,7 @@ class Grid(Figure):
         columns, below = self.columns(table, request), request.width < BESIDE
         single, every = len(places.maps) == 1, len(columns)
         sizes = self.arrange(places, every, request)
-        while len(columns) > 1 and min(sizes.wide, sizes.high) < _SIGNED:
+        while len(columns) > 1 and min(sizes.wide, sizes.high) < SIGNED:
             columns = columns[:-1]
             sizes = self.arrange(places, len(columns), request)
         scales = fit_scales(table, columns)
@@ -90,35 +90,47 @@ class Grid(Figure):
         lines = _title_maps(columns, across, request)
         charts, rules = [], []
         for column, title in zip(columns, lines, strict=True):
-            map = _read_map(table, column, scales[column.name], places)
-            rules += [] if map.rule is None else [_explain_marks(map, sizes)]
-            shown = self._draw_map(map, places, sizes, request, below=below)
+            content = _read_map(table, column, scales[column.name], places)
+            rules += [] if content.rule is None else [_explain_marks(content, sizes)]
+            shown = self._draw_map(content, places, sizes, request, below=below)
             charts.append(amend(shown, title=alt.TitleParams(title)))
         chart = stack_charts(charts, across)
         left = every - len(columns)
-        more = f"{left} more measures: name them with --only" if left else ""
-        return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more])
+        more = f"{left} more: name measures with --only" if left else ""
+        used = self.measure(places, len(columns), sizes, request)
+        return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more], *used)
 
-    def arrange(self, places: Places, measures: int, request: DrawingRequest, legend: bool = True) -> Sizes:
+    def measure(
+        self, places: Places, measures: int, sizes: Sizes, request: DrawingRequest
+    ) -> tuple[float, float]:
+        """Measure about how much room maps of some sizes take, with their labels and legends."""
+        below, single = request.width < BESIDE, len(places.maps) == 1
+        legends = sizes.side_by_side if single else 1
+        wide = sizes.side_by_side * (sizes.wide * len(places.across) + _LABELS)
+        rows = math.ceil((measures if single else len(places.maps)) / sizes.side_by_side)
+        high = rows * (sizes.high * len(places.down) + _ABOVE)
+        if below:
+            return wide, high * (1 if single else measures) + _LEGEND_BELOW * (rows if single else measures)
+        return wide + _LEGEND * legends, high * (1 if single else measures)
+
+    def arrange(self, places: Places, measures: int, request: DrawingRequest) -> Sizes:
         """Arrange maps: as many side by side as leave comfortable cells, or else with the largest cells."""
-        single, below = len(places.maps) == 1, request.width < BESIDE
+        single = len(places.maps) == 1
         number = measures if single else len(places.maps)
-        beside = _LEGEND if legend and not below else 0
-        above = _ABOVE + (_LEGEND_BELOW if legend and below else 0)
-        room = request.room if single else request.room - beside
-        high = request.high if single else request.high / measures - above
 
-        def fit(across: int) -> tuple[float, float]:
-            wide = (room / across - _LABELS - beside * single) / len(places.across)
-            tall = (high / math.ceil(number / across) - (above if single else _ABOVE)) / len(places.down)
-            wide, tall = min(wide, self.widest), min(tall, self.highest)
-            return (min(wide, tall), min(wide, tall)) if self.square else (wide, tall)
+        def fit(across: int) -> Sizes:
+            across = balance_panels(number, across)
+            bare = self.measure(places, measures, Sizes(across, 0, 0), request)
+            rows = math.ceil(number / across) * (1 if single else measures)
+            wide = min((request.room - bare[0]) / across / len(places.across), self.widest)
+            tall = min((request.high - bare[1]) / rows / len(places.down), self.highest)
+            if self.square:
+                wide = tall = min(wide, tall)
+            return Sizes(across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(tall)))
 
-        most = min(number, 3 if single else 10)
-        choices = [(across, *fit(across)) for across in range(most, 0, -1)]
-        comfortable = (one for one in choices if one[1] >= min(_COMFORTABLE, self.widest / 2))
-        across, wide, tall = next(comfortable, max(choices, key=lambda one: one[1]))
-        return Sizes(balance_panels(number, across), max(_SMALLEST, int(wide)), max(_SMALLEST, int(tall)))
+        choices = [fit(across) for across in range(min(number, 3 if single else 10), 0, -1)]
+        comfortable = (one for one in choices if one.wide >= min(_COMFORTABLE, self.widest / 2))
+        return next(comfortable, max(choices, key=lambda one: one.wide))
 
     def encode_places(self, places: Places) -> dict[str, Any]:
         """Make the channels of places: columns across, rows down; gaps where a cell is missing."""
@@ -136,24 +148,24 @@ class Grid(Figure):
         return draw_panels(chart, data, places.maps, sizes.side_by_side)
 
     def _draw_map(
-        self, map: "_Map", places: Places, sizes: Sizes, request: DrawingRequest, *, below: bool
+        self, content: "_Content", places: Places, sizes: Sizes, request: DrawingRequest, *, below: bool
     ) -> Any:
         length = min(
             max(sizes.wide * len(places.across) if below else sizes.high * len(places.down), 60), 140
         )
-        values = [record["value"] for record in map.data]
-        colour = colour_by_value(map.column, map.scale, values, length, request.theme, below=below)
+        values = [record["value"] for record in content.data]
+        colour = colour_by_value(content.column, content.scale, values, length, request.theme, below=below)
         several = {"panel:N": "of"} if len(places.maps) > 1 else {}
         tooltip = make_tooltip(
             {
                 **several,
                 "y:O": self.y_title,
                 "x:O": self.x_title,
-                "value:Q": title_tooltip(title_axis(map.column)),
+                "value:Q": title_tooltip(title_axis(content.column)),
                 **{
                     f"{name}:Q": title
                     for name, title in (("error", "standard error"), ("n", "n"))
-                    if any(record[name] is not None for record in map.data)
+                    if any(record[name] is not None for record in content.data)
                 },
             }
         )
@@ -167,10 +179,10 @@ class Grid(Figure):
             )
             layers.append(empty.encode(tooltip=tooltip))
         if size := _choose_text_size(sizes, request.theme):
-            _write_cells(map, request.theme, numbers=min(sizes.wide, sizes.high) >= _NUMBERED)
+            _write_cells(content, request.theme, numbers=min(sizes.wide, sizes.high) >= _NUMBERED)
             text = base.transform_filter("datum.text").mark_text(baseline="middle", fontSize=size)
             layers.append(text.encode(text="text:N", fill=alt.Fill("ink:N", scale=None)))
-        return self.lay_out(layers, map.data, places, sizes)
+        return self.lay_out(layers, content.data, places, sizes)
 
 
 def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest) -> list[list[str]]:
@@ -186,7 +198,7 @@ def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest)
 
 
 @dataclass(frozen=True)
-class _Map:
+class _Content:
     """What a map shows, and by what rule its effects are significant; None of a measure that is no effect."""
 
     column: Column
@@ -195,7 +207,7 @@ class _Map:
     rule: str | None
 
 
-def _read_map(table: HeadTable, column: Column, scale: Scale, places: Places) -> _Map:
+def _read_map(table: HeadTable, column: Column, scale: Scale, places: Places) -> _Content:
     marks, data = mark_column(table, column), places.records()
     effect = scale.is_of_effects and bool(marks.rule)
     counts = f"{column.name}_n" if f"{column.name}_n" in table.data else "n"
@@ -206,13 +218,13 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, places: Places) ->
     for name, cells in columns.items():
         for record, cell in zip(data, cells, strict=True):
             record[name] = cell
-    return _Map(column, scale, data, marks.rule if effect else None)
+    return _Content(column, scale, data, marks.rule if effect else None)
 
 
-def _explain_marks(map: _Map, sizes: Sizes) -> str:
+def _explain_marks(content: _Content, sizes: Sizes) -> str:
     side = min(sizes.wide, sizes.high)
-    marks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= _SIGNED else "full colour"
-    return f"{marks}: {map.rule}, else pale"
+    marks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= SIGNED else "full colour"
+    return f"{marks}: {content.rule}, else pale"
 
 
 def _choose_text_size(sizes: Sizes, theme: Theme) -> int | None:
@@ -220,18 +232,18 @@ def _choose_text_size(sizes: Sizes, theme: Theme) -> int | None:
     side = min(sizes.wide, sizes.high)
     if side >= _NUMBERED:
         return max(SMALLEST, min(int(_SHARE * side), theme.small(1)))
-    return max(SMALLEST, side - 3) if side >= _SIGNED else None
+    return max(SMALLEST, side - 3) if side >= SIGNED else None
 
 
-def _write_cells(map: _Map, theme: Theme, *, numbers: bool) -> None:
+def _write_cells(content: _Content, theme: Theme, *, numbers: bool) -> None:
     """Put numbers or signs into the data, in black or white; of effects, only where they are significant."""
-    effect = map.scale.is_of_effects
-    shown = [None if record["pale"] else record["value"] for record in map.data]
+    effect = content.scale.is_of_effects
+    shown = [None if record["pale"] else record["value"] for record in content.data]
     texts = write_numbers(shown, signed=effect) if numbers else [""] * len(shown)
     ramp = theme.diverging if effect else SEQUENTIAL
-    for record, text in zip(map.data, texts, strict=True):
+    for record, text in zip(content.data, texts, strict=True):
         if record["value"] is not None:
-            ink = choose_ink(mix_colours(ramp, map.scale.place(record["value"])))
+            ink = choose_ink(mix_colours(ramp, content.scale.place(record["value"])))
             record |= {"text": text or record["sign"], "ink": ink}
 
 
@@ -245,16 +257,16 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
     >>> write_numbers([-0.321, 0.0004, 0.12], signed=True)
     ['\u2212.32', '+', '+.12']
     """
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    decimals = max(0, _DIGITS - 1 - math.floor(math.log10(largest) - 1e-9)) if largest else _DECIMALS + 1
-    if decimals > _DECIMALS:
+    known = [value for value in values if value is not None]
+    chosen = choose_format(known, digits=_DIGITS, most_decimals=_DECIMALS)
+    if chosen.exponent or not any(known):
         return [""] * len(values)
-    return ["" if value is None else _write_number(value, decimals, signed=signed) for value in values]
+    return ["" if value is None else _write_number(value, chosen, signed=signed) for value in values]
 
 
-def _write_number(value: float, decimals: int, *, signed: bool) -> str:
+def _write_number(value: float, chosen: NumberFormat, *, signed: bool) -> str:
     sign = "\u2212" if value < 0 else "+" if signed and value else ""
-    digits = f"{abs(value):.{decimals}f}"
+    digits = chosen.write(abs(value))
     if not float(digits):
         return sign or "0"
     return f"{sign}{digits.removeprefix('0') if '.' in digits else digits}"
@@ -263,56 +275,3 @@ def _write_number(value: float, decimals: int, *, signed: bool) -> str:
 def _make_band(labels: Sequence[Cell]) -> alt.Scale:
     """Make the scale of rows or columns: a cell each, with a little air between."""
     return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Letters(Grid):
-    """A map of kinds: a letter and a colour each; the legend says how many cells have it."""
-
-    kind: Callable[[HeadTable], Sequence[str]]
-    letters: Sequence[tuple[str, str, str | None]]  # kinds in their order, with their letters and colours
-    legend: str
-    details: Sequence[tuple[str, str]]  # columns for the tooltip, by their types
-
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return []
-
-    def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        places = self.places(table)
-        assert places is not None  # or the table would not fit
-        theme, below = request.theme, request.width < BESIDE
-        sizes = self.arrange(places, 1, request, legend=True)
-        data, kinds = places.records(), self.kind(table)
-        there = [one for one in self.letters if one[0] in kinds]
-        names = {kind: f"{letter}  {kind} ({kinds.count(kind)})" for kind, letter, _ in there}
-        letters = {kind: letter for kind, letter, _ in there}
-        blank = {kind for kind, _, colour in there if colour is None}
-        details = [(name, type) for name, type in self.details if name in table.data]
-        columns: dict[str, Sequence[Any]] = {
-            name: read_numbers(table, name) if type == "Q" else read_cells(table, name)
-            for name, type in details
-        }
-        for row, (record, kind) in enumerate(zip(data, kinds, strict=True)):
-            ink = theme.muted if kind in blank else "#000000"
-            record |= {"kind": names[kind], "letter": letters[kind], "ink": ink}
-            record |= {name: cells[row] for name, cells in columns.items()}
-        scale = alt.Scale(domain=list(names.values()), range=[colour or theme.grid for *_, colour in there])
-        look: dict[str, Any] = {"orient": "bottom", "columns": 2} if below else {}
-        legend = alt.Legend(title=self.legend, symbolType="square", **look)
-        several = {"panel:N": "of"} if len(places.maps) > 1 else {}
-        tooltip = make_tooltip(
-            {
-                **several,
-                "y:O": self.y_title,
-                "x:O": self.x_title,
-                **{f"{name}:{type}": name.replace("_se", " error") for name, type in details},
-            }
-        )
-        base = alt.Chart().encode(**self.encode_places(places))
-        colour = alt.Color("kind:N", scale=scale, legend=legend)
-        layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
-        if sizes.wide >= _SIGNED:
-            size = max(SMALLEST, min(sizes.wide - 6, theme.size + 1))
-            letter = base.mark_text(baseline="middle", fontSize=size)
-            layers.append(letter.encode(text="letter:N", fill=alt.Fill("ink:N", scale=None)))
-        return Drawing(self.lay_out(layers, data, places, sizes), self.caption)

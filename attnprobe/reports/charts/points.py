@@ -23,7 +23,6 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     is_one_quantity,
-    is_probability,
     label_rows,
     list_keys,
     read_cells,
@@ -203,7 +202,7 @@ def list_measures(table: HeadTable) -> list[Column]:
         column
         for column in table.columns
         if is_one_quantity(table, column)
-        and not is_probability(column)
+        and not column.is_probability
         and any(value is not None for value in read_numbers(table, column.name))
     ]
 

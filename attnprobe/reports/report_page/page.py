@@ -32,7 +32,6 @@ from attnprobe.reports.report_page.measures import (
 )
 from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
-from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
 from attnprobe.reports.view.packing import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.table.cells import clean
@@ -325,10 +324,12 @@ def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure])
 
 
 def _draw_roles(heads: Heads, table: HeadTable) -> Picture:
-    counts = lay_out_roles([None if role is None else str(role) for role in heads.sort_cells(table, "role")])
+    roles = heads.sort_cells(table, "role")
+    kinds = [find_role_kind(str(role)) for role in roles if role is not None]
     legend = [
-        (_ROLE_STYLES[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
-        for kind, number in counts.counts.items()
+        (_ROLE_STYLES[kind], LETTERS[kind], kind, kinds.count(kind), text.MEANINGS[kind])
+        for kind in LETTERS
+        if kind in kinds
     ]
     words = (
         "The letter of a head stands for the first role that its attention shows beyond the threshold. "

@@ -2,22 +2,24 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from attnprobe.reports.columns import read_floats
+from attnprobe.reports.charts.places import OrderedPlaces, Places, place_positions
+from attnprobe.reports.columns import read_cells, read_floats
 from attnprobe.reports.scales import Marks, Scale, mark_column
-from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import (
     choose_signs,
     colour_value,
     draw_scale,
     has_palette,
+    shorten,
     style_cell,
 )
 from attnprobe.table.cells import Cell, clean, format_cell
@@ -29,6 +31,51 @@ _MEAN, _GAP = "mean", 2  # spaces before the column of means, which is no head
 #: Numbers with more decimals, or this large, are shown divided by a power of ten.
 _MOST_DECIMALS, _LARGE = 4, 1e5
 _SCALE_WIDTH = 12
+#: Of more maps of one measure, or of more positions, a list is easier to read.
+_MOST_PANELS, _MOST_POSITIONS = 4, 40
+_LONGEST_LABEL = 9
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map of cells."""
+
+    label: str  # what sets it apart, such as "decoder"; empty for the only one
+    down: list[Cell]
+    across: list[Cell]
+    rows: np.ndarray  # (down, across): the row of the table at each place, -1 where there is none
+
+    def grid(self, values: Sequence[Any] | np.ndarray) -> np.ndarray:
+        """Lay out a column; NaN where there is no row."""
+        return np.where(self.rows < 0, np.nan, np.asarray(values, float)[self.rows])
+
+
+def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[Panel]:
+    """Lay out a table map by map; of two rows at one place, the later in ``order`` is taken."""
+    if places is None or len(places.maps) > _MOST_PANELS:
+        return []
+    panels = []
+    for label in places.maps:
+        rows = [row for row in order or range(len(places.x)) if places.panel[row] == label]
+        down, across = (
+            [name for name in names if name in {cells[row] for row in rows}]
+            for names, cells in ((places.down, places.y), (places.across, places.x))
+        )
+        there = np.full((len(down), len(across)), -1)
+        for row in rows:
+            there[down.index(places.y[row]), across.index(places.x[row])] = row
+        panels.append(Panel(label, down, across, there))
+    return panels
+
+
+def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
+    """Lay out layers by positions of tokens; a cell is the head whose number is largest in size."""
+    places, values = place_positions(table), read_floats(table, name)
+    if places is None or values is None or len(places.across) > _MOST_POSITIONS:
+        return []
+    others = [label.rpartition("layer ")[0].rstrip(", ") for label in places.panel]
+    by_layer = OrderedPlaces(others, places.x, read_cells(table, "layer"), places.across)
+    return lay_out_panels(by_layer, np.argsort(np.nan_to_num(np.abs(values), nan=-1), kind="stable").tolist())
 
 
 class Layout(NamedTuple):
@@ -163,16 +210,15 @@ def print_measure(
 ) -> None:
     """Print a measure as a heat map, with its name above and what the map leaves out below."""
     values = panel.grid(np.asarray(read_floats(table, column.name)))
-    label = f" ({', '.join(panel.labels)})" if panel.labels else ""
+    label = f" ({clean(panel.label)})" if panel.label else ""
     console.print()
     if np.isnan(values).all():
         console.print(Text.assemble((clean(column.name), "bold"), f"{label}: undefined for this model"))
         return
     marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    pale = panel.grid(np.array(marks.pale, float)) == 1
-    there = panel.grid(np.ones(len(table))) == 1
-    rows, columns = _name_labels("L", panel.layers), _name_labels("H", panel.heads)
-    heat = HeatMap(rows, columns, values, there, pale, scale, averaged)
+    pale = panel.grid(marks.pale) == 1
+    rows, columns = name_labels("L", panel.down), name_labels("H", panel.across)
+    heat = HeatMap(rows, columns, values, panel.rows >= 0, pale, scale, averaged)
     layout = heat.arrange(console.width, precision)
     power = f"in 1e{layout.numbers.exponent}" if layout.numbers.exponent else ""
     unit = " ".join(filter(None, [power, clean(column.unit)]))
@@ -184,9 +230,12 @@ def print_measure(
         console.print(Text(choose_signs(console).between.join(said), "dim"))
 
 
-def _name_labels(letter: str, labels: list[Cell]) -> list[str]:
+def name_labels(letter: str, labels: list[Cell]) -> list[str]:
     """Name layers or heads by a letter and their number; what has no number keeps its name."""
-    return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
+    return [
+        f"{letter}{label}" if isinstance(label, int) else shorten(format_cell(label), _LONGEST_LABEL)
+        for label in labels
+    ]
 
 
 def _explain_colours(scale: Scale, rule: str, console: Console) -> Text:
@@ -198,7 +247,7 @@ def _explain_colours(scale: Scale, rule: str, console: Console) -> Text:
 
 def _list_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> list[str]:
     """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
-    rows, said = panel.rows(), list[str]()
+    rows, said = panel.rows[panel.rows >= 0], list[str]()
     values, errors, counts = (read_floats(table, one) for one in (name, f"{name}_se", "n"))
     if errors is not None and not np.isnan(errors[rows]).all():
         said.append(f"typical standard error {format_number(np.nanmedian(errors[rows]), digits=2)}")

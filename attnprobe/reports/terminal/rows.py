@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnprobe.reports.charts.places import Places
 from attnprobe.reports.columns import name_measure, read_cells, read_floats
 from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups, sort_by_difference
 from attnprobe.reports.scales import is_effect, mark_column
-from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import choose_signs, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
@@ -140,11 +140,10 @@ def write_fields(
     return fields
 
 
-def print_ranges(
-    table: HeadTable, columns: Sequence[Column], panels: Sequence[Panel], console: Console
-) -> None:
+def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, console: Console) -> None:
     """Print a line for each measure of heads: its lowest, highest and mean, and how many differ from 0."""
-    names = {row: name_head(*panel.labels, *place) for panel in panels for place, row in panel.places.items()}
+    heads = zip(places.panel, places.y, places.x, strict=True)
+    names = [name_head(*filter(None, [label]), layer, head) for label, layer, head in heads]
     lines = list[list[str]]()
     for column in columns:
         values, errors = (_read_floats(table, name) for name in (column.name, f"{column.name}_se"))
@@ -156,7 +155,7 @@ def print_ranges(
         ends = [int(known[pick(values[known])]) for pick in (np.argmin, np.argmax)]
         marks, effect = mark_column(table, column), is_effect(column.name, values.tolist())
         lines.append([
-            *(f"{numbers.write_whole(values[row])} at {names.get(row, '')}" for row in ends),
+            *(f"{numbers.write_whole(values[row])} at {names[row]}" for row in ends),
             numbers.write_whole(values[known].mean()),
             f"{sum(map(bool, marks.signs))} of {known.size}" if marks.rule and effect else "",
         ])  # fmt: skip
@@ -191,16 +190,21 @@ def print_groups(
             Field("", "", [row.label for row in most], is_text=True),
             Field("p", "", [signs.undefined if np.isnan(row.p) else format_p(row.p) for row in most]),
         ]
+        rows = [
+            row
+            for compared in zip(*([one.whole, *one.rows] for one in most), strict=True)
+            for row in compared
+        ]
+        values, errors = (
+            [None if row is None else cells[row] for row in rows]
+            for cells in (read_cells(table, column.name), read_cells(table, f"{column.name}_se"))
+        )
+        written = write_column(
+            values, errors, precision=precision, undefined=signs.undefined, plus_minus=signs.plus_minus
+        )
         for place, name in enumerate(names):
-            rows = [[row.whole, *row.rows][place] for row in most]
-            values, errors = (
-                [None if row is None else read_cells(table, cells)[row] for row in rows]
-                for cells in (column.name, f"{column.name}_se")
-            )
-            written = write_column(
-                values, errors, precision=precision, undefined=signs.undefined, plus_minus=signs.plus_minus
-            )
-            fields.append(Field(shorten(clean(name), _LONGEST_GROUP), "", written))
+            cells = written[place * len(most) : (place + 1) * len(most)]
+            fields.append(Field(shorten(clean(name), _LONGEST_GROUP), "", cells))
         unit = f", {clean(column.unit)}" if column.unit else ""
         more = f"; {len(most)} of {len(compared)} rows" if len(compared) > len(most) else ""
         console.print()

@@ -7,25 +7,24 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
 from attnprobe.reports.scales import fit_scales
-from attnprobe.reports.shapes import (
-    RANDOM,
+from attnprobe.reports.terminal.console import choose_signs, has_palette
+from attnprobe.reports.terminal.heatmap import (
     Panel,
     lay_out_panels,
     lay_out_positions,
-    lay_out_roles,
-    lay_out_runs,
+    name_labels,
+    print_measure,
 )
-from attnprobe.reports.terminal.console import choose_signs, has_palette
-from attnprobe.reports.terminal.heatmap import print_measure
 from attnprobe.reports.terminal.rows import MOST_ROWS, has_groups, print_groups, print_ranges, print_rows
-from attnprobe.reports.terminal.sparklines import print_runs
+from attnprobe.reports.terminal.sparklines import find_runs, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import POSITION
-from attnprobe.table.naming import LETTERS
+from attnprobe.table.kinds import POSITION, RANDOM
+from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Column
 
 #: So many of the columns that are left out are named.
@@ -57,13 +56,17 @@ def show(
     measures = [one for one in columns if one.role == "measure" and _is_defined(table, one)]
     measures = [one for one in measures if not one.is_probability] or measures
     measures.sort(key=lambda column: not column.headline)
-    at_positions = lay_out_positions(table, measures[0].name) if measures else []
+    is_at_positions = bool(measures) and table.kind == "heads at positions"
+    at_positions = lay_out_positions(table, measures[0].name) if is_at_positions else []
+    # A list of heads that disagree has an order of its own.
+    places = place_heads(table) if table.kind != "two sides" else None
+    panels = lay_out_panels(places)
     if not len(table):
         console.print(Text("no rows", "dim"))
-    elif table.kind == "roles" and (panels := lay_out_panels(table)):
+    elif table.kind == "roles" and panels:
         _print_roles(table, panels, console)
         shown = {"role"}
-    elif runs := lay_out_runs(table):
+    elif runs := find_runs(table):
         print_runs(table, runs, measures, console, precision, full=full)
         shown = {column.name for column in measures}
     elif has_groups(table):
@@ -72,9 +75,9 @@ def show(
         console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
         _print_maps(table, measures[:1], at_positions, console, precision, full=full, averaged=False)
         shown = {measures[0].name, "token"}
-    elif measures and (panels := lay_out_panels(table)):
+    elif measures and places is not None and panels:
         _print_maps(table, measures if full else measures[:1], panels, console, precision, full=full)
-        print_ranges(table, measures, panels, console)
+        print_ranges(table, measures, places, console)
         shown = {column.name for column in measures}
     else:
         listed = _drop_random_orders(table)
@@ -124,35 +127,34 @@ def _print_maps(
 
 def _print_roles(table: HeadTable, panels: Sequence[Panel], console: Console) -> None:
     """Print the letter of each head's role, and a legend of those that are there."""
-    roles = lay_out_roles(format_cell(cell) for cell in table.data["role"])
+    kinds = [find_role_kind(format_cell(cell)) for cell in table.data["role"]]
+    counts = {kind: kinds.count(kind) for kind in LETTERS if kind in kinds}
     styles = {
         kind: f"black on {ROLE_COLOURS[kind]}" if ROLE_COLOURS[kind] and has_palette(console) else ""
-        for kind in roles.counts
+        for kind in counts
     }
     for panel in panels:
         console.print()
-        if panel.labels:
-            console.print(Text(clean(", ".join(panel.labels)), "bold"))
-        label = max(len(format_cell(layer)) for layer in panel.layers) + 2
-        wide = max(len(format_cell(head)) for head in panel.heads) + 2
+        if panel.label:
+            console.print(Text(clean(panel.label), "bold"))
+        layers, heads = name_labels("L", panel.down), name_labels("H", panel.across)
+        label, wide = max(map(len, layers)) + 1, max(map(len, heads)) + 1
         across = max(1, (console.width - label) // (wide + 1))
-        for start in range(0, len(panel.heads), across):
-            heads = panel.heads[start : start + across]
-            names = "".join(f"H{format_cell(head)}".rjust(wide + 1) for head in heads)
+        for start in range(0, len(heads), across):
+            piece = slice(start, start + across)
+            names = "".join(head.rjust(wide + 1) for head in heads[piece])
             console.print(Text(f"{' ' * label}{names}", "dim"))
-            for layer in panel.layers:
-                line = Text.assemble((f"L{format_cell(layer)}".ljust(label), "dim"))
-                for head in heads:
-                    row = panel.places.get((layer, head))
-                    kind = None if row is None else roles.kinds[row]
+            for layer, rows in zip(layers, panel.rows[:, piece].tolist(), strict=True):
+                line = Text.assemble((layer.ljust(label), "dim"))
+                for kind in (None if row < 0 else kinds[row] for row in rows):
                     letter = LETTERS[kind] if kind else ""
                     line.append(" ").append(letter.center(wide), styles.get(kind or ""))
                 console.print(line)
     console.print()
-    entries = [(f" {LETTERS[kind]} ", styles[kind], f" {kind} {n}") for kind, n in roles.counts.items()]
     line = Text()
-    for letter, style, name in entries:
-        line.append(letter, style).append(name.replace(" ", "\N{NO-BREAK SPACE}")).append("  ")
+    for kind, number in counts.items():
+        name = f" {kind} {number}".replace(" ", "\N{NO-BREAK SPACE}")
+        line.append(f" {LETTERS[kind]} ", styles[kind]).append(f"{name}  ")
     console.print(line)
 
 

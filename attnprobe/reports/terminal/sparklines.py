@@ -1,19 +1,20 @@
 """Heads over the steps of training, a line each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.reports.columns import read_floats
+from attnprobe.reports.charts.places import AXES
+from attnprobe.reports.columns import label_by_others, read_cells, read_floats
 from attnprobe.reports.scales import find_share
-from attnprobe.reports.shapes import Runs
 from attnprobe.reports.terminal.console import choose_signs, find_colour, has_palette
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.numbers import choose_format, name_head
+from attnprobe.table.kinds import STEP
+from attnprobe.table.numbers import DIGITS, choose_format, name_head
 from attnprobe.table.table import Column
 
 #: So many steps are in a sparkline, and so many heads are drawn that change most.
@@ -46,9 +47,23 @@ class SparkScale:
         return line
 
 
+def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
+    """Find the row of each head at each step of training; none for other tables, or of two rows at a step."""
+    if table.kind != "heads of checkpoints":
+        return {}
+    kinds, steps = label_by_others(table, {STEP, *AXES}), read_cells(table, STEP)
+    runs: dict[str, dict[int, int]] = {}
+    axes = (read_cells(table, axis) for axis in AXES)
+    for row, (kind, step, *head) in enumerate(zip(kinds, steps, *axes, strict=True)):
+        run = runs.setdefault(name_head(*filter(None, [kind]), *head), {})
+        if not isinstance(step, int) or run.setdefault(step, row) != row:
+            return {}
+    return runs
+
+
 def print_runs(
     table: HeadTable,
-    runs: Sequence[Runs],
+    runs: Mapping[str, Mapping[int, int]],
     measures: Sequence[Column],
     console: Console,
     precision: int | None = None,
@@ -56,33 +71,30 @@ def print_runs(
     full: bool = False,
 ) -> None:
     """Print heads over the steps of training, measure by measure."""
-    steps = runs[0].steps
+    steps = sorted({step for run in runs.values() for step in run})
     places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_IN_LINE)).round().astype(int)
     drawn = [steps[place] for place in places]
     counted = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
     console.print(Text(f"{counted} {', '.join(map(str, drawn))}; heads that change most come first", "dim"))
     for column in measures:
-        for run in runs:
-            _print_changes(table, column, run, drawn, console, precision, None if full else _CHANGING)
+        values = np.append(np.asarray(read_floats(table, column.name)), np.nan)  # the last is of no row
+        lines = np.array([[values[run.get(step, -1)] for step in drawn] for run in runs.values()])
+        _print_changes(column, list(runs), lines, console, precision, None if full else _CHANGING)
 
 
 def _print_changes(
-    table: HeadTable,
     column: Column,
-    run: Runs,
-    steps: Sequence[int],
+    names: Sequence[str],
+    lines: np.ndarray,
     console: Console,
     precision: int | None,
     most: int | None,
 ) -> None:
     """Print the heads that change most, with the number at both ends."""
-    values = np.append(np.asarray(read_floats(table, column.name)), np.nan)  # the last is of no row
-    heads = sorted({place for place, _ in run.places}, key=lambda place: tuple(map(str, place)))
-    lines = np.array([[values[run.places.get((head, step), -1)] for step in steps] for head in heads])
     change = [np.ptp(line[np.isfinite(line)]) if np.isfinite(line).any() else -1 for line in lines]
-    order = np.argsort(-np.array(change), kind="stable").tolist()[:most]
+    order: list[int] = np.argsort(-np.array(change), kind="stable").tolist()[:most]
     scale, signs = SparkScale.of(lines), choose_signs(console)
-    numbers = choose_format(lines.flat, digits=precision or 3)
+    numbers = choose_format(lines.flat, digits=precision or DIGITS)
 
     def write(value: float) -> str:
         return signs.undefined if np.isnan(value) else numbers.write_whole(float(value))
@@ -90,12 +102,12 @@ def _print_changes(
     unit = f", {clean(column.unit)}" if column.unit else ""
     ends = f"{signs.levels[0]} {write(scale.low)} to {signs.levels[-1]} {write(scale.high)}"
     console.print()
-    console.print(Text.assemble((clean(column.name), "bold"), f"{unit} {run.label}".rstrip(), f": {ends}"))
-    names = [name_head(*heads[place]) for place in order]
-    for name, place in zip(names, order, strict=True):
-        line = Text.assemble((name.ljust(max(map(len, names))), "bold"), "  ")
+    console.print(Text.assemble((clean(column.name), "bold"), unit, f": {ends}"))
+    wide = max(len(names[place]) for place in order)
+    for place in order:
+        line = Text.assemble((names[place].ljust(wide), "bold"), "  ")
         line.append_text(scale.draw(lines[place], console))
         line.append(f"  {write(lines[place][0])} to {write(lines[place][-1])}")
         console.print(line, no_wrap=True, overflow="crop")
-    if left := len(heads) - len(order):
+    if left := len(names) - len(order):
         console.print(Text(f"{signs.more} {left} more heads change less; --full shows them", "dim"))

@@ -13,7 +13,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives import language_modelling
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
@@ -21,7 +21,7 @@ ARCHITECTURES = ("bert", "modernbert", "roberta")
 WORDS = "the river bank was slow and a bird ran over red house water light".split()  # noqa: SIM905
 
 
-def places(bench: Bench) -> dict[int, list[int]]:
+def places(bench: TaskData) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for batch in bench.corpus.batches:
         for member, row in zip(batch.members, bench.objective.hidden(batch), strict=True):

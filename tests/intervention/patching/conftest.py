@@ -14,7 +14,7 @@ from attnprobe.corpus.formats import Row, make_table
 from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.intervention.patching.contrast import bind_pairs, choose_measure, peek_answers
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, choose_subject
+from attnprobe.intervention.task import TaskData, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
@@ -84,7 +84,7 @@ def paired() -> Callable[..., Any]:
         objective: str | None = None,
         *,
         batch_tokens: int = 4096,
-    ) -> Iterator[Bench]:
+    ) -> Iterator[TaskData]:
         rows = (Row(f"pair {number}", pair) for number, pair in enumerate(pairs))
         documents = ContrastColumns().read(make_table(rows), "pairs")
         answered, documents = peek_answers(documents)

@@ -185,3 +185,37 @@ def test_heads_over_training_are_a_line_each_the_most_changed_first(encoding):
     assert [line[2] for line in found] == (drawn if encoding == "utf-8" else plain)
     assert [float(found[0][place]) for place in (3, 5)] == [0, 1]
     assert "steps 0, 100, 200" in "\n".join(lines)
+
+
+def test_a_map_without_room_for_numbers_is_half_blocks_unless_all_is_asked_for(heads):
+    """Two layers a line, in the colours of the numbers."""
+    table = heads(24, 40, entropy=np.linspace(0.0, 1.0, 960))
+    colours = {"color_system": "truecolor", "force_terminal": True, "no_color": False}
+    lines = [line for line in shown(table, 60, **colours) if "\u2580" in line]
+    assert len(lines) == 12
+    assert "38;2;68;1;84" in lines[0]
+    assert "48;2;253;231;37" in lines[-1]
+    assert not any("\u2580" in line for line in shown(table, 60, full=True, **colours))
+    assert not any("\u2580" in line for line in shown(table, 60))
+
+
+def test_of_positions_each_layer_shows_its_strongest_head():
+    names = ("layer", "head", "position")
+    columns = [*(Column(name, role="key") for name in names), Column("token", role="text"), Column("effect")]
+    data = dict(zip(names, (axis.ravel().tolist() for axis in np.indices((2, 2, 3))), strict=True))
+    data |= {"token": ["[CLS]", "the", "dog"] * 4}
+    data["effect"] = [0.1, 0.2, np.nan, -0.5, 0.1, 0.3, 0.0, 0.0, 0.25, 0.1, -0.2, 0.1]
+    lines = [line.split() for line in shown(HeadTable("t", columns, data))]
+    assert ["0", "[CLS]", "1", "the", "2", "dog"] in lines
+    assert ["L0", "-0.500", "0.200", "0.300"] in lines
+    assert ["L1", "0.100", "-0.200", "0.250"] in lines
+
+
+def test_each_kind_of_attention_has_its_map():
+    columns = [Column(name, role="key") for name in ("attention", "layer", "head")] + [Column("x")]
+    data = {"attention": ["encoder"] * 2 + ["cross"] * 4, "layer": [0, 0, 0, 0, 1, 1], "head": [0, 1] * 3}
+    lines = shown(HeadTable("t", columns, {**data, "x": [0.5, 0.25, 0.125, 1.0, 0.75, 0.375]}))
+    maps = [line for line in lines if line.startswith("x (")]
+    assert maps == ["x (encoder)", "x (cross)"]
+    assert sum(line.startswith("L1") for line in lines) == 1
+    assert any("0.12 at cross L0 H0" in line and "1.00 at cross L0 H1" in line for line in lines)

@@ -16,6 +16,18 @@ def words_by_tokens(spans, offsets):
     ]
 
 
+def spans(text):
+    """Give the first character of each word, and the one behind its last."""
+    ends = np.cumsum([len(word) + 1 for word in text.split()]) - 1
+    return [[int(end) - len(word), int(end)] for end, word in zip(ends, text.split(), strict=True)]
+
+
+def tokens_of(tokenizer, text):
+    """Give the tokens of each word, from the first to behind the last."""
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    return [(some[0], some[-1] + 1) for some in words_by_tokens(spans(text), offsets)]
+
+
 def eager_maps(model, ids):
     """Attention of one sequence, (layer, head, query, key)."""
     with torch.no_grad():

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
+from links_by_definition import spans, tokens_of
 
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
@@ -19,11 +19,6 @@ PAIRS = [
     ("she said it was late", "it came early unlikely so", "0-4 1-3 2-0 4-2"),
     ("dogs ran quickly home", "birds flew south again", "0-0 1-1 2-2 3-3"),
 ]
-
-
-def spans(text):
-    ends = np.cumsum([len(word) + 1 for word in text.split()]) - 1
-    return [[int(end) - len(word), int(end)] for end, word in zip(ends, text.split(), strict=True)]
 
 
 def rows(*, turned=False):
@@ -40,16 +35,6 @@ def rows(*, turned=False):
         links += [{"source": b, "target": a, **inside} for a, b in pairwise(others)]
         found.append({"text": text, "target": target, "links": links})
     return found
-
-
-def tokens_of(tokenizer, text):
-    """Give the tokens of each word, from the first to behind the last."""
-    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    found = [
-        [t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start]
-        for start, stop in spans(text)
-    ]
-    return [(some[0], some[-1] + 1) for some in found]
 
 
 def by_definition(model, tokenizer, start):
