@@ -220,8 +220,8 @@ def view(
         find_head,
         look_at,
     )
-    from attnprobe.reports.view.notes import check_notes, read_notes
     from attnprobe.reports.theme import check_theme, parse_width
+    from attnprobe.reports.view.notes import check_notes, read_notes
     from attnprobe.reports.view.view import View
 
     check_theme(theme)
