@@ -137,8 +137,8 @@ def ablate(
     """Measure what the score becomes when a head is off.
 
     [bold]score[/bold]: over the same examples without the head, beside [bold]baseline[/bold], with all heads;
-    [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or
-    wrong, t for means, randomisation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
+    [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over documents (sign flip for right or
+    wrong, t for means, permutation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
     number of heads.
     [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
     of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.

@@ -115,11 +115,11 @@ def syntax(
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import Gold
+    from attnprobe.commands.call.texts import GoldLinks
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
     rows = "trees" if trees else by
-    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
+    return find_links("syntax", GoldLinks.TREEBANK, model, texts, rows, chosen, options)
 
 
 @command(
@@ -160,10 +160,10 @@ def coreference(
         One row a kind of mention, with its best head; or see ``by``.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import Gold
+    from attnprobe.commands.call.texts import GoldLinks
 
     chosen = {"min_links": min_links}
-    return find_links("coreference", Gold.COREFERENCE, model, texts, by, chosen, options)
+    return find_links("coreference", GoldLinks.COREFERENCE, model, texts, by, chosen, options)
 
 
 @command(
@@ -285,10 +285,12 @@ def links(
     """
     from attnprobe.commands.call.alignments import open_aligned
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import Gold
+    from attnprobe.commands.call.texts import GoldLinks
 
     aligned = None
     if alignments is not None:
         aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
     chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
-    return find_links("links", Gold.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned)
+    return find_links(
+        "links", GoldLinks.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned
+    )

@@ -105,8 +105,8 @@ def probe(
         Clark et al. (2019), What does BERT look at?, section 5.
     """
     from attnprobe.commands.call.finding import probe_links
-    from attnprobe.commands.call.texts import Gold
+    from attnprobe.commands.call.texts import GoldLinks
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
     how = {"folds": folds, "penalty": penalty}
-    return probe_links(Gold(gold), model, texts, by, chosen, how, options)
+    return probe_links(GoldLinks(gold), model, texts, by, chosen, how, options)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.differences import Difference, compare_statistic
+from attnprobe.findings.differences import HeadDifferences, compare_statistic
 from attnprobe.findings.partners import (
     Floats,
     Places,
@@ -42,7 +42,7 @@ _SIMILARITY = "similarity, 0 to 1"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """The sums of two models over the same texts.
 
     Attributes:
@@ -82,7 +82,7 @@ class Comparison:
         return max((width**0.5 / max(1.0, float(count)) for width, count in widths), default=0.0)
 
 
-def tabulate_heads(comparison: Comparison, match: Within | None = None) -> HeadTable:
+def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
     A head's partner, which columns ``_b`` are about, is the one that is matched to it if that is asked for,
@@ -131,7 +131,7 @@ def tabulate_heads(comparison: Comparison, match: Within | None = None) -> HeadT
     return build.table(f"heads of {comparison.labels.model} and of {comparison.other}", notes, "change")
 
 
-def _join_pairs(comparison: Comparison) -> dict[str, Floats]:
+def _join_pairs(comparison: ModelComparison) -> dict[str, Floats]:
     """Give what is known of every head with every other head, (head, other head), by name."""
     join, known = comparison.shared.join, dict[str, Floats]()
     if comparison.outputs:
@@ -144,7 +144,7 @@ def _join_pairs(comparison: Comparison) -> dict[str, Floats]:
 
 def _add_partner(
     build: TableBuilder,
-    comparison: Comparison,
+    comparison: ModelComparison,
     name: str,
     partner: Places,
     rows: Places,
@@ -169,8 +169,8 @@ def _add_partner(
 
 
 def _add_statistics(
-    build: TableBuilder, comparison: Comparison, rows: Places, partner: Places
-) -> dict[str, Difference]:
+    build: TableBuilder, comparison: ModelComparison, rows: Places, partner: Places
+) -> dict[str, HeadDifferences]:
     """Append each statistic of a head and of its partner, and their difference."""
     first, second = comparison.sums
     differences = {
@@ -196,7 +196,7 @@ def _add_statistics(
     return differences
 
 
-def _note_chance(comparison: Comparison) -> Iterator[str]:
+def _note_chance(comparison: ModelComparison) -> Iterator[str]:
     """Note what CKA chance alone gives, where there are too few tokens."""
     if comparison.chance >= _CHANCE:
         chance = format_number(comparison.chance, digits=2)
@@ -206,7 +206,7 @@ def _note_chance(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def _note_rounding(comparison: Comparison, rows: Places) -> Iterator[str]:
+def _note_rounding(comparison: ModelComparison, rows: Places) -> Iterator[str]:
     """Note how many divergences are no larger than rounding may make them."""
     if comparison.numbered is None:
         return
@@ -217,7 +217,9 @@ def _note_rounding(comparison: Comparison, rows: Places) -> Iterator[str]:
         yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
 
 
-def _note_differences(comparison: Comparison, differences: Mapping[str, Difference]) -> Iterator[str]:
+def _note_differences(
+    comparison: ModelComparison, differences: Mapping[str, HeadDifferences]
+) -> Iterator[str]:
     """Note in which columns most heads differ significantly."""
     if not differences:
         return
@@ -238,14 +240,14 @@ def _note_differences(comparison: Comparison, differences: Mapping[str, Differen
         yield f"Differences are over {blocks} documents only: errors and p values are rough."
 
 
-def _count_blocks(comparison: Comparison) -> int:
+def _count_blocks(comparison: ModelComparison) -> int:
     for one in comparison.sums[0].values():
         if isinstance(one, Blocked):
             return one.documents
     return BLOCKS
 
 
-def _note_partner(comparison: Comparison, *, matched: bool) -> str:
+def _note_partner(comparison: ModelComparison, *, matched: bool) -> str:
     """Say which head columns ``_b`` are about."""
     if matched:
         return "Columns _b are about the matched head."

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from attnprobe.findings.noise import Disattenuated, disattenuate
-from attnprobe.findings.sides import KINDS, Pair, Side
+from attnprobe.findings.sides import KINDS, PairedSides, TableSide
 from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 
-def correlate_sides(pair: Pair, facts: Mapping[str, Any]) -> HeadTable:
+def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:
     """Correlate two sides over heads, in one row.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
@@ -37,7 +37,7 @@ def correlate_sides(pair: Pair, facts: Mapping[str, Any]) -> HeadTable:
     return build.table(f"correlation of {pair.inside.column} over heads", notes, "correlations")
 
 
-def tabulate_disagreement(pair: Pair, facts: Mapping[str, Any], most: int | None = None) -> HeadTable:
+def tabulate_disagreement(pair: PairedSides, facts: Mapping[str, Any], most: int | None = None) -> HeadTable:
     """Tabulate both sides head by head, the heads that disagree most first.
 
     ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
@@ -68,7 +68,7 @@ def tabulate_disagreement(pair: Pair, facts: Mapping[str, Any], most: int | None
     return build.table(title, [*_note_sides(pair)], "two sides")
 
 
-def _start_table(pair: Pair, facts: Mapping[str, Any], rows: int) -> TableBuilder:
+def _start_table(pair: PairedSides, facts: Mapping[str, Any], rows: int) -> TableBuilder:
     """Begin with the names of the data of both sides, which are the same where two checkpoints read one."""
     inside, outside = sides = pair.inside, pair.outside
     same = pair.across and inside.dataset == outside.dataset
@@ -83,7 +83,7 @@ def _start_table(pair: Pair, facts: Mapping[str, Any], rows: int) -> TableBuilde
     return build
 
 
-def _correlate(pair: Pair, true: Disattenuated) -> list[tuple[str, str, float]]:
+def _correlate(pair: PairedSides, true: Disattenuated) -> list[tuple[str, str, float]]:
     """List the columns of a correlation, what they are called on the axis of a picture, and their numbers."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
@@ -109,7 +109,7 @@ def _correlate(pair: Pair, true: Disattenuated) -> list[tuple[str, str, float]]:
     ]
 
 
-def _remove_noise(pair: Pair) -> Disattenuated:
+def _remove_noise(pair: PairedSides) -> Disattenuated:
     """Remove the noise of the examples from the correlation, where both sides have sums over blocks."""
     inside, outside = pair.inside.sample, pair.outside.sample
     if pair.shared is None or inside is None or outside is None:
@@ -117,7 +117,7 @@ def _remove_noise(pair: Pair) -> Disattenuated:
     return disattenuate(inside, outside, shared=pair.shared)
 
 
-def _direction(side: Side) -> int:
+def _direction(side: TableSide) -> int:
     """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
     if side.column in {"importance", "fisher", "ig_abs", "relevance_abs"}:
         return 1
@@ -126,7 +126,7 @@ def _direction(side: Side) -> int:
     return 1 if side.labels["metric"] == "loss" else -1  # the score without the head
 
 
-def _note_sides(pair: Pair) -> Iterator[str]:
+def _note_sides(pair: PairedSides) -> Iterator[str]:
     """Note how differently the sides were measured, and what was left out."""
     inside, outside = pair.inside, pair.outside
     yield from pair.notes
@@ -143,7 +143,7 @@ def _note_sides(pair: Pair) -> Iterator[str]:
             yield f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}."
 
 
-def _note_noise(pair: Pair, true: Disattenuated) -> Iterator[str]:
+def _note_noise(pair: PairedSides, true: Disattenuated) -> Iterator[str]:
     if pair.shared is None:
         yield "Both sides read some of the same examples, and share their noise, which moves r."
     elif pair.shared:

@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Difference:
+class HeadDifferences:
     """A statistic of heads in two models, row by row.
 
     Attributes:
@@ -59,7 +59,7 @@ class Difference:
 
 def compare_statistic(
     statistic: Statistic, first: Any, second: Any, heads: Places, partners: Places
-) -> Difference:
+) -> HeadDifferences:
     """Compare a statistic of two models over the same texts, row by row; see ``compare_paired``.
 
     Args:
@@ -72,7 +72,7 @@ def compare_statistic(
     if not isinstance(first, Blocked):
         a = first.average.ravel()[heads]
         b = np.where(partners >= 0, second.average.ravel()[partners], np.nan)
-        return Difference(a, b, Estimate(b - a, np.full_like(a, np.nan), np.zeros(a.shape)))
+        return HeadDifferences(a, b, Estimate(b - a, np.full_like(a, np.nan), np.zeros(a.shape)))
     (first, ours), (second, theirs) = _pick_number(statistic, first), _pick_number(statistic, second)
     suffix = SUFFIX if statistic.of is not None else ""
     picked = {f"{name}{suffix}": (ours[name].ravel(), theirs[name].ravel()) for name in ours}
@@ -80,7 +80,7 @@ def compare_statistic(
     return replace(compare_paired(first[heads,], there), picked=picked)
 
 
-def compare_paired(first: Blocked, second: Blocked) -> Difference:
+def compare_paired(first: Blocked, second: Blocked) -> HeadDifferences:
     """Compare numbers of heads of two models over the same texts, (block, row).
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
@@ -108,7 +108,7 @@ def compare_paired(first: Blocked, second: Blocked) -> Difference:
     a, b = first.average, second.average
     rounding = np.abs(estimate.value) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))
     clusters = np.minimum(first.estimate.clusters, second.estimate.clusters)
-    return Difference(a, b, Estimate(np.where(rounding, 0.0, estimate.value), estimate.error, clusters))
+    return HeadDifferences(a, b, Estimate(np.where(rounding, 0.0, estimate.value), estimate.error, clusters))
 
 
 def _pick_number(statistic: Statistic, sums: Blocked) -> tuple[Blocked, dict[str, NDArray[Any]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.findings.parts import AllRead, Parts, list_files
+from attnprobe.findings.parts import AllRead, ReadParts, list_files
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
@@ -55,7 +55,7 @@ class Job:
     rarity: str
     beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
-    parts: Sequence[Parts | None]
+    parts: Sequence[ReadParts | None]
     described: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -93,7 +93,7 @@ class Job:
                 rarity=str(corpus["rarity"]),
                 beside={str(statistic): list(map(str, texts)) for statistic, texts in beside},
                 record={key: part for key, part in record.items() if key != "measurement"},
-                parts=[Parts.read(one, options) if one else None for one in _list_datasets(record)],
+                parts=[ReadParts.read(one, options) if one else None for one in _list_datasets(record)],
             )
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error

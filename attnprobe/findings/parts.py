@@ -22,7 +22,7 @@ _MOST = 1_000_000
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReadParts:
     """What was read of a corpus, of which each job reads a part.
 
     Attributes:
@@ -40,7 +40,7 @@ class Parts:
     described: Mapping[str, Any] = field(compare=False, repr=False)
 
     @classmethod
-    def read(cls, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> "Parts | None":
+    def read(cls, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> "ReadParts | None":
         """Read which parts are on record, of a table or of tables that were merged; None for all of a corpus.
 
         Raises:
@@ -80,7 +80,7 @@ class Parts:
     def spell(self, numbers: Iterable[int] | None = None) -> str:
         """Name parts in a sentence; by default those that were read.
 
-        >>> Parts((), (), 100, frozenset([1]), {"name": "a.txt"}).spell([17, 3, 18, 19])
+        >>> ReadParts((), (), 100, frozenset([1]), {"name": "a.txt"}).spell([17, 3, 18, 19])
         'parts 3 and 17 to 19 of 100 of a.txt'
         """
         numbers = self.numbers if numbers is None else set(numbers)
@@ -98,11 +98,11 @@ def list_files(dataset: Mapping[str, Any]) -> set[str]:
 class _Corpus:
     """What is known so far of a corpus that is read in parts: the first parts, and who read each."""
 
-    first: Parts
+    first: ReadParts
     readers: dict[int, str] = field(default_factory=dict)
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ReadParts:
         """What was read of it, all tables together."""
         return replace(self.first, numbers=frozenset(self.readers))
 
@@ -112,7 +112,7 @@ class _Corpus:
         number, table = next(iter(self.readers.items()))
         return f"{table} is {self.first.spell([number])}"
 
-    def check(self, table: str, parts: Parts) -> None:
+    def check(self, table: str, parts: ReadParts) -> None:
         """Refuse what another table has read of it, too, or may have read."""
         both = f"{self.example}, and {table} is {parts.spell()}"
         if self.first.of != parts.of:
@@ -161,7 +161,7 @@ class AllRead:
                 )
         self._readers |= dict.fromkeys((*texts, *files), table)
 
-    def add_parts(self, table: str, parts: Parts) -> None:
+    def add_parts(self, table: str, parts: ReadParts) -> None:
         """Add parts of a corpus. They have no document in common, though two documents may say the same.
 
         Raises:
@@ -180,7 +180,7 @@ class AllRead:
         corpus.readers |= dict.fromkeys(parts.numbers, table)
 
     @property
-    def parts(self) -> list[Parts]:
+    def parts(self) -> list[ReadParts]:
         """What was read of each corpus that was read in parts."""
         return [corpus.parts for corpus in self._corpora.values()]
 

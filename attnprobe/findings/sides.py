@@ -40,7 +40,7 @@ MODEL_IS_MISSING = (
 
 
 @dataclass(frozen=True)
-class Side:
+class TableSide:
     """One table: a number for every head.
 
     Attributes:
@@ -64,7 +64,7 @@ class Side:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
+    def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "TableSide":
         """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= table.data.keys():
             raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
@@ -120,7 +120,7 @@ class Side:
         part = self.record.get(name)
         return part if isinstance(part, Mapping) else {}
 
-    def select(self, heads: Sequence[Head]) -> "Side":
+    def select(self, heads: Sequence[Head]) -> "TableSide":
         """Select heads, in an order."""
         rows = {head: row for row, head in enumerate(self.heads)}
         return replace(self, heads=list(heads), values=self.values[[rows[head] for head in heads]])
@@ -137,7 +137,7 @@ def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairedSides:
     """Two sides that are about the same heads.
 
     Attributes:
@@ -150,8 +150,8 @@ class Pair:
         notes: What was left out.
     """
 
-    inside: Side
-    outside: Side
+    inside: TableSide
+    outside: TableSide
     keys: tuple[str, ...]
     heads: Sequence[Head]
     across: bool
@@ -159,7 +159,7 @@ class Pair:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, inside: Side, outside: Side, *, across: bool = False) -> "Pair":
+    def of(cls, inside: TableSide, outside: TableSide, *, across: bool = False) -> "PairedSides":
         """Pair two sides, which may be about different checkpoints with ``across``."""
         shared = _share_documents(inside, outside, across=across)
         if across:
@@ -186,7 +186,7 @@ class Pair:
         return self.inside.values, self.outside.values
 
 
-def _check_same_heads(inside: Side, outside: Side) -> None:
+def _check_same_heads(inside: TableSide, outside: TableSide) -> None:
     if inside.model != outside.model:
         raise AttnprobeError(
             f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
@@ -201,7 +201,7 @@ def _check_same_heads(inside: Side, outside: Side) -> None:
         )
 
 
-def _share_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
+def _share_documents(inside: TableSide, outside: TableSide, *, across: bool) -> bool | None:
     """Tell whether a document of a number is the same one on both sides; None where nobody knows.
 
     Where tokenizers differ, documents of the same data have the same numbers if none was skipped.
@@ -221,7 +221,7 @@ def _share_documents(inside: Side, outside: Side, *, across: bool) -> bool | Non
 # Heads of two checkpoints, kind by kind of attention
 
 
-def _pair_checkpoints(inside: Side, outside: Side, shared: bool | None) -> Pair:
+def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None) -> PairedSides:
     """Pair the heads that two checkpoints have in common, and note what is left out."""
     sides = inside, outside
     places = [_place_heads(side) for side in sides]
@@ -252,12 +252,12 @@ def _pair_checkpoints(inside: Side, outside: Side, shared: bool | None) -> Pair:
     first = inside.select([ours[place] for place in common])
     second = outside.select([theirs[place] for place in common])
     if _ATTENTION in {*inside.keys, *outside.keys}:
-        return Pair(first, second, _PLACE, common, True, shared, tuple(notes))
+        return PairedSides(first, second, _PLACE, common, True, shared, tuple(notes))
     heads = [place[1:] for place in common]
-    return Pair(first, second, _PLACE[1:], heads, True, shared, tuple(notes))
+    return PairedSides(first, second, _PLACE[1:], heads, True, shared, tuple(notes))
 
 
-def _place_heads(side: Side) -> dict[Head, Head]:
+def _place_heads(side: TableSide) -> dict[Head, Head]:
     """Give what a side calls each head, by its kind of attention, its layer and its number.
 
     A checkpoint with only one kind does not always name it.
@@ -270,7 +270,7 @@ def _place_heads(side: Side) -> dict[Head, Head]:
     return {(kind, *head): head for head in side.heads}
 
 
-def _find_shapes(side: Side, places: Iterable[Head]) -> dict[str, tuple[int, int]]:
+def _find_shapes(side: TableSide, places: Iterable[Head]) -> dict[str, tuple[int, int]]:
     """Give the number of layers of each kind, and of heads in each, those included that were removed."""
     architecture = side.read("architecture")
 

@@ -73,7 +73,7 @@ def tabulate_ablation(
     masks = (keep_single_heads if keep_one else cut_single_heads)(*shape)
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
     run = run_trials(bench, [*compress(masks, kept.ravel())], [*needs], "ablating", replacing)
-    found, moved = ScoreDeltas.of(metric, run), AbsoluteEffects.of(by_example, run)
+    scored, moved = ScoreDeltas.of(metric, run), AbsoluteEffects.of(by_example, run)
 
     def place(values: Floats) -> Floats:
         """Place the values (..., mask) at the heads (..., layer, head), NaN where there is none."""
@@ -81,9 +81,9 @@ def tabulate_ablation(
         placed[..., kept] = values
         return placed
 
-    scores, deltas, errors = place(found.scores), place(found.deltas), place(found.delta_errors)
-    adjusted = place(adjust(found.p, correction))
-    blocks = Blocked.of(place(found.added), documents=bench.documents)
+    scores, deltas, errors = place(scored.scores), place(scored.deltas), place(scored.delta_errors)
+    adjusted = place(adjust(scored.p, correction))
+    blocks = Blocked.of(place(scored.added), documents=bench.documents)
     labels = bench.labels(dataset, facts)
     labels = labels.with_record(block_record("score", labels.places, blocks, scores))
     baseline, error = (
@@ -98,9 +98,9 @@ def tabulate_ablation(
     build.count("n", np.full(rows, len(bench.documents)))
     build.measure("baseline", metric.unit, baseline, error, title=f"{name} of the whole")
     title = f"{name} of the head alone in its layer" if keep_one else f"{name} without the head"
-    build.measure("score", metric.unit, scores, place(found.errors), headline=keep_one, title=title)
+    build.measure("score", metric.unit, scores, place(scored.errors), headline=keep_one, title=title)
     build.measure("delta", metric.unit, deltas, errors, headline=True, title=f"change of {name}")
-    build.test(place(found.p), adjusted, headline=not keep_one)
+    build.test(place(scored.p), adjusted, headline=not keep_one)
     unit, title = (by_example.unit, _title_moved(by_example)) if by_example else ("", "")
     build.measure("moved", unit, place(moved.means), place(moved.errors), headline=True, title=title)
     cut = "with a layer cut down to" if keep_one else "without"

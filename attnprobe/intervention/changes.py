@@ -82,7 +82,10 @@ def find_example_score(bench: TaskData, metric: Score) -> Score | None:
     """
     if metric.is_mean:
         return metric
-    if not bench.objective.resumable:
-        return None
+    return find_loss(bench) if bench.objective.resumable else None
+
+
+def find_loss(bench: TaskData) -> Score | None:
+    """Find the loss that each example has of its own."""
     name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
     return None if name is None else build_metric(name, bench, 0)

@@ -16,7 +16,6 @@ from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import collect_answers
-from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext
 from attnprobe.sums.base import Sum, compute_digest
@@ -144,13 +143,12 @@ def sum_derivatives(
         rules: Other rules of gradients, which each thread enters before heads are gated.
         sums: What is kept of the derivatives.
     """
-    checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
+    checkpoint = bench.subject.checkpoint
     mask = open_all_heads(bench, open_heads)
     objective = _bind_texts(bench, mask)
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     at = torch.from_numpy(mask).to(checkpoint.device, kind)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
+    with rules(), bench.subject.gate() as gates:
 
         def differentiate(part: Batch) -> Tensor:
             xi = at.repeat(len(part), 1, 1).requires_grad_()

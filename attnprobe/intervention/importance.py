@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.findings.sides import Side
+from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.intervention.integration import NODES, integrate_gradients
@@ -115,7 +115,7 @@ DOMAINS = ("in domain", "out of domain")
 
 def measure_sides(
     session: TaskSession, outside: OpenSource, measure: Measure
-) -> tuple[tuple[Side, Side], dict[str, Any]]:
+) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
     """Measure the importance of every head in domain, the session's texts, and out of domain.
 
     It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
@@ -145,7 +145,7 @@ def measure_sides(
                     table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
                 else:
                     table = tabulate_task(bench, source.name, measure, facts={})
-            sides.append(Side.from_table(table, source.name))
+            sides.append(TableSide.from_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

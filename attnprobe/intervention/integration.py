@@ -12,7 +12,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions, name_pass, open_all_heads, sum_attributions
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.model.gates import BatchReplay
 from attnprobe.sums.base import compute_digest
 
 Floats = NDArray[np.float64]
@@ -61,14 +61,13 @@ def integrate_gradients(
         Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks.
     """
     subject = bench.subject
-    checkpoint, architecture, objective = subject.checkpoint, subject.architecture, bench.objective
+    checkpoint, objective = subject.checkpoint, bench.objective
     mask = open_all_heads(bench, open_heads)
     places, weights = find_nodes(nodes)
     resumable = subject.gating.replays and objective.resumable
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     opened = torch.from_numpy(mask).to(checkpoint.device, kind)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
 
         def integrate(part: Batch) -> Tensor:
@@ -96,7 +95,7 @@ def integrate_gradients(
                 (slopes,) = torch.autograd.grad(loss, row, allow_unused=True)
             return torch.zeros_like(row).detach() if slopes is None else slopes * opened[layer]
 
-        with replay.watch(architecture.sites) if resumable else nullcontext():
+        with replay.watch(subject.architecture.sites) if resumable else nullcontext():
             return sum_attributions(
                 bench,
                 integrate,

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.changes import find_loss
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
@@ -118,7 +119,12 @@ def find_interactions(bench: TaskData, most: int) -> Interactions:
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
     """
-    score = _find_loss(bench)
+    loss = find_loss(bench)
+    if loss is None:
+        raise AttnprobeError(
+            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
+            "checkpoint with a task head, or data with labels."
+        )
     halves = [bench.half(second) for second in (False, True)]
     if any(len(np.unique(half.documents)) < 2 for half in halves):
         raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
@@ -127,19 +133,8 @@ def find_interactions(bench: TaskData, most: int) -> Interactions:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
     pairs = [(heads[first], heads[second]) for first, second in order]
-    values = confirm_pairs(halves[1], pairs, score)
+    values = confirm_pairs(halves[1], pairs, loss)
     return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
-
-
-def _find_loss(bench: TaskData) -> Score:
-    name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
-    loss = None if name is None else build_metric(name, bench, 0)
-    if loss is None or not loss.is_mean:
-        raise AttnprobeError(
-            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
-            "checkpoint with a task head, or data with labels."
-        )
-    return loss
 
 
 def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:

@@ -19,7 +19,7 @@ from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import Gates, gate_attention
+from attnprobe.model.gates import Gates
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import check_replacements
 from attnprobe.run.memory import Halving
@@ -146,15 +146,13 @@ def average_outputs(bench: TaskData) -> OutputSums:
     special token, and all others.
     """
     subject, halving = bench.subject, Halving()
-    architecture = subject.architecture
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
 
         def sum_part(part: Batch) -> OutputSums:
             gates.open()
             with gates.record_outputs() as outputs:
                 bench.objective.answer(part)
-            return OutputSums.of(outputs, part, architecture)
+            return OutputSums.of(outputs, part, subject.architecture)
 
         def sum_batch(batch: Batch) -> OutputSums:
             with torch.inference_mode():

@@ -94,9 +94,9 @@ def check_labelled(options: TaskOptions, labelled: Gold) -> None:
     name = options.objective
     if name is not None and (gold := OBJECTIVES[name].gold) and labelled not in gold:
         needed = gold[0]
-        found = f", and the data have {labelled}" if labelled else ""
+        given = f", and the data have {labelled}" if labelled else ""
         what = "labels" if needed is Gold.CLASS and not labelled else needed
-        raise AttnprobeError(f"--objective {name} needs {what}{found}; {WHERE[needed]}.")
+        raise AttnprobeError(f"--objective {name} needs {what}{given}; {WHERE[needed]}.")
 
 
 def check_gold(kind: Gold, objective: str, name: str) -> None:
@@ -137,10 +137,10 @@ def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
     """Find the kind of label that several sets of examples have; none where one of them has none."""
     if not all(kinds):
         return Gold.NONE
-    found = set(kinds)
-    if found == {Gold.CLASS, Gold.SEVERAL}:  # a list of one may be written without brackets
+    different = set(kinds)
+    if different == {Gold.CLASS, Gold.SEVERAL}:  # a list of one may be written without brackets
         return Gold.SEVERAL
-    if len(found) > 1:
-        said = " and ".join(kind for kind in Gold if kind in found)
-        raise AttnprobeError(f"The data have {said}; a task needs labels of one kind.")
-    return found.pop()
+    if len(different) > 1:
+        listed = " and ".join(kind for kind in Gold if kind in different)
+        raise AttnprobeError(f"The data have {listed}; a task needs labels of one kind.")
+    return different.pop()

@@ -1,7 +1,7 @@
 """A checkpoint with the task that it is scored on, and the examples of that task."""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from attnprobe.intervention.objectives.choosing import (
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import freeze_weights
+from attnprobe.model.gates import Gates, freeze_weights, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
@@ -71,8 +71,14 @@ class TaskModel:
         if "lrp" not in methods:
             return self
         headed = import_objective(self.objective).head is not None
-        found = check_relevance(self.checkpoint, self.architecture, headed=headed)
-        return replace(self, conservation=found)
+        conservation = check_relevance(self.checkpoint, self.architecture, headed=headed)
+        return replace(self, conservation=conservation)
+
+    def gate(self) -> AbstractContextManager[Gates]:
+        """Put gates on the heads, and yield them, open."""
+        architecture = self.architecture
+        way, sites, present = architecture.way, architecture.sites, architecture.present
+        return gate_attention(self.checkpoint.body, way, sites, present)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,7 +156,7 @@ class TaskData:
 
 
 def build_metric(name: str, bench: TaskData, seed: int) -> Score:
-    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
+    """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
     score = bench.objective.build_metric(name, bench.corpus.batches.members)
     return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
@@ -192,7 +198,7 @@ def bind_task(
     generate: bool = False,
     name: str = "",
 ) -> Iterator[TaskData]:
-    """Tokenise the examples of a subject's task and bind the task to them.
+    """Tokenise the examples of a task and bind it to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
     ``generate``, text is generated; ``name`` says which of several sets of examples this is.
@@ -217,12 +223,12 @@ def bind_task(
         labelled=kind.has_targets,
         workers=workers,
         progress=progress,
-    ) as found:
-        objective = kind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
-        corpus = _drop_short(found.corpus, objective, progress)
+    ) as ready:
+        objective = kind(checkpoint, ready.corpus, seed=subject.options.seed, generate=generate)
+        corpus = _drop_short(ready.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
-        record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
+        record = record_provenance(checkpoint, subject.architecture, corpus, options, ready.workers)
         record["task"] = {
             "objective": objective.name,
             "seed": subject.options.seed,
@@ -234,7 +240,7 @@ def bind_task(
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
-            yield TaskData(subject, corpus, objective, record, run, found.workers, name)
+            yield TaskData(subject, corpus, objective, record, run, ready.workers, name)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

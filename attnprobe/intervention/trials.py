@@ -19,7 +19,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.model.gates import BatchReplay
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, compute_digest
 
@@ -163,8 +163,7 @@ def collect_answers(
     if replacing is not None:
         question["what heads are replaced by"] = replacing.key
     trials = _order_trials(masks, 1 if replacing is None else replacing.draws)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
         replay = BatchReplay(subject.checkpoint.body, gates)
 
         def answer_alone(part: Batch, group: range) -> list[Answer]:
@@ -206,7 +205,7 @@ def collect_answers(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: answer_part(part, group)))
 
-        for turn, group in enumerate(_group_masks(bench, len(trials))):
+        for place, group in enumerate(_group_masks(bench, len(trials))):
             with replay.watch(architecture.sites):
                 mine = bench.share(
                     name,
@@ -214,7 +213,7 @@ def collect_answers(
                     MaskedAnswers.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
-                    turn=turn,
+                    turn=place,
                 )
             yield from bench.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 

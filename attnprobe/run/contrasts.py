@@ -134,8 +134,7 @@ class ContrastReader:
         elif self._asked == "target":
             self.readouts.append(self._find_target(contrast))
         else:
-            find = self._find_mask if self._asked == "mask" else self._find_next
-            self.readouts.append(find(document, both))
+            self.readouts.append(self._find_words(document, both))
         name = document.digest
         # A pair that is a document of its own has a number of its own, whatever it says.
         key = name if document.group is not None else -len(self._numbers) - 1
@@ -146,40 +145,33 @@ class ContrastReader:
 
     # What is right
 
-    def _find_mask(self, document: Document, both: Sequence[list[int]]) -> Readout:
-        contrast, places = _contrast(document), []
-        for text, ids in zip((document.text, contrast.corrupted), both, strict=True):
-            found = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
-            if len(found) != 1:
-                number = "no mask" if not found else f"{len(found)} masks"
-                raise AttnprobeError(
-                    f"The text {shorten(repr(text))} has {number}; {self._checkpoint.name} fills one: write "
-                    f"{self._mask} for the word that is asked for."
-                )
-            places.append(found[0])
-        answer, other = (
-            None if word is None else self._find_token(self._mark(document.text), str(word))
-            for word in (contrast.answer, contrast.other)
-        )
-        return self._compare(document, (places[0], places[1]), answer, other)
-
-    def _find_next(self, document: Document, both: Sequence[list[int]]) -> Readout:
-        """Find the tokens of words that could come next, and the place where they are predicted."""
+    def _find_words(self, document: Document, both: Sequence[list[int]]) -> Readout:
+        """Find the tokens of words that could stand at a mask, or come next, and where they are predicted."""
         contrast = _contrast(document)
-        places = [len(ids) - len(self.frame.after) - 1 for ids in both]
+        places = self._find_place(document.text, both[0]), self._find_place(contrast.corrupted, both[1])
         answer, other = (
             None if word is None else self._find_token(self._mark(document.text), str(word))
             for word in (contrast.answer, contrast.other)
         )
-        return self._compare(document, (places[0], places[1]), answer, other)
-
-    def _compare(self, document: Document, places: tuple[int, int], answer: Any, other: Any) -> Readout:
         if answer is not None and answer == other:
             raise AttnprobeError(
                 f"Both answers to {shorten(repr(document.text))} are the same to {self._checkpoint.name}; "
                 "give two that differ."
             )
         return Readout(places, answer, other)
+
+    def _find_place(self, text: str, ids: list[int]) -> int:
+        """Find where words are predicted: at the mask, or where a text ends."""
+        if self._asked != "mask":
+            return len(ids) - len(self.frame.after) - 1
+        masks = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
+        if len(masks) != 1:
+            number = "no mask" if not masks else f"{len(masks)} masks"
+            raise AttnprobeError(
+                f"The text {shorten(repr(text))} has {number}; {self._checkpoint.name} fills one: write "
+                f"{self._mask} for the word that is asked for."
+            )
+        return masks[0]
 
     def _find_token(self, text: str, word: str) -> int:
         if self._asked == "mask":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.comparison import Comparison
+from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import SharedHeads, Within
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
@@ -62,7 +62,7 @@ def compare_checkpoints(
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
-) -> Comparison:
+) -> ModelComparison:
     """Verify the capture of both models, and pass once over the texts with each, batch by batch.
 
     The second ``documents`` are read where the two models make different tokens of the texts. ``pairs``
@@ -139,7 +139,7 @@ def compare_checkpoints(
         },
     }
     sums = measurement.sums
-    return Comparison(
+    return ModelComparison(
         shared,
         statistics,
         (

@@ -2,13 +2,13 @@
 
 import pytest
 
-from attnprobe.commands.call.texts import Gold, open_gold
+from attnprobe.commands.call.texts import GoldLinks, open_gold
 from attnprobe.corpus.sources.text import EMBEDDED, Embedded, read_embedded
 
 
 @pytest.mark.parametrize("named", [None, EMBEDDED, [EMBEDDED]])
 @pytest.mark.parametrize(
-    ("gold", "part"), [(Gold.TREEBANK, Embedded.TREEBANK), (Gold.COREFERENCE, Embedded.COREFERENCE)]
+    ("gold", "part"), [(GoldLinks.TREEBANK, Embedded.TREEBANK), (GoldLinks.COREFERENCE, Embedded.COREFERENCE)]
 )
 def test_without_a_file_the_package_has_one(gold, part, named):
     opened = open_gold(named, gold, {})

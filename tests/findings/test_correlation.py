@@ -11,7 +11,7 @@ from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate
-from attnprobe.findings.sides import Pair, Side
+from attnprobe.findings.sides import PairedSides, TableSide
 from attnprobe.sums.blocked import Blocked
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -30,13 +30,13 @@ def table(seed, layers=LAYERS, heads=HEADS, **more):
 
 def read(frame, name="x.csv", column=None, record=None):
     data = frame.to_dict("list")
-    return Side.from_table(
+    return TableSide.from_table(
         HeadTable("x", [Column(one) for one in data], data, (), record or {}), name, column
     )
 
 
 def compared(one, other):
-    return correlate_sides(Pair.of(one, other), {})
+    return correlate_sides(PairedSides.of(one, other), {})
 
 
 def number(found, name):
@@ -67,7 +67,7 @@ def test_numbers_are_those_of_scipy(layers):
 
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
-    found = tabulate_disagreement(Pair.of(read(x), read(y)), {}).to_pandas()
+    found = tabulate_disagreement(PairedSides.of(read(x), read(y)), {}).to_pandas()
     apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
     order = apart.abs().sort_values(ascending=False, kind="stable").index
     assert found["place"].tolist() == list(range(1, 25))
@@ -170,7 +170,7 @@ def test_heads_of_encoder_and_decoder_are_told_apart():
 def test_columns_of_both_sides_keep_their_names():
     """The column out of domain was called by that in domain."""
     scored = table(2).rename(columns={"importance": "score"})
-    frame = tabulate_disagreement(Pair.of(read(table(1)), read(scored)), {}).to_pandas()
+    frame = tabulate_disagreement(PairedSides.of(read(table(1)), read(scored)), {}).to_pandas()
     assert {"importance_in", "score_out"} <= set(frame.columns)
     merged = frame.merge(scored, on=["layer", "head"])
     np.testing.assert_array_equal(merged["score_out"], merged["score"])
@@ -214,10 +214,10 @@ def test_what_is_no_table_of_heads(change, says):
 )
 def test_sides_that_can_not_be_compared(change, says):
     with pytest.raises(AttnprobeError, match=says):
-        Pair.of(read(table(1)), read(change(table(2)), "y.csv"))
+        PairedSides.of(read(table(1)), read(change(table(2)), "y.csv"))
 
 
 def test_too_few_heads():
     two = read(table(1).head(2))
     with pytest.raises(AttnprobeError, match="at least 3 heads"):
-        Pair.of(two, replace(two, name="y"))
+        PairedSides.of(two, replace(two, name="y"))

@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.parts import AllRead, Parts
+from attnprobe.findings.parts import AllRead, ReadParts
 
 LINES = [f"The dog number {place % 9} ran to the old house ." for place in range(30)]  # most of them twice
 ROWS = "\n".join(["text,who", *(f"{line},{place // 4}" for place, line in enumerate(LINES))])
@@ -15,7 +15,7 @@ FILE = {"name": "a.txt", "sha256": "aa", "text_column": None}
 
 
 def read_parts(said, of=100, dataset=FILE, **chosen):
-    found = [Parts.read(dataset, {"part": f"{number}/{of}", **chosen}) for number in said]
+    found = [ReadParts.read(dataset, {"part": f"{number}/{of}", **chosen}) for number in said]
     return [parts for parts in found if parts is not None]
 
 

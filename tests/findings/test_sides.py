@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
-from attnprobe.findings.sides import Pair, Side
+from attnprobe.findings.sides import PairedSides, TableSide
 
 
 def side(model, shape=(3, 4), seed=0, *, removed=(), **more):
@@ -29,20 +29,22 @@ def both(model, seed=0, *, encoder=(3, 4), decoder=(2, 4), **more):
 def named(model, keys, heads, seed, **more):
     values = np.random.default_rng(seed).gamma(2.0, size=len(heads))
     labels = {"model": model, "dataset": "d", "objective": "representation", "method": "gradient"}
-    return Side(f"{model}.csv", "importance", keys, heads, values, labels | more.pop("labels", {}), **more)
+    return TableSide(
+        f"{model}.csv", "importance", keys, heads, values, labels | more.pop("labels", {}), **more
+    )
 
 
 def test_different_models_are_compared_only_where_it_is_asked_for():
     with pytest.raises(AttnprobeError, match=r"only heads of the same model.*--across-models"):
-        Pair.of(side("a"), side("b"))
-    pair = Pair.of(side("a"), side("b", seed=1), across=True)
+        PairedSides.of(side("a"), side("b"))
+    pair = PairedSides.of(side("a"), side("b", seed=1), across=True)
     assert pair.notes == ()
     np.testing.assert_array_equal(pair.values[1], side("b", seed=1).values)
 
 
 def test_heads_are_matched_by_their_places():
     there = side("b", seed=1)
-    pairs = [Pair.of(side("a"), one, across=True) for one in (there, there.select(there.heads[::-1]))]
+    pairs = [PairedSides.of(side("a"), one, across=True) for one in (there, there.select(there.heads[::-1]))]
     np.testing.assert_array_equal(pairs[0].values, pairs[1].values)
 
 
@@ -61,15 +63,15 @@ def test_heads_are_matched_by_their_places():
 def test_other_shapes_are_refused(ours, theirs, said):
     for one, other in ((ours, theirs), (theirs, ours)):
         with pytest.raises(AttnprobeError, match="`attnprobe compare"):
-            Pair.of(one, other, across=True)
+            PairedSides.of(one, other, across=True)
     with pytest.raises(AttnprobeError, match=said):
-        Pair.of(ours, theirs, across=True)
+        PairedSides.of(ours, theirs, across=True)
 
 
 def test_an_encoder_and_an_encoder_decoder_share_the_encoder():
     whole, part = both("whole"), side("part", seed=1)
     for one, other in ((whole, part), (part, whole)):
-        pair = Pair.of(one, other, across=True)
+        pair = PairedSides.of(one, other, across=True)
         assert pair.heads == [("encoder", *place) for place in part.heads]
         assert any("decoder and cross attention in whole have no counterpart" in note for note in pair.notes)
     np.testing.assert_array_equal(pair.values[1], whole.values[:12])
@@ -81,7 +83,7 @@ def test_an_encoder_and_an_encoder_decoder_share_the_encoder():
 def test_the_kind_of_an_only_kind_is_on_record():
     """A decoder of the encoder's shape is none."""
     decoder = side("part", (2, 4), record={"architecture": {"kinds": ["decoder"] * 2, "heads": 4}})
-    pair = Pair.of(both("whole", encoder=(2, 4)), decoder, across=True)
+    pair = PairedSides.of(both("whole", encoder=(2, 4)), decoder, across=True)
     assert {place[0] for place in pair.heads} == {"decoder"}
 
 
@@ -90,7 +92,7 @@ def test_heads_that_were_removed_are_left_out(gone):
     """Also if the last one of every layer is gone, which the shape on record tells."""
     record = {"architecture": {"layers": 3, "heads": 4, "removed": gone}}
     pruned = side("pruned", seed=1, removed=gone, record=record)
-    pair = Pair.of(side("whole"), pruned, across=True)
+    pair = PairedSides.of(side("whole"), pruned, across=True)
     assert pair.heads == pruned.heads
     assert len(pair.notes) == 1
 
@@ -118,7 +120,7 @@ def test_whether_documents_are_the_same(ours, theirs, shared):
         record = {"corpus": corpus, "dataset": {"sha256": about.get("sha")}}
         labels = {name: about[name] for name in ("dataset", "objective") if name in about}
         sides.append(side(model, seed=len(sides), record=record, labels=labels))
-    pair = Pair.of(*sides, across=True)
+    pair = PairedSides.of(*sides, across=True)
     assert pair.shared is shared
     notes = " ".join(correlate_sides(pair, {}).notes)
     assert ("the same examples" in notes) is (shared is not False)

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from transformers import AutoModel
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.findings.comparison import Comparison
+from attnprobe.findings.comparison import ModelComparison
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -41,7 +41,9 @@ def changed(model, seed=3, scale=0.3):
     return other
 
 
-def against(first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options) -> Comparison:
+def against(
+    first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options
+) -> ModelComparison:
     checkpoints = Checkpoint("one", *first), Checkpoint("other", *second)
     return compare_checkpoints(
         checkpoints,

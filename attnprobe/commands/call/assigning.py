@@ -9,7 +9,7 @@ from attnprobe.commands.call.call import (
     read_first,
 )
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Gold, Texts, open_gold, open_texts
+from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
@@ -42,8 +42,12 @@ class RoleOptions:
         check_role_name(self.links_name, given=self.links is not None)
 
     @property
-    def files(self) -> dict[Gold, Texts]:
-        every = {Gold.TREEBANK: self.treebank, Gold.COREFERENCE: self.coreference, Gold.LINKS: self.links}
+    def files(self) -> dict[GoldLinks, Texts]:
+        every = {
+            GoldLinks.TREEBANK: self.treebank,
+            GoldLinks.COREFERENCE: self.coreference,
+            GoldLinks.LINKS: self.links,
+        }
         return {gold: texts for gold, texts in every.items() if texts is not None}
 
     @property
@@ -83,7 +87,7 @@ def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> 
         if source.kind != "text":
             raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
         found["texts"] = source
-    files = own.files if found else {Gold.TREEBANK: None, **own.files}
+    files = own.files if found else {GoldLinks.TREEBANK: None, **own.files}
     for gold, one in files.items():
         named = (
             name_columns(gold, options, own.label_column)
@@ -94,11 +98,13 @@ def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> 
     return found
 
 
-def name_columns(gold: Gold, options: Mapping[str, Any], label_column: str | None = None) -> dict[str, Any]:
+def name_columns(
+    gold: GoldLinks, options: Mapping[str, Any], label_column: str | None = None
+) -> dict[str, Any]:
     """Name the columns of a file with gold links beside texts, whose columns are none of a treebank."""
     named = {**options, "name": None, "label_column": label_column}
     of_texts = ("text_column", "text_pair_column", "document_column", "label_column")
-    return named if gold is Gold.LINKS else named | dict.fromkeys((*of_texts, "no_header"))
+    return named if gold is GoldLinks.LINKS else named | dict.fromkeys((*of_texts, "no_header"))
 
 
 def _make_parts(
@@ -115,20 +121,22 @@ def _make_parts(
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.survey import CorpusRequest
 
-    by_gold: dict[Gold | None, list[Statistic]] = {
-        Gold.TREEBANK: [SYNTAX],
-        Gold.COREFERENCE: [COREFERENCE],
-        Gold.LINKS: [LINKED],
+    by_gold: dict[GoldLinks | None, list[Statistic]] = {
+        GoldLinks.TREEBANK: [SYNTAX],
+        GoldLinks.COREFERENCE: [COREFERENCE],
+        GoldLinks.LINKS: [LINKED],
     }
     of_text = [*select_statistics(FAMILY.name), OFFSET, OFFSET_SHUFFLED, LIFT]
     parts = []
     for number, (name, source) in enumerate(sources.items()):
-        gold = None if name == "texts" else Gold(name)
+        gold = None if name == "texts" else GoldLinks(name)
         documents: Iterable[Any] = source.documents
         targets = labelled and gold is None
-        if gold in {Gold.TREEBANK, Gold.LINKS}:
-            documents = filter_links(documents, source.name, fold=gold is Gold.TREEBANK, nothing=gold.nothing)
-        if gold is Gold.LINKS:
+        if gold in {GoldLinks.TREEBANK, GoldLinks.LINKS}:
+            documents = filter_links(
+                documents, source.name, fold=gold is GoldLinks.TREEBANK, nothing=gold.nothing
+            )
+        if gold is GoldLinks.LINKS:
             documents, targets = check_targets(checkpoint, documents)
         statistics = [*by_gold.get(gold, []), *(() if number else of_text)]
         reading = replace(call.corpus, part=None) if number else call.corpus  # jobs share what is beside

@@ -19,7 +19,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.sides import Pair, Side
+    from attnprobe.findings.sides import PairedSides, TableSide
 
 _STDIN = "-"
 
@@ -28,7 +28,7 @@ _STDIN = "-"
 class ComparedSides:
     """Sides to correlate, which can be tabulated in two ways."""
 
-    pair: "Pair"
+    pair: "PairedSides"
     facts: Mapping[str, Any]
 
     def tabulate_pairs(self) -> HeadTable:
@@ -55,7 +55,7 @@ def compare_sides(
     **options: Any,
 ) -> ComparedSides:
     """Read or measure all sides; the arguments are those of ``correlate``."""
-    from attnprobe.findings.sides import Pair
+    from attnprobe.findings.sides import PairedSides
 
     facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
@@ -70,7 +70,7 @@ def compare_sides(
         first = _read_side(in_domain, "the first table", column)
         other = _read_side(out_domain, "the second table", column)
         described = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
-        pair = Pair.of(first, other, across=across_models)
+        pair = PairedSides.of(first, other, across=across_models)
         return ComparedSides(pair, {**facts, **described, **record_versions()})
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
@@ -82,7 +82,7 @@ def compare_sides(
         raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
     with open_call({**options, "tokenizer": tokenizer}, model) as call:
         sides, record = _measure_domains(model, domains, measure, options, call)
-    return ComparedSides(Pair.of(*sides), record | facts)
+    return ComparedSides(PairedSides.of(*sides), record | facts)
 
 
 def _measure_domains(
@@ -91,7 +91,7 @@ def _measure_domains(
     measure: Measure,
     options: Mapping[str, Any],
     call: Call,
-) -> "tuple[tuple[Side, Side], dict[str, Any]]":
+) -> "tuple[tuple[TableSide, TableSide], dict[str, Any]]":
     if all(isinstance(one, str) and one == _STDIN for one in domains):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
@@ -110,13 +110,13 @@ def _measure_domains(
     return sides, record | {"in_domain": inside.described, "out_domain": outside.described}
 
 
-def _read_side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.sides import MODEL_IS_MISSING, Side
+def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
+    from attnprobe.findings.sides import MODEL_IS_MISSING, TableSide
 
     if isinstance(table, HeadTable):
-        return Side.from_table(table, name, column)
+        return TableSide.from_table(table, name, column)
     if isinstance(table, str | Path) and extension(Path(table)) in READABLE:
-        return Side.from_table(HeadTable.read(table), str(table), column)
+        return TableSide.from_table(HeadTable.read(table), str(table), column)
     data = str(table) if isinstance(table, str | Path) else name
     raise AttnprobeError(f"{data} is no table of heads; {MODEL_IS_MISSING}")
 

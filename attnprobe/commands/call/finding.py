@@ -14,7 +14,7 @@ from attnprobe.commands.call.call import (
 )
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
-from attnprobe.commands.call.texts import Gold, Texts, open_gold
+from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
@@ -25,7 +25,7 @@ from attnprobe.table.head_table import HeadTable
 
 def find_links(
     name: str,
-    gold: Gold,
+    gold: GoldLinks,
     model: Any,
     texts: Texts,
     by: str,
@@ -89,7 +89,7 @@ def find_links(
 
 
 def probe_links(
-    gold: Gold,
+    gold: GoldLinks,
     model: Any,
     texts: Texts,
     by: Any,
@@ -119,9 +119,9 @@ def probe_links(
                 "probe reads what words of one text attend to in it; leave out target, and links into it."
             )
         task = {
-            Gold.TREEBANK: links.SYNTAX_TASK,
-            Gold.COREFERENCE: links.COREFERENCE_TASK,
-            Gold.LINKS: links.LINKS_TASK,
+            GoldLinks.TREEBANK: links.SYNTAX_TASK,
+            GoldLinks.COREFERENCE: links.COREFERENCE_TASK,
+            GoldLinks.LINKS: links.LINKS_TASK,
         }[gold]
         facts = {"command": describe_call("probe"), "dataset": source.described}
         return probe_checkpoint(
@@ -142,14 +142,14 @@ def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
     return found
 
 
-def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> Iterator[Document]:
+def _choose_links(source: OpenSource, gold: GoldLinks, chosen: Mapping[str, Any]) -> Iterator[Document]:
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
     labels = chosen.get("labels")
     documents = filter_links(
         source.documents,
         source.name,
         labels=labels,
-        fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
+        fold=gold is GoldLinks.TREEBANK and not chosen.get("subtypes", True),
         nothing=gold.nothing,
     )
     missing, read = set(labels or ()), list[Document]()
@@ -160,7 +160,7 @@ def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> 
     return chain(read, documents)
 
 
-def _ask(gold: Gold, by: str) -> Answer:
+def _ask(gold: GoldLinks, by: str) -> Answer:
     if by == "trees":
         from attnprobe.statistics import trees
 
@@ -168,9 +168,9 @@ def _ask(gold: Gold, by: str) -> Answer:
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
-        Gold.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
-        Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
-        Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+        GoldLinks.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
+        GoldLinks.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+        GoldLinks.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     }[gold]
     return [statistic], by_head if by == "head" else by_label
 

@@ -13,7 +13,7 @@ from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
-from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
+from attnprobe.commands.call.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.compare import correlate
 from attnprobe.commands.intervene import importance
@@ -268,7 +268,7 @@ class Sections:
                 named = ("metric", "name") if section == "correlate" else ("metric",)
                 return {name: value for name, value in (self._pick(Task) | own).items() if name not in named}
             case "syntax" | "coreference" | "links":
-                named = name_columns(Gold(OF_GOLD[section]), own)
+                named = name_columns(GoldLinks(OF_GOLD[section]), own)
                 return {name: one for name, one in named.items() if name in own and name not in _OF_THE_DATA}
             case "groups":
                 return {"by_group": self.by_group} | own | self._pick(Frequencies)

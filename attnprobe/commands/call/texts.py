@@ -106,7 +106,7 @@ def check_standard_input(*texts: Any) -> None:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
 
 
-class Gold(Enum):
+class GoldLinks(Enum):
     """A kind of gold links: how a source of it is opened, and what is wrong where it holds none."""
 
     TREEBANK = "treebank"
@@ -117,16 +117,18 @@ class Gold(Enum):
     def nothing(self) -> str:
         """The complaint about a source without a single link."""
         return {
-            Gold.TREEBANK: "it holds no dependencies; give CoNLL-U whose words have heads",
-            Gold.COREFERENCE: "it holds no mention with an antecedent and another mention to choose from",
-            Gold.LINKS: "it holds no links",
+            GoldLinks.TREEBANK: "it holds no dependencies; give CoNLL-U whose words have heads",
+            GoldLinks.COREFERENCE: "it holds no mention with an antecedent and another one to choose from",
+            GoldLinks.LINKS: "it holds no links",
         }[self]
 
     def source(self, spec: str) -> Source:
-        return Source(spec, annotated=self is not Gold.COREFERENCE, coreference=self is Gold.COREFERENCE)
+        return Source(
+            spec, annotated=self is not GoldLinks.COREFERENCE, coreference=self is GoldLinks.COREFERENCE
+        )
 
 
-def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSource:
+def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> OpenSource:
     """Open files with gold links, or documents that have some.
 
     ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside

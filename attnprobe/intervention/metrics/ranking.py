@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def find_ranks(scores: NDArray[np.float32], own: Ints, row: Ints, column: Ints) -> Ints:
+def find_ranks(scores: NDArray[np.float32], itself: Ints, row: Ints, column: Ints) -> Ints:
     """Find at which rank passages stand, from 1 on: one more than the number of those before each.
 
     Of equal scores, the passage in the earlier column comes first. Scores are float32, as trec_eval keeps
@@ -20,7 +20,7 @@ def find_ranks(scores: NDArray[np.float32], own: Ints, row: Ints, column: Ints) 
 
     Args:
         scores: Of queries and passages (query, passage).
-        own: For each query the column of the passage that is the query itself, and is passed over; -1 for
+        itself: For each query the column of the passage that is the query itself, and is passed over; -1 for
             none.
         row: The query of each passage that is looked for, (pair,).
         column: That passage, (pair,).
@@ -30,14 +30,14 @@ def find_ranks(scores: NDArray[np.float32], own: Ints, row: Ints, column: Ints) 
     [2, 3]
     """
     scores = scores.copy()
-    there = np.flatnonzero(own >= 0)
-    scores[there, own[there]] = -np.inf
+    there = np.flatnonzero(itself >= 0)
+    scores[there, itself[there]] = -np.inf
     ranks = np.zeros(len(row), np.int64)
     step, columns = max(1, _CELLS // max(1, scores.shape[1])), np.arange(scores.shape[1])
     for start in range(0, len(row), step):
-        some, at = row[start : start + step], column[start : start + step]
-        lines, score = scores[some], scores[some, at][:, None]
-        before = (lines > score) | ((lines == score) & (columns < at[:, None]))
+        query, passage = row[start : start + step], column[start : start + step]
+        lines, score = scores[query], scores[query, passage][:, None]
+        before = (lines > score) | ((lines == score) & (columns < passage[:, None]))
         ranks[start : start + step] = 1 + before.sum(-1)
     return ranks
 

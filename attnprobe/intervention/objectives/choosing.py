@@ -59,10 +59,10 @@ def remark_unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -
     for kind in (TokenClassification, QuestionAnswering):
         needed = OBJECTIVES[kind.name].gold[0]
         if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
-            found = f"the data have {labelled}" if labelled else "the data have no labels"
+            given = f"the data have {labelled}" if labelled else "the data have no labels"
             return (
                 f"{checkpoint.name} was trained for {stated.name}, which needs {needed} "
-                f"({WHERE[needed]}), but {found}."
+                f"({WHERE[needed]}), but {given}."
             )
     return None
 

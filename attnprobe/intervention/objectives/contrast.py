@@ -47,7 +47,7 @@ class ContrastMeasure(Objective):
         return -1 if answer is None else int(answer)
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """What m is, in words."""
         if self.others.all():
             return self.compared

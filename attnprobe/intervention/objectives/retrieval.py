@@ -42,7 +42,7 @@ class Retrieval(RelatedTexts):
     Attributes:
         queries: The sequence of each query, (query,).
         passages: The sequence of each passage, last names first, (passage,).
-        own: For each query the place of the passage that is the query itself, -1 for none, (query,).
+        itself: For each query the place of the passage that is the query itself, -1 for none, (query,).
         row: The query of each passage that answers one, ascending (pair,).
         column: The place of that passage, (pair,).
         grades: How relevant it is, more than 0 (pair,).
@@ -56,7 +56,7 @@ class Retrieval(RelatedTexts):
     name = "retrieval"
     about = "Retrieval: cross-entropy of the passages that answer a query, among those that don't."
     nouns = "query", "queries"
-    by_example = ("numbers", "queries", "own")
+    by_example = ("numbers", "queries", "itself")
 
     def read_uses(self, texts: Mapping[int, Uses]) -> None:
         queries = {
@@ -83,7 +83,7 @@ class Retrieval(RelatedTexts):
         kept = [queries[example] for example in answered]
         self.numbers = np.array([use.document for _, _, use in kept], np.int64)
         self.queries: Ints = np.array([member for member, _, _ in kept], np.int64)
-        self.own: Ints = np.array([places.get(name, -1) for _, name, _ in kept], np.int64)
+        self.itself: Ints = np.array([places.get(name, -1) for _, name, _ in kept], np.int64)
         self.row: Ints = np.array([rows[example] for example, _, _ in pairs], np.int64)
         self.column: Ints = np.array([place for _, place, _ in pairs], np.int64)
         self.grades = np.array([grade for _, _, grade in pairs], np.float64)
@@ -123,7 +123,7 @@ class Retrieval(RelatedTexts):
         for cosines, queries, pairs in self._iterate_cosines(states):
             scores = round_cosines(cosines).numpy().astype(np.float32)
             row = self.row[pairs] - queries.start
-            ranks.append(ranking.find_ranks(scores, self.own[queries], row, self.column[pairs]))
+            ranks.append(ranking.find_ranks(scores, self.itself[queries], row, self.column[pairs]))
         return np.concatenate(ranks)
 
     def compute_losses(self, states: Tensor) -> Tensor:
@@ -132,10 +132,10 @@ class Retrieval(RelatedTexts):
             scores = SCALE * cosines
             row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
             row = row - queries.start
-            own = torch.from_numpy(self.own[queries])
+            itself = torch.from_numpy(self.itself[queries])
             no_negative = torch.zeros(scores.shape, dtype=torch.bool)  # its answers, and the query itself
             no_negative[row, column] = True
-            no_negative[own >= 0, own[own >= 0]] = True
+            no_negative[itself >= 0, itself[itself >= 0]] = True
             right, others = scores[row, column], scores.masked_fill(no_negative, _NEVER)
             lost = torch.logaddexp(right, others.logsumexp(-1)[row]) - right
             losses.append(mean_by_example(row, len(scores))(lost))
@@ -152,6 +152,6 @@ class Retrieval(RelatedTexts):
         )
         step = max(1, _CELLS // len(self.passages))
         for start in range(0, len(self.queries), step):
-            some = slice(start, min(start + step, len(self.queries)))
-            pairs = slice(*np.searchsorted(self.row, [some.start, some.stop]).tolist())
-            yield queries[some] @ passages.T, some, pairs
+            part = slice(start, min(start + step, len(self.queries)))
+            pairs = slice(*np.searchsorted(self.row, [part.start, part.stop]).tolist())
+            yield queries[part] @ passages.T, part, pairs

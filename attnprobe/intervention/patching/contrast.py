@@ -96,7 +96,7 @@ def bind_pairs(
         record = record_provenance(checkpoint, architecture, tokenised.corpus, options, shared)
         record["task"] = {
             "objective": objective.name,
-            "measure": objective.said,
+            "measure": objective.described,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
             "pairs": asdict(tokenised.counts),

@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import BatchReplay, Gates, gate_attention
+from attnprobe.model.gates import BatchReplay, Gates
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
 
@@ -227,11 +227,10 @@ def patch_pairs(
         et al. (2022), Locating and editing factual associations in GPT; Kramar et al. (2024), AtP*.
     """
     subject, halving = bench.subject, Halving()
-    checkpoint, architecture = subject.checkpoint, subject.architecture
+    checkpoint = subject.checkpoint
     if attribute and checkpoint.quantisation is not None:
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gate_attention(checkpoint.body, way, sites, present) as gates:
+    with subject.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
         patcher = Patcher(bench, plan, gates, replay)
 
@@ -239,7 +238,7 @@ def patch_pairs(
             parts = halving.run(batch, lambda part: patcher.patch(part, chosen, attribute=attribute))
             return reduce(add, parts)
 
-        with replay.watch(architecture.sites) if subject.gating.replays else nullcontext():
+        with replay.watch(subject.architecture.sites) if subject.gating.replays else nullcontext():
             pairs: PatchedPairs = bench.total(
                 name,
                 patch_batch,

@@ -80,7 +80,9 @@ def tabulate_patching(
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
     what = "heads at positions" if plan.positions else "heads"
     notes = [
-        *_describe_gap(bench.objective.said, clean, corrupted, Clustered.of(clean - corrupted, clusters)),
+        *_describe_gap(
+            bench.objective.described, clean, corrupted, Clustered.of(clean - corrupted, clusters)
+        ),
         *_describe_effects(effects, adjusted, what, unit),
     ]
     title = "patching of heads at each position" if plan.positions else "patching of heads"

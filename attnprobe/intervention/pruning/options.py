@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.findings.sides import Side
+    from attnprobe.findings.sides import TableSide
 
 #: Criteria that are measured, also with heads already off. Anything else is a column of a table: FILE:COLUMN.
 CRITERIA = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation")
@@ -35,7 +35,7 @@ class Criterion:
     """
 
     name: str
-    side: "Side | None" = None
+    side: "TableSide | None" = None
     highest_first: bool = False
     path: Path | None = None
 
@@ -55,10 +55,10 @@ class Criterion:
             )
         if column in SIGNED:
             raise AttnprobeError(_refuse_signed(column, f"{path}:{SIGNED[column][1]}"))
-        from attnprobe.findings.sides import Side  # takes a while
+        from attnprobe.findings.sides import TableSide  # takes a while
         from attnprobe.table.head_table import HeadTable
 
-        side = Side.from_table(HeadTable.read(path), path, column)
+        side = TableSide.from_table(HeadTable.read(path), path, column)
         if len(set(side.values.tolist())) < 2:
             raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"

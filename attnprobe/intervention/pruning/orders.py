@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.sides import Side
+from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import name_pass
 from attnprobe.intervention.importance import attribute
@@ -85,7 +85,7 @@ def _measure_moves(bench: TaskData, metric: Score, on: Mask) -> Importance:
     return importance
 
 
-def _read_column(criterion: Criterion, side: Side, bench: TaskData) -> Importance:
+def _read_column(criterion: Criterion, side: TableSide, bench: TaskData) -> Importance:
     checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
     layers = bench.subject.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]

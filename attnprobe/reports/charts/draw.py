@@ -1,5 +1,6 @@
 """Drawing tables: which pictures the kind of a table has, and which of them its numbers allow."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -24,9 +25,7 @@ ATLAS: PictureKind = "atlas"
 #: The title of a picture that says more than one of a census would.
 _ATLAS_TITLE = "what heads look at, by offset"
 #: So often a picture is drawn at most, until it is neither too wide nor too tall.
-_DRAWN = 4
-#: Pixels of height that are given up beyond what is too much, as rows of cells are whole pixels.
-_SPARE = 10.0
+_DRAWN = 6
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
@@ -120,19 +119,19 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
     """
     finding = _state_figure(figure, table, request) if title is None else ""
     request = replace(request, room=float(request.width), high=TALLEST - 100.0)
-    chart = None
+    chart, before = None, (math.inf, math.inf)
     for _ in range(_DRAWN):
         drawing = figure.draw(table, request)
         chart = _add_title(drawing.chart, table, title, finding, drawing.caption, request)
         wide, high = measure_picture(chart, request.theme)
-        if wide <= request.width + 1 and high <= TALLEST + 1:
+        fits = wide <= request.width + 1 and high <= TALLEST + 1
+        if fits or (wide >= before[0] and high >= before[1]):  # less room makes it no smaller
             break
-        room, high_room = drawing.room or request.room, request.high
+        before = wide, high
         if wide > request.width:
-            room -= wide - request.width + 1
+            request = replace(request, room=min(request.room, drawing.room) - (wide - request.width))
         if high > TALLEST:
-            high_room -= high - TALLEST + _SPARE
-        request = replace(request, room=room, high=high_room)
+            request = replace(request, high=min(request.high, drawing.high) - (high - TALLEST))
     return chart
 
 

@@ -1,5 +1,6 @@
 """What a picture of a kind of table is: a template, and what it takes from the table."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ class Drawing:
 
     chart: Any
     caption: Sequence[str] = ()  # what marks are, a phrase each, in at most 30 words
-    room: float | None = None  # pixels that it took of the room that it had; all of it by default
+    #: Pixels that it took of the room and the height that it had, where these are less.
+    room: float = math.inf
+    high: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,11 +146,13 @@ class Forest(Figure):
     def _choose_rows(self, table: HeadTable, rows: list[int], most: int) -> list[int]:
         """Choose the rows that matter most, and sort them; that of all rows together stands first."""
         labels, (p, values) = self.label(table), (read_numbers(table, name) for name in (self.p, self.order))
-        ranked = sorted(
-            rows,
-            key=lambda row: (labels[row] != ALL, p[row] is None, p[row] or 0.0, -abs(values[row] or 0.0)),
-        )
-        kept = ranked[:most]
+
+        def rank(row: int) -> tuple[bool, bool, float]:
+            """Rank by p, and where there is none by size; rows of the same p stay as they come."""
+            chance = p[row]
+            return labels[row] != ALL, chance is None, -abs(values[row] or 0.0) if chance is None else chance
+
+        kept = sorted(rows, key=rank)[:most]
         if not self.order:
             return sorted(kept)
         return sorted(kept, key=lambda row: (labels[row] != ALL, values[row] is None, -(values[row] or 0.0)))

@@ -96,29 +96,41 @@ class Grid(Figure):
             charts.append(amend(shown, title=alt.TitleParams(title)))
         chart = stack_charts(charts, across)
         left = every - len(columns)
-        more = f"{left} more measures: name them with --only" if left else ""
-        return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more])
+        more = f"{left} more: name measures with --only" if left else ""
+        used = self.measure(places, len(columns), sizes, request)
+        return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more], *used)
+
+    def measure(
+        self, places: Places, measures: int, sizes: Sizes, request: DrawingRequest
+    ) -> tuple[float, float]:
+        """Measure about how much room maps of some sizes take, with their labels and legends."""
+        below, single = request.width < BESIDE, len(places.maps) == 1
+        legends = sizes.side_by_side if single else 1
+        wide = sizes.side_by_side * (sizes.wide * len(places.across) + _LABELS)
+        rows = math.ceil((measures if single else len(places.maps)) / sizes.side_by_side)
+        high = rows * (sizes.high * len(places.down) + _ABOVE)
+        if below:
+            return wide, high * (1 if single else measures) + _LEGEND_BELOW * (rows if single else measures)
+        return wide + _LEGEND * legends, high * (1 if single else measures)
 
     def arrange(self, places: Places, measures: int, request: DrawingRequest) -> Sizes:
         """Arrange maps: as many side by side as leave comfortable cells, or else with the largest cells."""
-        single, below = len(places.maps) == 1, request.width < BESIDE
+        single = len(places.maps) == 1
         number = measures if single else len(places.maps)
-        beside = 0 if below else _LEGEND
-        above = _ABOVE + (_LEGEND_BELOW if below else 0)
-        room = request.room if single else request.room - beside
-        high = request.high if single else request.high / measures - above
 
-        def fit(across: int) -> tuple[float, float]:
-            wide = (room / across - _LABELS - beside * single) / len(places.across)
-            tall = (high / math.ceil(number / across) - (above if single else _ABOVE)) / len(places.down)
-            wide, tall = min(wide, self.widest), min(tall, self.highest)
-            return (min(wide, tall), min(wide, tall)) if self.square else (wide, tall)
+        def fit(across: int) -> Sizes:
+            across = balance_panels(number, across)
+            bare = self.measure(places, measures, Sizes(across, 0, 0), request)
+            rows = math.ceil(number / across) * (1 if single else measures)
+            wide = min((request.room - bare[0]) / across / len(places.across), self.widest)
+            tall = min((request.high - bare[1]) / rows / len(places.down), self.highest)
+            if self.square:
+                wide = tall = min(wide, tall)
+            return Sizes(across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(tall)))
 
-        most = min(number, 3 if single else 10)
-        choices = [(across, *fit(across)) for across in range(most, 0, -1)]
-        comfortable = (one for one in choices if one[1] >= min(_COMFORTABLE, self.widest / 2))
-        across, wide, tall = next(comfortable, max(choices, key=lambda one: one[1]))
-        return Sizes(balance_panels(number, across), max(_SMALLEST, int(wide)), max(_SMALLEST, int(tall)))
+        choices = [fit(across) for across in range(min(number, 3 if single else 10), 0, -1)]
+        comfortable = (one for one in choices if one.wide >= min(_COMFORTABLE, self.widest / 2))
+        return next(comfortable, max(choices, key=lambda one: one.wide))
 
     def encode_places(self, places: Places) -> dict[str, Any]:
         """Make the channels of places: columns across, rows down; gaps where a cell is missing."""

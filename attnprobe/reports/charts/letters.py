@@ -65,4 +65,5 @@ class Letters(Grid):
             size = max(SMALLEST, min(sizes.wide - 6, theme.size + 1))
             letter = base.mark_text(baseline="middle", fontSize=size)
             layers.append(letter.encode(text="letter:N", fill=alt.Fill("ink:N", scale=None)))
-        return Drawing(self.lay_out(layers, data, places, sizes), self.caption)
+        used = self.measure(places, 1, sizes, request)
+        return Drawing(self.lay_out(layers, data, places, sizes), self.caption, *used)

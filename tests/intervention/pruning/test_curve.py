@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.sides import Side
+from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.pruning.curve import MaskedModel, prune_in_steps, walk_within
@@ -127,7 +127,9 @@ def test_steps(heads, step, wanted):
 def test_only_what_can_be_measured_again_is_reranked():
     for name in ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation"):
         assert PruneOptions(Criterion(name), rerank=True).rerank
-    table = Criterion("heads.csv:worth", Side("heads.csv", "worth", ("layer", "head"), [], np.zeros(0), {}))
+    table = Criterion(
+        "heads.csv:worth", TableSide("heads.csv", "worth", ("layer", "head"), [], np.zeros(0), {})
+    )
     with pytest.raises(AttnprobeError, match=r"--rerank.*leave it out for heads\.csv:worth"):
         PruneOptions(table, rerank=True)
 

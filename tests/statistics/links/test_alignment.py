@@ -23,7 +23,6 @@ from attnprobe.statistics.alignment import (
     PLACE_IN_SURE,
     PROPOSED,
     SURE,
-    compute_rates,
 )
 from attnprobe.statistics.alignment_table import (
     Direction,
@@ -295,43 +294,8 @@ def numbers(random, documents, cells=(1, 1, 1), hit=0.5):
     return found
 
 
-@pytest.mark.parametrize("sentences", [1, 3])
-def test_errors_are_those_of_new_documents(sentences):
-    """The reported error is the spread of the error rate, its precision and its recall over new corpora."""
-    random, rates, errors = np.random.default_rng(0), [], []
-    documents = 40
-    # A document is as easy or as hard throughout.
-    names = np.repeat(name_documents(np.arange(documents, dtype=np.uint64)), sentences)
-    for _ in range(600):
-        drawn = numbers(random, documents)[:, 0, 0, 0]
-        if sentences > 1:
-            drawn = np.repeat(drawn, sentences, 0)
-        found = compute_rates(Blocked.of(drawn, documents=names))
-        rates.append([float(found[name]) for name in ("aer", "precision", "recall")])
-        errors.append([float(found[f"{name}_se"]) for name in ("aer", "precision", "recall")])
-    spread, said = np.std(rates, 0, ddof=1), np.sqrt(np.square(errors).mean(0))
-    assert said == pytest.approx(spread, rel=0.1)
-
-
 CROSS = Direction(Kind.CROSS, [0, 1], "target_to_source", {0: "output", 1: "input"})
 LABELS = Labels("m", "d", {"asked": {"folds": 4}}, [Place(layer, Kind.CROSS) for layer in range(2)])
-
-
-def test_p_is_uniform_where_heads_are_the_place():
-    """Twelve heads find as much as the place, and the best is chosen: p below .05 in .05 of corpora."""
-    random = np.random.default_rng(2)
-    found, documents = [], 96
-    names = name_documents(np.arange(documents, dtype=np.uint64))
-    for _ in range(150):
-        drawn = numbers(random, documents, (2, 3, 2))
-        possible = random.binomial(drawn[..., PROPOSED].astype(int), 0.4)
-        drawn[..., [IN_SURE, PLACE_IN_SURE]] = 0
-        drawn[..., IN_POSSIBLE] = possible
-        drawn[..., PLACE_IN_POSSIBLE] = random.binomial(drawn[:, :1, :1, :1, PROPOSED].astype(int), 0.4)
-        counts = Blocked.of(drawn, documents=names)
-        found.append(score_best_head(counts, CROSS, np.zeros((2, 3), bool), LABELS, 1)["p"])
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.045)
-    assert np.mean(np.array(found) < 0.5) > 0.35
 
 
 def test_chosen_on_other_folds():
