@@ -7,24 +7,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics.rules import LinkTask
-from attnprobe.survey.measure import check_finite
+from attnprobe.survey.measure import open_evaluator
 from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
-from attnprobe.survey.word_maps import AskedCorpus, WordQuestions, WordRecorder, list_heads
+from attnprobe.survey.word_maps import AskedCorpus, ask_words, list_heads
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -105,18 +102,11 @@ def _read(
     plan: ProbePlan,
 ) -> AskedCorpus:
     """Read attention between the words of all batches, as far as the memory holds it."""
-    recorder = WordRecorder(plan.task, architecture.kinds[0], architecture.standing)
-    halving, free, taken = Halving(), _find_free_memory(), 0
-
-    def read_part(part: Batch) -> WordQuestions:
-        recorder.begin(part)
-        check_finite(checkpoint, checkpoint.forward(part.inputs))
-        with torch.inference_mode():
-            return recorder.finish()
+    statistic, free, taken = ask_words(plan.task), _find_free_memory(), 0
 
     def read(batch: Batch) -> AskedCorpus:
         nonlocal taken
-        asked = AskedCorpus(tuple(halving.run(batch, read_part)))
+        asked: Any = evaluator.values(batch)[statistic.name]
         taken += sum(part.maps.nbytes + part.cells.nbytes for part in asked.batches)
         if free and taken > _SHARE * free:
             raise AttnprobeError(
@@ -125,14 +115,14 @@ def _read(
             )
         return asked
 
-    with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
+    with open_evaluator(checkpoint, architecture, [statistic]) as evaluator:
         return run.total(
             "reading words",
             ready.corpus.batches,
             read,
             AskedCorpus.from_arrays,
             workers=ready.workers,
-            thread_context=capture.thread_context,
+            thread_context=evaluator.thread_context,
         )
 
 

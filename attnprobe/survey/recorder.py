@@ -24,6 +24,7 @@ from attnprobe.statistics.statistic import Function, Scope, Statistic, Weights
 from attnprobe.sums.base import Sum
 from attnprobe.survey.finder import LinkScorer
 from attnprobe.survey.heads import list_computed, number_through, place_heads
+from attnprobe.survey.word_maps import AskedCorpus, WordScorer
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
 Values = dict[str, NDArray[np.floating[Any]] | Sum]
@@ -71,11 +72,12 @@ class Recorder(local):
         self._computed = list_computed(every if standing is None else standing)
         self._weighting = NormWeighting(factors)
         self._rooms: dict[tuple[Weights, Kind], Tensor] = {}
-        self._finders = {
-            statistic.name: (statistic.weights, LinkScorer(statistic, heads, self._computed))
-            for statistic in statistics
-            if statistic.scope == "links"
-        }
+        self._scorers: dict[str, tuple[Weights, LinkScorer | WordScorer]] = {}
+        for one in statistics:
+            if one.scope == "links":
+                words = issubclass(one.sums, AskedCorpus)
+                scorer = WordScorer(one, self._computed) if words else LinkScorer(one, heads, self._computed)
+                self._scorers[one.name] = one.weights, scorer
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
         """Forget the last batch and expect this one, or only its baseline; see ``Statistic``."""
@@ -92,9 +94,9 @@ class Recorder(local):
             if one.scope not in {"model", "links"}:
                 self._asked[one.weights].setdefault(one.scope, {}).setdefault(one.function, one)
         self._reads_unembedding = any(UNEMBEDDING in one.needs for one in self._statistics)
-        self._open = {} if baseline else self._finders
-        for _, finder in self._open.values():
-            finder.begin(batch)
+        self._open = {} if baseline else self._scorers
+        for _, scorer in self._open.values():
+            scorer.begin(batch)
         layouts: dict[Kind | int, Layout] = {}
         self._batch, self._layouts = batch, layouts
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
@@ -142,7 +144,7 @@ class Recorder(local):
             )
         self._evaluate_models()
         values: Values = {name: cells.cpu().numpy() for name, cells in self._sequences.items()}
-        return values | {name: finder.finish() for name, (_, finder) in self._open.items()}
+        return values | {name: scorer.finish() for name, (_, scorer) in self._open.items()}
 
     def maps(self) -> ByKind:
         """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).
@@ -233,9 +235,9 @@ class Recorder(local):
     def _find_links(self, weights: Weights, block: AttentionBlock, piece: Piece, kind: Kind) -> None:
         if weights == "norm":  # a head that carries nothing attends to nothing
             piece = replace(piece, probabilities=block.probabilities.nan_to_num(0))
-        for of, finder in self._open.values():
+        for of, scorer in self._open.values():
             if of == weights:
-                finder.take(piece.layer, kind, self._layouts[kind], piece)
+                scorer.take(piece.layer, kind, self._layouts[kind], piece)
 
     def _close_layer(self) -> None:
         """Take what was found of the queries of a layer to its sequences."""

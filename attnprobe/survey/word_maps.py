@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from threading import local
 from typing import Any, Self
 
 import numpy as np
@@ -11,15 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import Ends, LinkTask
+from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.link_counts import FAR
-from attnprobe.survey.heads import list_computed
+from attnprobe.survey.heads import Computed
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -132,19 +132,14 @@ def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
     return (inside.double() / size[..., None])[:, None] @ to
 
 
-class WordRecorder(local):
-    """Watches one batch at a time and puts attention between its words together.
+class WordScorer:
+    """Watches one batch at a time, and puts attention between the words of its questions together."""
 
-    Each thread has its own batch: a subclass of ``local`` is made anew for every thread.
-    """
-
-    def __init__(self, task: LinkTask, kind: Kind, standing: NDArray[np.bool_]) -> None:
-        """Record layers of one kind, with the heads that are ``standing`` (layer, head)."""
-        # Who is asked is the source: a dependent has one head, and a head may have several dependents.
-        self._task, self._kind = replace(task, backward=""), kind
+    def __init__(self, statistic: Statistic, computed: Computed) -> None:
+        """Ask what a statistic asks, see ``ask_words``, of the heads that each layer computes."""
+        self._statistic = statistic
         self._columns = [
-            [column for column, head in enumerate(layer) if head is not None]
-            for layer in list_computed(standing)
+            [column for column, head in enumerate(layer) if head is not None] for layer in computed
         ]
 
     def begin(self, batch: Batch) -> None:
@@ -155,38 +150,30 @@ class WordRecorder(local):
         self._codes: list[Tensor] = []
         self._hits: list[Tensor] = []
 
-    def __call__(self, piece: Piece) -> None:
-        """Take a block; pieces of a layer come together, layers in order."""
+    def take(self, layer: int, _: Kind, layout: Layout, piece: Piece) -> None:
+        """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
-            self._prepare(piece)
-        if piece.layer != self._layer:
+            self._prepare(layout)
+        if layer != self._layer:
             self._close_layer()
-            self._layer = piece.layer
-        if piece.layer >= len(self._columns):
-            return  # counted, and refused where the batch ends
-        some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
-        maps = read_word_maps(piece.probabilities, self._spans[some], piece.query)
+            self._layer = layer
+        rows = slice(piece.sequence, piece.sequence + len(piece.probabilities))
+        maps = read_word_maps(piece.probabilities, self._spans[rows], piece.query)
         if self._maps is None:
             self._maps = maps.new_zeros(len(self._batch), *maps.shape[1:])
-        self._maps[some] += maps
+        self._maps[rows] += maps
 
-    def finish(self) -> WordQuestions:
+    def finish(self) -> AskedCorpus:
         """Close the last layer and give what is asked of the batch."""
-        if self._questions is None:
-            raise AttnprobeError("no attention was read of a batch.")
         self._close_layer()
-        if self._layer + 1 != len(self._columns):
-            raise AttnprobeError(
-                f"attention of {self._layer + 1} layers was read, and of {len(self._columns)} in the dry "
-                "run; this model changes its layers with its input, which attnprobe can't tabulate."
-            )
         asked = self._questions
+        assert asked is not None  # as there is a layer
         names = np.array([label for label, *_ in asked.keys], np.str_)
         # What counts for links at a distance counts for all of its label, too.
         once = np.array([key[-1] != FAR for key in asked.keys], bool)[asked.entries[:, 1]]
         entry, key, _ = asked.entries[once].T
         documents = self._batch.members if self._batch.names is None else self._batch.names
-        return WordQuestions(
+        questions = WordQuestions(
             torch.cat(self._codes, 1).numpy(),
             self._cells.numpy(),
             self._right.numpy(),
@@ -198,12 +185,11 @@ class WordRecorder(local):
             names[key] if len(key) else names[:0],
             asked.left_out,
         )
+        return AskedCorpus((questions,))
 
-    def _prepare(self, piece: Piece) -> None:
+    def _prepare(self, layout: Layout) -> None:
         """Find the questions of the batch, and the words that they are about."""
-        layout = self._batch.lay_out(self._kind, piece.queries, piece.probabilities.shape[3])
-        # A probe reads attention both ways, so that in a decoder, too, all words may be the answer.
-        asked = self._questions = questions_of(replace(layout, causal=False), self._task)
+        asked = self._questions = self._statistic.function(layout)
         rows, row = asked.rows, asked.row
         spans, asker, answer = find_words(rows, len(self._batch))
         size = np.array([len(words) for words in spans], np.int64)
@@ -228,12 +214,23 @@ class WordRecorder(local):
         self._right = torch.from_numpy(right & present)
 
     def _close_layer(self) -> None:
-        if self._maps is None or self._layer >= len(self._columns):
-            return
+        assert self._maps is not None
         attention = self._maps.cpu()[:, self._columns[self._layer]].permute(0, 2, 3, 1)[self._there]
         self._maps = None
         self._codes.append(encode(attention))
         self._hits.append(choose_words(attention, self._cells, self._right))
+
+
+def ask_words(task: LinkTask) -> Statistic:
+    """Ask for attention between the words of links, both ways."""
+    # Who is asked is the source: a dependent has one head, and a head may have several dependents.
+    task = replace(task, backward="")
+
+    def find_questions(layout: Layout) -> Questions:
+        # Attention is read both ways, so that in a decoder, too, all words may be the answer.
+        return questions_of(replace(layout, causal=False), task)
+
+    return Statistic("word_maps", "share", find_questions, scope="links", sums=AskedCorpus)
 
 
 def choose_words(attention: Tensor, cells: Tensor, right: Tensor) -> Tensor:

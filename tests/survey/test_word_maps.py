@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,22 @@ from transformers import PreTrainedModel
 from word_corpora import decode
 
 import attnprobe
-from attnprobe.attention.kinds import Kind
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import SYNTAX_TASK
+from attnprobe.survey.measure import open_evaluator
 from attnprobe.survey.probing import ProbePlan, probe_checkpoint
-from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, choose_words, list_heads, read_word_maps
+from attnprobe.survey.word_maps import (
+    AskedCorpus,
+    WordScorer,
+    ask_words,
+    choose_words,
+    list_heads,
+    read_word_maps,
+)
 
 Tiny = Callable[[str], Any]
 
@@ -29,16 +37,11 @@ Tiny = Callable[[str], Any]
 def read_corpus(checkpoint: Checkpoint, texts: Any) -> AskedCorpus:
     """Read sentences with links."""
     checkpoint, architecture = examine(checkpoint)
-    with tokenise(checkpoint, documents(texts), CorpusOptions()) as corpus:
-        recorder = WordRecorder(SYNTAX_TASK, architecture.kinds[0], architecture.standing)
-        parts = []
-        with capture_attention(checkpoint.body, recorder, architecture.way, set()):
-            for members in corpus.batches.plan:
-                batch = corpus.batches.read(members)
-                recorder.begin(batch)
-                checkpoint.forward(batch.inputs)
-                parts.append(recorder.finish())
-    return AskedCorpus(tuple(parts))
+    with (
+        tokenise(checkpoint, documents(texts), CorpusOptions()) as corpus,
+        open_evaluator(checkpoint, architecture, [ask_words(SYNTAX_TASK)]) as evaluator,
+    ):
+        return reduce(add, [evaluator.values(batch)["word_maps"] for batch in corpus.batches])
 
 
 def read_eagerly(model: PreTrainedModel, ids: torch.Tensor) -> np.ndarray:
@@ -150,17 +153,17 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
         if len(tokenizer.tokenize(text)) == len(spans) > 2:  # a token a word
             sentences.append((text, spans, [(at, at + 1, "next") for at in range(len(spans) - 1)]))
     assert len(sentences) > 3
-    take = WordRecorder.__call__
+    take = WordScorer.take
 
-    def planted(self: Any, piece: Any) -> None:
-        if piece.layer == 1:
+    def planted(self: Any, layer: int, kind: Any, layout: Any, piece: Any) -> None:
+        if layer == 1:
             size = piece.probabilities.shape[3]
             piece.probabilities[:, 2] = torch.eye(size).roll(1, 1)[
                 piece.query : piece.query + piece.probabilities.shape[2]
             ]
-        take(self, piece)
+        take(self, layer, kind, layout, piece)
 
-    monkeypatch.setattr(WordRecorder, "__call__", planted)
+    monkeypatch.setattr(WordScorer, "take", planted)
     table = run(Checkpoint("bert", model, tokenizer), sentences * 4, penalty=1.0)
     assert table["accuracy"][0] == 1
     assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
@@ -170,7 +173,6 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
 def test_heads_that_are_not_there_are_left_out():
     standing = np.array([[True, False], [False, False], [True, True]])
     assert list_heads(standing) == [(0, 0), (2, 0), (2, 1)]
-    assert WordRecorder(SYNTAX_TASK, Kind.ENCODER, standing)._columns == [[0], [], [0, 1]]
 
 
 def test_the_first_of_a_tie_counts():
