@@ -32,10 +32,10 @@ FORMAT = '''
 from attnprobe.table.formats import Format
 
 
-def render(table, precision=None):
+def render(sheet, precision=None):
     """Write tabs between cells."""
-    columns = [[column.name, *map(str, table.data[column.name])] for column in table.columns]
-    return "".join("\\t".join(row) + "\\n" for row in zip(*columns, strict=True))
+    rows = [[column.name for column in sheet.columns], *sheet.rows()]
+    return "".join("\\t".join(map(str, row)) + "\\n" for row in rows)
 
 
 FORMAT = Format(render)

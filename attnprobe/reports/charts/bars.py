@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import altair as alt
@@ -50,10 +51,10 @@ class Bars(Figure):
         )
         chart = alt.layer(
             bars.encode(
-                x=alt.X("mean(share):Q", title="share of attention", stack="zero", axis=axis),
+                x=alt.X("mean:Q", title="share of attention", stack="zero", axis=axis),
                 order=alt.Order("order:Q"),
                 color=colour,
-                tooltip=make_tooltip({"panel:N": "of", "layer:O": "layer", "part:N": "to"}),
+                tooltip=make_tooltip({"panel:N": "of", "layer:O": "layer", "part:N": "to", "mean:Q": "mean"}),
             ),
             heads.encode(x=x, tooltip=make_tooltip(of_heads)),
         )
@@ -61,7 +62,7 @@ class Bars(Figure):
         return Drawing(amend(drawn, spacing=20) if len(panels) > 1 else drawn, self.caption)
 
     def _read(self, table: HeadTable) -> list[Record]:
-        """Read a record for each head, and one for each part of it."""
+        """Read a record for each head, and one for each part of a layer: the mean over its heads."""
         places = place_heads(table)
         assert places is not None  # or the table would not fit
         data: list[Record] = []
@@ -71,15 +72,25 @@ class Bars(Figure):
             errors = read_numbers(table, f"{first}_se")
             if all(value is None for value in read_numbers(table, first)):
                 continue
+            means: dict[tuple[str, Any, str], list[float]] = {}
             for row, place in enumerate(places.records()):
                 panel = ", ".join(filter(None, [place["panel"], name]))
                 known: dict[str, Any] = {"panel": panel, "layer": place["y"], "head": place["x"]}
                 data.append({**known, "value": shares[next(iter(columns))][row], "error": errors[row]})
-                data += [
-                    {**known, "part": part, "order": order, "share": values[row]}
-                    for order, (part, values) in enumerate(shares.items())
-                    if values[row] is not None
-                ]
+                for part, values in shares.items():
+                    if (value := values[row]) is not None:
+                        means.setdefault((panel, place["y"], part), []).append(value)
+            order = list(columns)
+            data += [
+                {
+                    "panel": panel,
+                    "layer": layer,
+                    "part": part,
+                    "order": order.index(part),
+                    "mean": fmean(values),
+                }
+                for (panel, layer, part), values in means.items()
+            ]
         return data
 
 

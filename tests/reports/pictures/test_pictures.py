@@ -121,6 +121,18 @@ def test_the_map_has_every_head():
     assert heads == [(layer, head) for layer in range(3) for head in range(4)]
 
 
+def test_a_bar_is_the_mean_of_a_layer():
+    table = tables.modalities()
+    bars = [row for row in rows_of(draw_picture([table]).spec) if "mean" in row]
+    assert len(bars) == 2 * 3 * tables.LAYERS
+    names = {"what text looks at": "text", "what the image looks at": "image"}
+    for bar in bars:
+        cells = table.data[f"{names[bar['panel']]}_to_{bar['part'].split()[0]}"]
+        layers = table.data["layer"]
+        heads = [cell for cell, layer in zip(cells, layers, strict=True) if layer == bar["layer"]]
+        assert bar["mean"] == pytest.approx(sum(heads) / len(heads))
+
+
 def test_every_kind_is_somebodys():
     every = {kind for make, _ in tables.NATURAL.values() for kind in list_kinds(make())}
     assert every == set(get_args(PictureKind))
