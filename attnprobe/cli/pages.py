@@ -17,14 +17,14 @@ from attnprobe.files import reason
 
 if TYPE_CHECKING:
     from attnprobe.reports.report_page.report import Report
-    from attnprobe.reports.view import View
+    from attnprobe.reports.view.view import View
     from attnprobe.table.head_table import HeadTable
 
 
 def view(command: Command, given: Given) -> None:
     """Show one sentence, in a browser or in a file."""
     from attnprobe.reports.theme import check_theme, parse_width
-    from attnprobe.reports.view import FORMATS, check_page_look
+    from attnprobe.reports.view.view import FORMATS, check_page_look
     from attnprobe.table.destination import find_format
 
     path = prepare_picture(command, given, FORMATS)

@@ -11,7 +11,7 @@ from attnprobe.options import TEXT, OneModel
 from attnprobe.reports.theme import ThemeName
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view import View
+    from attnprobe.reports.view.view import View
     from attnprobe.table.head_table import HeadTable
 
 _VIEW = "Picture"
@@ -220,9 +220,9 @@ def view(
         find_head,
         look_at,
     )
-    from attnprobe.reports.head_notes import check_notes, read_notes
     from attnprobe.reports.theme import check_theme, parse_width
-    from attnprobe.reports.view import View
+    from attnprobe.reports.view.notes import check_notes, read_notes
+    from attnprobe.reports.view.view import View
 
     check_theme(theme)
     pixels = parse_width(width)

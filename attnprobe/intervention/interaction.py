@@ -166,22 +166,26 @@ def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Sco
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 
 
-def tabulate_pairs(bench: TaskData, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
+def tabulate_pairs(
+    bench: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
+) -> HeadTable:
     """Tabulate the pairs, the strongest proposal first."""
-    labels, rows = bench.labels(dataset, facts), len(found.pairs)
+    labels, rows = bench.labels(dataset, facts), len(interactions.pairs)
     build = TableBuilder(labels, rows)
     build.key("objective", [bench.objective.name] * rows)
     for side, name in enumerate("ab"):
-        places = [labels.places[pair[side][0]] for pair in found.pairs]
+        places = [labels.places[pair[side][0]] for pair in interactions.pairs]
         if any(place.kind is not None for place in places):
             build.key(f"attention_{name}", [str(place.kind) for place in places])
         build.key(f"layer_{name}", [place.layer for place in places])
-        build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in found.pairs])
-    build.count("n", found.confirmed.count)
+        build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in interactions.pairs])
+    build.count("n", interactions.confirmed.count)
     unit = "nats" if "loss" in bench.subject.metrics else ""
-    build.add(Column("proposed", unit, title="interaction by gradients, on the other half"), found.proposed)
-    mean, error = found.confirmed.average, found.confirmed.standard_error
+    build.add(
+        Column("proposed", unit, title="interaction by gradients, on the other half"), interactions.proposed
+    )
+    mean, error = interactions.confirmed.average, interactions.confirmed.standard_error
     title = "loss without both, less those without each"
     build.measure("interaction", unit, mean, error, headline=True, title=title)
-    build.test(found.p, found.adjusted, headline=True)
+    build.test(interactions.p, interactions.adjusted, headline=True)
     return build.table("interactions of heads", kind="interactions")

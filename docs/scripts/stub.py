@@ -30,7 +30,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.view import View
+from attnprobe.reports.view.view import View
 from attnprobe.run.progress import Progress
 """
 

@@ -1,4 +1,4 @@
-"""Vector graphics say the numbers that they are given: read back from lines and cells."""
+"""Pictures of a sentence say the numbers that they are given: read back from lines and cells."""
 
 import re
 from xml.etree import ElementTree
@@ -6,19 +6,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from attnprobe.reports.graphic import (
-    FAINTEST,
-    SHADES,
-    Block,
-    Panel,
-    draw_all_heads,
-    draw_lines,
-    draw_map,
-)
-from attnprobe.reports.pen import LEVELS, mix_colour
-from attnprobe.reports.view import make_visible
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.picture import render_png
+from attnprobe.reports.theme import THEMES, mix_colours
+from attnprobe.reports.view import graphic
+from attnprobe.reports.view.alignment import Mark
+from attnprobe.reports.view.graphic import FAINTEST, Block, Panel, draw_all_heads, draw_lines, draw_map
+from attnprobe.reports.view.packing import make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"
+LIGHT = THEMES["light"]
 HOSTILE = [
     "</text><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -36,95 +33,97 @@ def panel():
 
 
 def texts(root):
-    return [one.text for one in root.iter(f"{SVG}text")]
+    return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 
 
-def test_every_line_is_as_dark_as_its_attention(panel):
-    root = ElementTree.fromstring(draw_lines(panel))
-    found = {}
-    for path in root.iter(f"{SVG}path"):
-        for x, y, to_x, to_y in re.findall(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.get("d")):
-            assert float(x) < float(to_x)
-            found[float(y), float(to_y)] = float(path.get("stroke-opacity"))
-    places = sorted({y for y, _ in found})
-    widths = [
-        (float(path.get("stroke-opacity")), float(path.get("stroke-width")))
-        for path in root.iter(f"{SVG}path")
-    ]
-    assert sorted(widths) == sorted(widths, key=lambda one: (one[1], one[0]))  # the darker, the thicker
-    ends = sorted({y for ends in found for y in ends})
-    assert np.allclose(np.diff(ends), ends[1] - ends[0])
-    assert len(places) == 4
-    first, step = ends[0], ends[1] - ends[0]
-    for query in range(4):
-        for key in range(6):
-            share = panel.rows[query, key]
-            dark = found.get((first + query * step, first + key * step), 0.0)
-            assert (dark == 0) == (share < FAINTEST)
-            assert dark == 0 or 0 <= dark - share <= 1 / SHADES + 1e-9
-    assert [one for one in texts(root) if len(one) == 1] == list("abcduvwxyz")
+def marks(root, kind):
+    groups = (
+        group for group in root.iter(f"{SVG}g") if f"mark-{kind} role-mark" in (group.get("class") or "")
+    )
+    return [[*group] for group in groups]
 
 
-def cells_of(root):
-    """Give the colour of each cell by its left upper corner."""
-    found = {}
-    for path in root.iter(f"{SVG}path"):
-        for corner in re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H", path.get("d")):
-            x, y, right, below = map(float, corner)
-            for step in range(round((right - x) / (below - y))):  # a run of cells of one colour
-                found[x + step * (below - y), y] = path.get("fill")
-    return found
+def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
+    root = ElementTree.fromstring(draw_lines(panel, LIGHT))
+    (lines,) = marks(root, "rule")
+    expected = {(q, k): panel.rows[q, k] for q, k in np.argwhere(panel.rows >= FAINTEST).tolist()}
+    assert len(lines) == len(expected)
+    for line, ((query, key), share) in zip(lines, expected.items(), strict=True):
+        assert float(line.get("opacity")) == pytest.approx(share, abs=1e-3)
+        assert float(line.get("stroke-width")) == pytest.approx(0.8 + 1.6 * share, abs=1e-3)
+        top = float(re.search(r"translate\([\d.]+,([\d.]+)\)", line.get("transform"))[1])
+        down = float(line.get("y2"))
+        assert (top / 18 - 1, down / 18) == pytest.approx((query, key - query), abs=1e-3)
+    assert [text for text in texts(root) if len(text) == 1] == list("abcduvwxyz")
+
+
+def colour_of(share):
+    return bytes.fromhex(mix_colours(graphic._ON_LIGHT, np.sqrt(share))[1:])
 
 
 def test_every_cell_has_the_colour_of_its_attention(panel):
-    root = ElementTree.fromstring(draw_map(panel))
-    found = cells_of(root)
-    frame = next(one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none")
-    x, y, cell = float(frame.get("x")), float(frame.get("y")), float(frame.get("width")) / 6
-    for query in range(4):
-        for key in range(6):
-            level = round(np.sqrt(panel.rows[query, key]) * LEVELS)
-            assert found.get((x + key * cell, y + query * cell), "#ffffff") == mix_colour(level)
+    root = ElementTree.fromstring(draw_map(panel, LIGHT))
+    (cells,) = marks(root, "rect")
+    expected = [(q, k, panel.rows[q, k]) for q, k in np.ndindex(4, 6)]
+    assert len(cells) == len(expected)
+    for cell, (query, key, share) in zip(cells, expected, strict=True):
+        x, y, *_ = map(float, re.findall(r"[\d.]+", cell.get("d")))
+        assert (x / 18, y / 18) == pytest.approx((key, query))
+        red_green_blue = list(map(int, re.findall(r"\d+", cell.get("fill"))))
+        assert red_green_blue == pytest.approx(list(colour_of(share)), abs=1)
+
+
+@pytest.mark.parametrize("draw", [draw_lines, draw_map])
+def test_gold_links_are_heavy_where_hit_and_dashed_where_possible(panel, draw):
+    links = [Mark((0, 1), (2, 4), sure=True, hit=True), Mark((1, 2), (0, 1), sure=False, hit=False)]
+    root = ElementTree.fromstring(draw(Panel(**{**vars(panel), "marks": links, "second": (2, 3)}), LIGHT))
+    named = {
+        mark.get("aria-label"): mark for mark in root.iter() if "link, " in (mark.get("aria-label") or "")
+    }
+    heavy, thin = named["sure link, hit"], named["possible link, missed"]
+    assert float(heavy.get("stroke-width")) > float(thin.get("stroke-width"))
+    assert [mark.get("stroke-dasharray") for mark in (heavy, thin)] == ["1,0", "4,3"]
+    said = " ".join(texts(root))
+    assert all(word in said for word in ("heavy", "thin", "dashed"))
 
 
 @pytest.mark.parametrize("draw", [draw_lines, draw_map])
 def test_hostile_labels_are_text(draw):
     shown = [make_visible(label) for label in HOSTILE]
-    content = draw(Panel(make_visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown))
+    content = draw(Panel(make_visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown), LIGHT)
     root = ElementTree.fromstring(content)
-    assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {"svg", "title", "rect", "text", "path", "g"}
-    assert not re.search(r"\s(on\w+|href)=", re.sub(r">[^<]*<", "><", content))
-    assert any("⟨202E⟩gnp⟨0000⟩⟨D800⟩".startswith(one.rstrip("…")) for one in texts(root))
+    assert not {tag.removeprefix(SVG) for tag in (part.tag for part in root.iter())} & {
+        "script",
+        "img",
+        "image",
+    }
+    assert not re.search(r"\s(on\w+|href)=", re.sub(r'"[^"]*"', '""', re.sub(r">[^<]*<", "><", content)))
+    assert sum("⟨202E⟩gnp⟨0000⟩⟨D800⟩" in text for text in texts(root)) == 2
     content.encode("utf-8")
 
 
 def test_all_heads():
     grid = [[np.eye(4), None], [np.full((4, 4), 0.25), np.eye(4)]]
-    root = ElementTree.fromstring(
-        draw_all_heads(
-            "All",
-            [Block("encoder", ["0", "1"], list("01"), grid), Block("cross", ["0"], list("01"), grid[:1])],
-        )
-    )
-    frames = [one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none"]
-    assert len(frames) == 6
-    assert [one.get("stroke-dasharray") is not None for one in frames] == [
-        False,
-        True,
-        False,
-        False,
-        False,
-        True,
+    blocks = [
+        Block("encoder", ["0", "2"], ["0", "rollout"], grid),
+        Block("cross", ["0"], ["0", "1"], grid[:1]),
     ]
-    said = texts(root)
-    assert said[0] == "All"
-    assert {"encoder", "cross"} <= set(said)
+    root = ElementTree.fromstring(draw_all_heads("All", blocks, LIGHT))
+    frames = [frame for group in marks(root, "rect") for frame in group if frame.get("stroke-width") == "0.5"]
+    assert [frame.get("stroke-dasharray") for frame in frames] == ["1,0", "1,0", "1,0", "3,3", "1,0", "3,3"]
+    cells = [cell for group in marks(root, "rect") for cell in group if cell.get("stroke-width") != "0.5"]
+    assert len(cells) == 4 + 16 + 4 + 4
+    assert {"All", "encoder", "cross", "rollout", "2"} <= set(texts(root))
+
+
+@pytest.mark.parametrize("width", [240, 500])
+def test_a_picture_is_as_wide_as_it_is_asked_to_be(panel, width):
+    for draw in (draw_lines, draw_map):
+        root = ElementTree.fromstring(draw(panel, LIGHT, width))
+        assert float(root.get("width")) == pytest.approx(width, abs=12)
 
 
 def test_a_png_that_is_too_large_is_refused():
-    from attnprobe.errors import AttnprobeError
-    from attnprobe.reports.picture import render_png
-
-    svg = draw_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
+    svg = draw_map(Panel("t", np.zeros((500, 500)), ["token"] * 500, ["token"] * 500), LIGHT)
     with pytest.raises(AttnprobeError, match="too large for a png"):
         render_png(svg)

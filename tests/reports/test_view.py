@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view import (
+from attnprobe.reports.view.packing import (
     SCALE,
     add_rollout,
     pack_layer,

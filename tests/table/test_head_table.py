@@ -321,3 +321,13 @@ def test_one_name_in_two_formats(tmp_path):
     for kind in FORMATS:
         assert_same(HeadTable.read(tmp_path / f"heads.{kind}"), TABLE)
     assert HeadTable.read(tmp_path / "heads.xlsx").provenance == to_json(TABLE.provenance)
+
+
+def test_columns_and_rows_that_are_taken():
+    """With what names the rows, and errors."""
+    taken = TABLE.take(["entropy"], rows=2)
+    assert list(taken.data) == ["model", "layer", "seed", "entropy", "entropy_se"]
+    assert [list(cells) for cells in taken.data.values()] == [list(DATA[name][:2]) for name in taken.data]
+    assert TABLE.take().to_csv() == TABLE.to_csv()
+    with pytest.raises(AttnprobeError, match="no such column; the nearest is entropy"):
+        TABLE.take(["entropi"])

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view import Start
+    from attnprobe.reports.view.start import Start
     from attnprobe.table.head_table import HeadTable
     from attnprobe.table.sequence import SequenceAttention
 
@@ -52,7 +52,7 @@ def find_head(
     found: "SequenceAttention", attention: str | None, role: str, tables: "Sequence[HeadTable]"
 ) -> tuple[int, int]:
     """Find the head that has a role most clearly: the number of its layer, and its own."""
-    from attnprobe.reports.head_notes import find_role
+    from attnprobe.reports.view.notes import find_role
 
     maps = found.of(attention)
     place, head = find_role(tables, role, maps)
@@ -81,7 +81,7 @@ def choose_start(
     special: bool,
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
-    from attnprobe.reports.view import Start
+    from attnprobe.reports.view.start import Start
     from attnprobe.survey.gold_alignment import find_best_head
     from attnprobe.survey.maps import find_sharpest
 

@@ -33,7 +33,7 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
-from attnprobe.reports.view import SCALE, encode_svg, make_visible, pack_layer
+from attnprobe.reports.view.packing import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind

@@ -1,0 +1,1 @@
+"""The attention of one sentence: a page to look around in, or a picture."""

@@ -1,0 +1,121 @@
+"""What a page of one sentence holds, packed: maps as bytes, tokens as text that can be seen, an image."""
+
+import base64
+import io
+import unicodedata
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.table.sequence import Maps, Rows, Side, group_tokens
+
+#: Probabilities are kept as so many parts of 1: in four decimals.
+SCALE = 10_000
+#: Most cells of a small map on either side.
+SMALL = 32
+#: Quick to pack; better packing takes ten times as long for a tenth of the size.
+_LEVEL = 6
+#: Most pixels on a side of an image.
+_LARGEST = 512
+#: What stands for blanks that would be seen nowhere, or would break a line.
+_BLANKS = {" ": "\u2423", "\n": "\u21b5", "\r": "\u240d", "\t": "\u21e5", "\xa0": "\u237d"}
+#: Joiners, which scripts and emoji need, and which steer nothing.
+_JOINERS = "\u200c\u200d"
+#: Controls, what reorders or hides text, lone surrogates, breaks, what is assigned to nobody.
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def pack_layer(rows: Rows) -> str:
+    """Pack the maps of a layer (head, query, key): high bytes first, then low ones, which don't compress."""
+    parts = np.rint(np.clip(rows, 0, 1) * SCALE).astype(np.uint16)
+    return _pack(np.stack([parts >> 8, parts & 255]).astype(np.uint8))
+
+
+def pack_small_maps(rows: Rows) -> str:
+    """Pack small maps, the square root of each probability in a byte."""
+    return _pack(np.rint(np.sqrt(np.clip(rows, 0, 1)) * 255).astype(np.uint8))
+
+
+def add_rollout(maps: Maps) -> NDArray[np.float32]:
+    """Add the rollout, as one more head, to the maps of all heads (layer, head, query, key)."""
+    return maps.rows if maps.rolled is None else np.concatenate([maps.rows, maps.rolled[:, None]], 1)
+
+
+def shrink_maps(
+    maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
+) -> NDArray[np.float32]:
+    """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown."""
+    rows, grid = add_rollout(maps), maps.keys.grid
+    if grid is not None:
+        query = find_query(maps)
+        given = rows.mean(2) if query is None else rows[:, :, query]
+        patches = given[..., grid.first : grid.first + len(grid)]
+        patches = patches / np.maximum(patches.max(-1, keepdims=True), 1e-9)
+        rows = patches.reshape(*patches.shape[:2], grid.rows, grid.columns)
+    else:
+        if words:
+            rows = group_tokens(rows, maps.queries.words, maps.keys.words)
+        if not special:
+            (queries, _), (keys, _) = (
+                select_tokens(side, words=words, special=False) for side in (maps.queries, maps.keys)
+            )
+            rows = rows[:, :, queries][..., keys]
+    for axis in (2, 3):
+        length = rows.shape[axis]
+        if length > most:
+            rows = np.maximum.reduceat(rows, np.arange(most) * length // most, axis)
+    return rows.astype(np.float32)
+
+
+def find_query(maps: Maps) -> int | None:
+    """Find the first token of an image that is no patch; None, which stands for the mean, where none is."""
+    if maps.queries.grid is None or not maps.queries.special.any():
+        return None
+    return int(maps.queries.special.argmax())
+
+
+def select_tokens(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Choose the tokens or words of a side that are shown: their places and labels."""
+    labels = side.word_labels if words else side.labels
+    hidden = side.special_words if words else side.special
+    places = np.flatnonzero(np.ones(len(labels), bool) if special else ~hidden)
+    return places, tuple(labels[place] for place in places)
+
+
+def make_visible(text: str) -> str:
+    r"""Make a token fit to be shown: what can't be seen, or steers what can, becomes a sign or its code.
+
+    >>> [make_visible(text) for text in ("late", " ", "a\nb", "\u202eevil", "\ud800\x00")]
+    ['late', '␣', 'a↵b', '⟨202E⟩evil', '⟨D800⟩⟨0000⟩']
+    """
+    blank = bool(text) and not text.strip()
+    return "".join(_draw_character(character, blank=blank) for character in text) or "\u2205"
+
+
+def encode_image(pixels: NDArray[np.uint8]) -> str:
+    """Write an image (height, width, 3) into a data URL, as JPEG, small enough for a page."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels)
+    image.thumbnail((_LARGEST, _LARGEST))
+    content = io.BytesIO()
+    image.save(content, "JPEG", quality=88)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
+
+def encode_svg(graphic: str) -> str:
+    """Write a vector graphic into a data URL."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(graphic.encode()).decode('ascii')}"
+
+
+def _draw_character(character: str, *, blank: bool) -> str:
+    if character in "\n\r\t" or (blank and character in _BLANKS):
+        return _BLANKS[character]
+    if not blank and (character in _JOINERS or unicodedata.category(character) not in _HIDDEN):
+        return character
+    return f"\u27e8{ord(character):04X}\u27e9"
+
+
+def _pack(content: NDArray[np.uint8]) -> str:
+    return base64.b64encode(zlib.compress(content.tobytes(), _LEVEL)).decode("ascii")
