@@ -80,7 +80,7 @@ def _add_buttons(svg: str, heads: Heads, table: HeadTable) -> Markup:
     silent = []
     for part in re.split(f"({_HEAD.pattern})", svg):
         silent.append(part if _HEAD.fullmatch(part) else _SPOKEN.sub("", part))
-    marked = _HEAD.sub(write_button, "".join(silent))
+    marked = _HEAD.sub(write_button, "".join(silent)).replace(' class="marks"', "", 1)
     return Markup(
         marked.replace("<svg", f'<svg class="atlas" role="group" aria-label="{_LABEL}" data-grid', 1)
     )
