@@ -16,8 +16,8 @@ from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_
 from attnprobe.reports.report_page.measures import Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED
+from attnprobe.table.table import HeadTable
 
 #: The colours of the page, light or dark, and text that is as large as that of its other charts.
 _THEME = replace(

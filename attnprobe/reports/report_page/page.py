@@ -35,10 +35,10 @@ from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mar
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink, interpolate_colours
 from attnprobe.reports.view.packing import SCALE, encode_svg, make_visible, pack_layer
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, NOUNS, find_role_kind
 from attnprobe.table.numbers import format_number, format_with_error, is_number
 from attnprobe.table.sequence import SequenceAttention
+from attnprobe.table.table import HeadTable
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"

@@ -10,8 +10,8 @@ from attnprobe.reports.report_page.report import Contents
 from attnprobe.reports.scales import is_effect
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, join_names
+from attnprobe.table.table import HeadTable
 
 #: What a head of each role does, after "it".
 MEANINGS = {
