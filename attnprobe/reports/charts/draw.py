@@ -19,7 +19,7 @@ from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
 from attnprobe.reports.theme import Theme, ThemeName, choose_look
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 ATLAS: PictureKind = "atlas"
 #: The title of a picture that says more than one of a census would.

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.numbers import format_with_error, is_number, name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: Kind of attention (empty where a model has one), layer, head.
 Head = tuple[str, int, int]

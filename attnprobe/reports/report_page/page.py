@@ -24,8 +24,8 @@ from attnprobe.reports.report_page.pictures import draw_atlas, draw_tables, list
 from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, Contents
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.sequence import SequenceAttention
+from attnprobe.table.table import HeadTable
 
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
 MOST_ROWS = 20_000

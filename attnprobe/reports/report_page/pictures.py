@@ -16,7 +16,7 @@ from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_
 from attnprobe.reports.report_page.heads import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: The colours of the page, light or dark, and text that is as large as that around.
 _THEME = replace(

@@ -9,9 +9,9 @@ from attnprobe.reports.report_page.heads import Heads, Measure
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.numbers import format_number, format_with_error, is_number
+from attnprobe.table.table import HeadTable
 
 #: What a head of each role does, after "it".
 _MEANINGS = {
