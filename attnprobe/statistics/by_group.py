@@ -14,10 +14,9 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
 from attnprobe.table.builder import p_columns
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
 #: What names a row beside its group.

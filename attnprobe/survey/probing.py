@@ -21,9 +21,9 @@ from attnprobe.statistics.rules import LinkTask
 from attnprobe.survey.measure import open_evaluator
 from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
-from attnprobe.survey.word_maps import AskedCorpus, ask_words, list_heads
+from attnprobe.survey.word_maps import AskedCorpus, ask_words
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: The most of the free memory that attention between words may take.
 _SHARE = 0.5
@@ -85,7 +85,7 @@ def probe_checkpoint(
         labels = Labels(
             checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
         )
-        heads = list_heads(architecture.standing)
+        heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
         notes += _note_left_out(data)
         if plan.by == "head":
             return tabulate_heads(data, data.fit(data.every), plan.task, labels, heads, notes)
