@@ -18,7 +18,7 @@ from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, r
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import Correction, adjust
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 Floats = NDArray[np.float64]
 

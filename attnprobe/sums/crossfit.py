@@ -102,7 +102,7 @@ class CrossFit:
         """Score one that was not chosen by folds, (block,)."""
         return cls(Links(asked, hits[None]), 1)
 
-    def fix(self, others: Links) -> "CrossFit":
+    def keep_choice(self, others: Links) -> "CrossFit":
         """Score other links with those whom these chose, and choose nobody anew."""
         return self.fixed(others.asked, self.answers_of(others.hits))
 
@@ -221,8 +221,8 @@ class Difference:
         draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
         ratio, with blocks for documents.
         """
-        asked = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
-        blocks, error = int((asked > 0).sum()), np.nan
+        links = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
+        blocks, error = int((links > 0).sum()), np.nan
         if blocks > 1:
             draws = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
             error = draws.std() * (blocks / (blocks - 1)) ** 0.5

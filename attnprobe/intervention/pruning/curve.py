@@ -38,9 +38,8 @@ from attnprobe.intervention.task import TaskData, TaskModel, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RANDOM
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: In so many parts at most the heads of the step that fails are tried.
 _PARTS = 10
