@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import CLUSTERMAP, PICTURES, PictureKind
-from attnprobe.reports.charts.marks import amend, wrap_words
+from attnprobe.reports.charts.marks import amend, make_title
 from attnprobe.reports.charts.stacking import stack_tables
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
 from attnprobe.reports.findings import state_finding
@@ -157,13 +157,6 @@ def _add_title(
     whole = chart if isinstance(chart, alt.VConcatChart | alt.ConcatChart) else alt.vconcat(chart)
     if title == "":
         return whole
-    theme = request.theme
-    heading = wrap_words(clean(table.title) if title is None else clean(title), request.width, theme.size + 2)
-    marks = "; ".join(filter(None, caption))
-    lines = [
-        line
-        for words in (name_source(table), finding, marks)
-        for line in wrap_words(words, request.width, theme.small(1))
-    ]
-    look: dict[str, Any] = {"anchor": "start", "frame": "bounds", "offset": 12, "limit": request.width}
-    return amend(whole, title=alt.TitleParams(heading, subtitle=lines or alt.Undefined, **look))
+    lines = (name_source(table), finding, "; ".join(filter(None, caption)))
+    heading = clean(table.title if title is None else title)
+    return amend(whole, title=make_title(heading, lines, request.width, request.theme))

@@ -37,6 +37,14 @@ def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
     return wrap(text, max(12, int(width / (_LETTER * size))), max_lines=most, placeholder=" ...")
 
 
+def make_title(title: str, lines: Sequence[str], width: float, theme: Theme) -> alt.TitleParams:
+    """Make the title of a whole picture, with lines of prose below it."""
+    below = [line for words in lines for line in wrap_words(words, width, theme.small(1))]
+    heading = wrap_words(title, width, theme.size + 2)
+    look: dict[str, Any] = {"anchor": "start", "frame": "bounds", "offset": 12, "limit": width}
+    return alt.TitleParams(heading, subtitle=below or alt.Undefined, **look)
+
+
 def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
     """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``.
 
@@ -156,19 +164,19 @@ def colour_by_value(
     return alt.Color("value:Q", scale=colours, legend=legend)
 
 
-def sort_rows(name: str = "label", **axis: Any) -> Any:
-    """Make the channel of rows in the order of the data.
+def make_word_axis(**axis: Any) -> alt.Axis:
+    """Make the axis of rows that are known by ``number|words``: the same words may name two rows."""
+    words = "slice(datum.value, indexof(datum.value, '|') + 1)"
+    return alt.Axis(labelExpr=words, ticks=False, domain=False, **axis)
 
-    Rows are known by ``number|words``, of which the axis shows the words: the same words may name two rows.
-    """
-    words = alt.Axis(
-        labelExpr="slice(datum.value, indexof(datum.value, '|') + 1)", ticks=False, domain=False, **axis
-    )
-    return alt.Y(f"{name}:N", sort=None, title=None, axis=words)
+
+def sort_rows(name: str = "label", **axis: Any) -> Any:
+    """Make the channel of rows in the order of the data, see ``make_word_axis``."""
+    return alt.Y(f"{name}:N", sort=None, title=None, axis=make_word_axis(**axis))
 
 
 def number_words(words: Sequence[str]) -> list[str]:
-    """Make words of rows that ``sort_rows`` tells apart."""
+    """Make words of rows that ``make_word_axis`` tells apart."""
     return [f"{number}|{word}" for number, word in enumerate(words)]
 
 
