@@ -120,7 +120,7 @@ def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
         panel = replace(panel, second=(first, find_second_text(maps.keys, keys, words=start.words)))
     if maps.alignment is None or head is None:
         return panel
-    notes = [f"{title}.", explain_hits(maps)]
+    notes = [explain_hits(maps)]
     if start.draw == "map" and any(panel.second):
         notes.append("Lines part the first text from the second.")
     return replace(panel, title=state_finding(maps, *head, several=len(seen.maps) > 1), notes=notes)
