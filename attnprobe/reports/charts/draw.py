@@ -22,10 +22,6 @@ from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 
 ATLAS: PictureKind = "atlas"
-#: The title of a picture that says more than one of a census would.
-_ATLAS_TITLE = "what heads look at, by offset"
-#: So often a picture is drawn at most, until it is neither too wide nor too tall.
-_DRAWN = 6
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
@@ -64,7 +60,7 @@ def draw_picture(
     table = stack_tables(tables, kind)
     chosen = _choose_kind(table, kind, measures, clusters)
     if chosen == ATLAS:
-        table = replace(table, title=_ATLAS_TITLE)
+        table = replace(table, title="what heads look at, by offset")
     request = DrawingRequest(look, pixels, tuple(measures), clusters)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
@@ -120,7 +116,7 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
     finding = _state_figure(figure, table, request) if title is None else ""
     request = replace(request, room=float(request.width), high=TALLEST - 100.0)
     chart, before = None, (math.inf, math.inf)
-    for _ in range(_DRAWN):
+    for _ in range(6):
         drawing = figure.draw(table, request)
         chart = _add_title(drawing.chart, table, title, finding, drawing.caption, request)
         wide, high = measure_picture(chart, request.theme)

@@ -21,20 +21,14 @@ _FORMATS = {
     **dict.fromkeys(("n", "heads"), None),
     **{"removed": ".1%", "step": ","},
 }
-#: Numbers that a legend writes out; smaller and larger ones have a power of ten.
-_PLAIN = (1e-3, 1e6)
-#: More layers than this are a bar of colours instead of a list.
-_MOST_LISTED = 16
 #: About how many pixels stand beside and above a small chart, how wide one is that is easy to read, and how
 #: high it is for its width.
 AXIS, _ABOVE, _COMFORTABLE, _RATIO = 50, 46, 130, 0.62
-#: Letters are about half as wide as high: where a line of prose breaks, and nothing else, depends on it.
-_LETTER = 0.5
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
-    """Break prose into lines of about a width."""
-    return wrap(text, max(12, int(width / (_LETTER * size))), max_lines=most, placeholder=" ...")
+    """Break prose into lines of about a width, at letters half as wide as high."""
+    return wrap(text, max(12, int(2 * width / size)), max_lines=most, placeholder=" ...")
 
 
 def make_title(title: str, lines: Sequence[str], width: float, theme: Theme) -> alt.TitleParams:
@@ -119,7 +113,7 @@ def colour_by_layer(
 ) -> Any:
     """Make the channel that colours by layer."""
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
-    if len(labels) > _MOST_LISTED and all(isinstance(label, int) for label in labels):
+    if len(labels) > 16 and all(isinstance(label, int) for label in labels):
         legend = alt.Legend(title="layer", format="~s", gradientLength=140, **look)
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
@@ -157,7 +151,7 @@ def colour_by_value(
     if not known:
         return alt.Color("value:Q", scale=colours, legend=None)
     ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
-    format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
+    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
     look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
     unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
     legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)

@@ -28,8 +28,6 @@ from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
 #: What the page does, in this order.
 _SCRIPTS = ("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")
-#: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
-_LONGEST, _LONGEST_TEXT = 60, 4000
 
 
 def write_page(
@@ -69,7 +67,7 @@ def write_page(
         "view.html.jinja", [read_asset("view.css")],
         [bundle_scripts(*_SCRIPTS)],
         model=make_visible(seen.model),
-        texts=[make_visible(text)[:_LONGEST_TEXT] for text in seen.texts],
+        texts=[make_visible(text)[:4000] for text in seen.texts],
         kinds=kinds,
         chosen=chosen,
         draws=["lines", "map", "text"] if grid is None else ["patches", "map"],
@@ -122,8 +120,7 @@ def _has_words(sides: list[Side]) -> bool:
 def pack_side(side: Side) -> dict[str, Any]:
     """Pack the tokens of a side, for ``data.js``."""
     labels, names, word_labels = (
-        [make_visible(label)[:_LONGEST] for label in one]
-        for one in (side.labels, side.names, side.word_labels)
+        [make_visible(label)[:60] for label in one] for one in (side.labels, side.names, side.word_labels)
     )
     special = side.special.astype(int).tolist()
     packed = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
