@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, read_sample
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Cell
+from attnprobe.table.table import Cell, HeadTable
 
 Floats = NDArray[np.float64]
 #: What is compared where the user names no column: the first of these that a table has.
@@ -70,7 +69,7 @@ class TableSide:
             raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(table):
             raise AttnprobeError(f"{name} has no rows.")
-        column = column or next((one for one in VALUES if one in table.data), VALUES[0])
+        column = column or next((value for value in VALUES if value in table.data), VALUES[0])
         if column not in table.data:
             listed = ", ".join([*table.data][:_COLUMNS])
             raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")

@@ -12,7 +12,7 @@ from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable, join_side_by_side
+from attnprobe.table.table import HeadTable, join_side_by_side
 
 Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.

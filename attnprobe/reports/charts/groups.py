@@ -9,9 +9,8 @@ from attnprobe.reports.groups import (
 )
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import GROUP
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 _COLUMNS = [
     Column("row", role="text"),
