@@ -180,7 +180,7 @@ class _BestHeads:
         columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
         build = TableBuilder(self.labels, len(rows))
         build.rows([Column(task.label, role="key"), *columns], rows)
-        return build.table(title, [*note_one_fold(rows), *self.notes], "best heads")
+        return build.table(title, [*note_one_fold(rows), *self.notes])
 
 
 def by_label_table(

@@ -306,7 +306,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
-    return build.table(title, kind="layers")
+    return build.table(title)
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -325,7 +325,7 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
         if statistic.name in sums:
             mean_and_error(statistic, sums[statistic.name], build)
     notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
-    return build.table(title, notes, "pairs in layers")
+    return build.table(title, notes)
 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)

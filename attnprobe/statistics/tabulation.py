@@ -92,8 +92,7 @@ def head_table(
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         statistic.columns(statistic, measurement.sums[statistic.name], build)
-    sorts = {statistic.about for statistic in shown} == {"modalities"}
-    return build.table(title, kind="modalities" if sorts else "heads")
+    return build.table(title)
 
 
 HEADS = Tabulation("head", head_table)

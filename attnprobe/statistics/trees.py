@@ -175,7 +175,7 @@ def by_head_table(
         random = arcs.total[..., RANDOM_EDGES] / edges.total[..., GOLD]
     build.add(Column("uuas_random", TREES.unit, title="edges of random trees"), random.ravel())
     arc_columns(DIRECTED, arcs, build)
-    return build.table(title, list(_left_out(edges, labels)), "heads")
+    return build.table(title, list(_left_out(edges, labels)))
 
 
 def _left_out(edges: Blocked, labels: Labels) -> Iterator[str]:

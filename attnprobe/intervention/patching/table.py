@@ -85,7 +85,7 @@ def tabulate_patching(
         *_describe_effects(effects, adjusted, what, unit),
     ]
     title = "patching of heads at each position" if plan.positions else "patching of heads"
-    table = build.table(title, notes, what)
+    table = build.table(title, notes)
     return _drop_empty(table) if plan.positions else table
 
 
@@ -191,4 +191,4 @@ def _drop_empty(table: HeadTable) -> HeadTable:
     """Leave out the positions that no pair has in a layer."""
     kept = [row for row, number in enumerate(table.data["n"]) if number]
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
-    return HeadTable(table.title, table.columns, data, table.notes, table.provenance, table.kind)
+    return HeadTable(table.title, table.columns, data, table.notes, table.provenance)

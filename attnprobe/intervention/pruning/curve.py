@@ -290,7 +290,7 @@ def tabulate_curve(
         note = describe_curve(metric, name, float(scores[0, 0]), whole[0], steps)
     else:
         note = describe_margin(metric, margin, steps, bounds, within)
-    return build.table("score while heads are removed", [note], "pruning"), within
+    return build.table("score while heads are removed", [note]), within
 
 
 def _pad(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:

@@ -163,7 +163,7 @@ def test_hostile_names_are_text(kind):
                 cell if cell in {"all groups", None} else words[cell] for cell in data[column.name]
             ]
         columns.append(Column(column.name, mean, column.role, column.headline, mean))
-    drawn = draw_picture([HeadTable(HOSTILE[0], columns, data, kind=table.kind)], kind)
+    drawn = draw_picture([HeadTable(HOSTILE[0], columns, data)], kind)
     assert not [name for name in list_field_names(drawn.spec) if "alert" in name or "example" in name]
     svg = drawn.rendered("svg").decode()
     assert not any(one in svg for one in ("<script", "<img", "\u202e", "\x1b", 'href="http'))
