@@ -62,7 +62,7 @@ def list_cells(table, columns):
 def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
     """It is not held against the schema while it is drawn, which takes long, but holds."""
     table = tables.NATURAL[kind][0]()
-    assert list_kinds(table)[0] == kind
+    assert list_kinds(table)[0] == ("roles" if "role" in table.data else kind)
     validate = schemapi.validate_jsonschema
 
     def without_rows(part, *rest, **more):
@@ -71,7 +71,7 @@ def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(schemapi, "validate_jsonschema", without_rows)
-        drawn = draw_picture([table])
+        drawn = draw_picture([table], kind)
         spec = drawn.spec
     assert drawn.kind == kind
     assert " ".join(spec["title"]["text"]) == table.title or kind == "atlas"
