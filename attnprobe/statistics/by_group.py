@@ -51,22 +51,21 @@ class Part:
     Attributes:
         table: Its rows.
         documents: How many documents it is of, at least.
-        size: How many there are, or how many sequences where sums do not tell documents apart.
+        exact: Whether there are no more.
         by_row: How many each row is of, where that is known.
     """
 
     table: HeadTable
     documents: int
-    size: str
+    exact: bool
     by_row: Sequence[int] = ()
 
     @classmethod
     def of(cls, table: HeadTable, measurement: Measurement, by_row: Sequence[int] = ()) -> "Part":
         """Count the documents of a table; ``by_row`` is as long as it, or empty."""
         clustered = [one for one in measurement.sums.values() if isinstance(one, Clustered)]
-        exact = clustered and not any(one.groups.shared for one in clustered)
-        size = f"{measurement.documents:,}" if exact else f"{measurement.sequences:,} sequences"
-        return cls(table, measurement.documents, size, by_row)
+        exact = bool(clustered) and not any(one.groups.shared for one in clustered)
+        return cls(table, measurement.documents, exact, by_row)
 
     @cached_property
     def keys(self) -> list[Key]:
@@ -146,11 +145,14 @@ def compare_measure(name: str, keys: Sequence[Key], groups: Sequence[Part]) -> t
 
 
 def _describe_groups(groups: Mapping[str, Part]) -> Iterator[str]:
-    listed = [f"{clean(name)} ({part.size})" for name, part in groups.items()]
+    counted = all(part.exact for part in groups.values())
+    listed = [
+        f"{clean(name)} ({part.documents:,})" if counted else clean(name) for name, part in groups.items()
+    ]
     if len(listed) == 1:
         yield f"There is one group only, {listed[0]}, and nothing to compare it with."
         return
-    yield f"{len(listed)} groups, with their documents: {join_names(listed, 20)}."
+    yield f"{len(listed)} groups{', with their documents' * counted}: {join_names(listed, 20)}."
     few = [clean(name) for name, part in groups.items() if part.documents < FEWEST_DOCUMENTS]
     if few:
         yield f"Groups of fewer than {FEWEST_DOCUMENTS} documents do not count in Q: {join_names(few)}."
