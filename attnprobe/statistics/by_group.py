@@ -1,10 +1,8 @@
 """Groups of documents side by side: a row for each and one for all, and a test that they are alike."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,24 +12,15 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
 from attnprobe.table.builder import p_columns
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable, stack_rows
 
-Floats = NDArray[np.float64]
-#: What names a row beside its group.
-Key = tuple[Any, ...]
-#: Makes the table of a measurement that is not parted into groups.
-BuildPart = Callable[[Measurement], HeadTable]
-
-#: Columns that stand before that of the group, so that files can be stacked.
-_STACKING = ("model", "dataset")
 #: How the title of such a table ends.
 _BY_GROUP = ", by group"
 
 
-def sort_groups(names: Sequence[str]) -> list[str]:
+def sort_groups(names: Collection[str]) -> list[str]:
     """Sort the names of groups, numbers in them by their size.
 
     >>> sort_groups(["10", "9", "news", "2b"])
@@ -45,51 +34,7 @@ def sort_groups(names: Sequence[str]) -> list[str]:
     )
 
 
-@dataclass(frozen=True)
-class Part:
-    """The table of one group, or of all.
-
-    Attributes:
-        table: Its rows.
-        documents: How many documents it is of, at least.
-        size: How many there are, or how many sequences where sums do not tell documents apart.
-        by_row: How many each row is of, where that is known.
-    """
-
-    table: HeadTable
-    documents: int
-    size: str
-    by_row: Sequence[int] = ()
-
-    @classmethod
-    def of(cls, table: HeadTable, measurement: Measurement, by_row: Sequence[int] = ()) -> "Part":
-        """Count the documents of a table; ``by_row`` is as long as it, or empty."""
-        clustered = [one for one in measurement.sums.values() if isinstance(one, Clustered)]
-        exact = clustered and not any(one.groups.shared for one in clustered)
-        size = f"{measurement.documents:,}" if exact else f"{measurement.sequences:,} sequences"
-        return cls(table, measurement.documents, size, by_row)
-
-    @cached_property
-    def keys(self) -> list[Key]:
-        """What names each row."""
-        names = [one.name for one in self.table.columns if one.role == "key" and one.name not in _STACKING]
-        return list(zip(*(self.table.data[name] for name in names), strict=True))
-
-    def read(self, name: str, keys: Sequence[Key]) -> Floats:
-        """Give a column for some rows; NaN where there is no such row, or no number."""
-        cells = dict(zip(self.keys, self.table.data[name], strict=True))
-        return np.array([cells.get(key) for key in keys], np.float64)
-
-    def count_documents(self, name: str, keys: Sequence[Key]) -> Floats:
-        """Count the documents that the errors of a measure are of: no more than what the row counts."""
-        if self.by_row:
-            counts = dict(zip(self.keys, self.by_row, strict=True))
-            return np.array([counts.get(key, 0) for key in keys], np.float64)
-        counts = [self.read(one, keys) for one in (f"{name}_n", "n") if one in self.table.data]
-        return np.fmin(counts[0], self.documents) if counts else np.full(len(keys), float(self.documents))
-
-
-def tabulate_groups(build: BuildPart, measurement: Measurement) -> HeadTable:
+def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Measurement) -> HeadTable:
     """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
 
     Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
@@ -97,61 +42,68 @@ def tabulate_groups(build: BuildPart, measurement: Measurement) -> HeadTable:
     ``compare_groups``; ``NAME_q_p_adjusted``, the same, corrected for the number of rows (Holm). What is
     chosen by the numbers themselves, such as an offset, is chosen for each group by itself.
     """
-    whole = Part.of(build(replace(measurement, strata={})), measurement)
     strata = measurement.strata
-    groups = {name: Part.of(build(strata[name]), strata[name]) for name in sort_groups([*strata])}
-    return stack_groups(whole, groups)
+    groups = {name: build(strata[name]) for name in sort_groups(strata)}
+    table = stack_groups(build(measurement), groups, strata)
+    return add_tests(table, {name: strata[name].documents for name in groups})
 
 
-def stack_groups(whole: Part, groups: Mapping[str, Part], tested: Collection[str] | None = None) -> HeadTable:
-    """Put the rows of all groups, with their tests, above those of each group.
+def stack_groups(
+    whole: HeadTable, groups: Mapping[str, HeadTable], strata: Mapping[str, Measurement]
+) -> HeadTable:
+    """Put the rows of all groups above those of each group."""
+    notes = [*_describe_groups({name: strata[name] for name in groups}), *whole.notes]
+    # What is merged is called so already.
+    title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
+    return replace(stack_rows({ALL_GROUPS: whole, **groups}, GROUP, notes), title=title)
 
-    Args:
-        whole: The table of all groups.
-        groups: That of each, by its name.
-        tested: The measures that are tested, where not all are; the rows of one key stand together then.
+
+def add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
+    """Test in the rows of all groups whether groups are alike, in each measure with an error.
+
+    ``documents`` are those of each group; an error is of no more of them than its row counts.
     """
-    columns, data = [], dict[str, list[Any]]()
-    parts = {ALL_GROUPS: whole, **groups}
-    labels = [name for name, part in parts.items() for _ in part.keys]
-    for column in whole.table.columns:
-        if GROUP not in data and column.name not in _STACKING:
-            columns.append(Column(GROUP, role="key"))
-            data[GROUP] = labels
+    keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
+    rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
+    places = {names: row for row, names in enumerate(rows)}
+    whole = [names for group, *names in rows if group == ALL_GROUPS]
+    at = np.array([[places.get((group, *names), -1) for names in whole] for group in documents], np.intp)
+    most = np.array([*documents.values()])[:, None]
+
+    def read(name: str) -> NDArray[np.float64]:
+        """Give a column (group, row); NaN where there is no such row, or no number."""
+        return np.array([*table.data[name], None], np.float64)[at]
+
+    columns, data = list[Column](), {}
+    for column in table.columns:
         columns.append(column)
-        data[column.name] = [cell for part in parts.values() for cell in part.table.data[column.name]]
-        name = column.name.removesuffix("_se")
-        if column.role != "error" or not (tested is None or name in tested):
+        data[column.name] = table.data[column.name]
+        if column.role != "error":
             continue
-        q, p = compare_measure(name, whole.keys, [*groups.values()])
-        title = f"Cochran's Q of {whole.table.column(name).title or name}"
+        name = column.name.removesuffix("_se")
+        counts = [read(count) for count in (f"{name}_n", "n") if count in table.data]
+        q, p = compare_groups(read(name), read(column.name), np.fmin(counts[0], most) if counts else most)
+        title = f"Cochran's Q of {table.column(name).title or name}"
         tests = [Column(f"{name}_q", title=title), *p_columns(f"{name}_q_p", f" of {title}")]
         for test, cells in zip(tests, (q, p, adjust(p)), strict=True):
             columns.append(test)
-            data[test.name] = [*cells.tolist(), *[np.nan] * (len(labels) - len(cells))]
-    if tested is not None:
-        place = {key: row for row, key in enumerate(whole.keys)}
-        rows = [place[key] for part in parts.values() for key in part.keys]
-        order = sorted(range(len(rows)), key=rows.__getitem__)
-        data = {name: [cells[row] for row in order] for name, cells in data.items()}
-    # What is merged is called so already.
-    title = f"{whole.table.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
-    notes = [*_describe_groups(groups), *whole.table.notes]
-    return HeadTable(title, columns, data, notes, whole.table.provenance)
+            data[test.name] = [*cells.tolist(), *[np.nan] * (len(table) - len(whole))]
+    return replace(table, columns=columns, data=data)
 
 
-def compare_measure(name: str, keys: Sequence[Key], groups: Sequence[Part]) -> tuple[Floats, Floats]:
-    """Test whether groups are alike in a measure, row by row: Q and p, see ``compare_groups``."""
-    values, errors = (np.array([part.read(one, keys) for part in groups]) for one in (name, f"{name}_se"))
-    return compare_groups(values, errors, np.array([part.count_documents(name, keys) for part in groups]))
-
-
-def _describe_groups(groups: Mapping[str, Part]) -> Iterator[str]:
-    listed = [f"{clean(name)} ({part.size})" for name, part in groups.items()]
+def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
+    listed = [f"{clean(name)} ({_count_documents(group)})" for name, group in groups.items()]
     if len(listed) == 1:
         yield f"There is one group only, {listed[0]}, and nothing to compare it with."
         return
     yield f"{len(listed)} groups, with their documents: {join_names(listed, 20)}."
-    few = [clean(name) for name, part in groups.items() if part.documents < FEWEST_DOCUMENTS]
+    few = [clean(name) for name, group in groups.items() if group.documents < FEWEST_DOCUMENTS]
     if few:
         yield f"Groups of fewer than {FEWEST_DOCUMENTS} documents do not count in Q: {join_names(few)}."
+
+
+def _count_documents(group: Measurement) -> str:
+    """Count documents, or sequences where sums do not tell documents apart."""
+    clustered = [sums for sums in group.sums.values() if isinstance(sums, Clustered)]
+    exact = clustered and not any(sums.groups.shared for sums in clustered)
+    return f"{group.documents:,}" if exact else f"{group.sequences:,} sequences"

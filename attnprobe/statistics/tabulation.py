@@ -1,20 +1,19 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from math import isqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.statistics.by_group import tabulate_groups
 from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable, join_side_by_side
+from attnprobe.table.table import HeadTable, join_side_by_side
 
-Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.
 Build = Callable[[str, Measurement, Sequence[Statistic], Labels], HeadTable]
 
@@ -40,34 +39,30 @@ class Tabulation:
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table; of groups of documents, one after the other, if the measurement has some.
+        """Make the table; of groups of documents, one after the other, if the measurement has some."""
+        if not measurement.strata:
+            return self._tabulate(title, measurement, statistics, labels)
+        if self.build_groups is not None:
+            return self.build_groups(title, measurement, statistics, labels)
+        return tabulate_groups(lambda part: self._tabulate(title, part, statistics, labels), measurement)
 
-        What is weighted by norm is tabulated by its plain names, behind what is not.
-        """
-        if measurement.strata:
-            if self.build_groups is not None:
-                return self.build_groups(title, measurement, statistics, labels)
-
-            def tabulate(group: Measurement) -> HeadTable:
-                return self.table(title, replace(group, strata={}), statistics, labels)
-
-            return tabulate_groups(tabulate, measurement)
+    def _tabulate(
+        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         by_norm = [statistic for statistic in statistics if statistic.of is not None]
-        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
+        lengths = [statistic for statistic in statistics if statistic not in {*as_it_is, *by_norm}]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if by_norm:
-            of, found = strip_norm(by_norm, measurement)
-            table = self.build(title, found, of, labels)
+            plain, sums = strip_norm(by_norm, measurement)
+            table = self.build(title, sums, plain, labels)
             if self.stacked:
-                return stack_by_norm(tables, table, labels.every_note)
+                return stack_by_norm(tables[0] if tables else None, table, labels.every_note)
             tables.append(mark_by_norm(table, labels.every_note))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
-        first, *others = tables
-        for other in others:
-            first = join_side_by_side(first, other)
-        return first
+        return reduce(join_side_by_side, tables)
 
 
 def count_heads(pairs: int) -> int:
