@@ -19,7 +19,6 @@ from attnprobe.statistics.best_heads import (
     note_one_fold,
     read_folds,
 )
-from attnprobe.statistics.by_group import sort_groups, stack_groups
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -35,7 +34,7 @@ from attnprobe.statistics.rules import (
     offsets_to,
 )
 from attnprobe.statistics.statistic import Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.link_counts import LinkCounts
