@@ -285,10 +285,10 @@ class Statistic:
     @property
     def definition(self) -> str:
         """What its docstrings say: formula, limits, source."""
-        parts = [part for part in (self.function, self.reduce) if part is not None]
-        texts = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
-        meaning = [SHUFFLED] if self.control else []
-        return "\n\n".join(dict.fromkeys([*meaning, *filter(None, texts)]))
+        texts = [SHUFFLED] if self.control else []
+        for part in filter(None, (self.function, self.reduce)):
+            texts.append(inspect.getdoc(part.func if isinstance(part, partial) else part) or "")
+        return "\n\n".join(dict.fromkeys(filter(None, texts)))
 
     def unit_of(self, *, patches: bool) -> str:
         """Give the unit in a table, where tokens may be patches of an image."""
@@ -309,14 +309,10 @@ class Statistic:
 
     def reduce_sequences(self, values: Tensor, layout: Layout, heads: int | None = None) -> Tensor:
         """Take what the function gave for whole sequences to what is summed up, a row for each head."""
-        reduce = self.reduce or (mean_over_queries if self.scope == "query" else _keep)
+        reduce = self.reduce or (mean_over_queries if self.scope == "query" else lambda kept, _: kept)
         by_head = self.rows == "head"
         axes = "batch, head" if by_head and self.columns is mean_and_error else "batch, head, ..."
         return _call(self, reduce, (values, layout), axes, (len(values), heads if by_head else None))
-
-
-def _keep(values: Tensor, _: Layout) -> Tensor:
-    return values
 
 
 def _call(
