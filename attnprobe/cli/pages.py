@@ -18,7 +18,7 @@ from attnprobe.files import reason
 if TYPE_CHECKING:
     from attnprobe.reports.report_page.report import Report
     from attnprobe.reports.view.view import View
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 def view(command: Command, given: Given) -> None:

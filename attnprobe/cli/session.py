@@ -16,7 +16,7 @@ from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from attnprobe.table.destination import Destination
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 #: What was given on the command line, by the names of its options.
 Given = Mapping[str, Any]

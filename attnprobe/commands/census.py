@@ -12,7 +12,7 @@ from attnprobe.options import SURVEY, TEXT, OneModel, Weights
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.statistics.statistic import Statistic
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 @command(

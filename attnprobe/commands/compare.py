@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.statistics.statistic import Statistic
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 _RULES = (
     *(

@@ -8,7 +8,7 @@ from attnprobe.options import Data, Hub, Images, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 @command(OneModel, Data, Hub, Images, Output)

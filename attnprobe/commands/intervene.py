@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 @command(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 class BestHeads(Group):

@@ -8,7 +8,7 @@ from attnprobe.option import Option
 from attnprobe.options import TASK, TEXT, Batches, Hub, OneModel, Reading, Resume, Task
 
 if TYPE_CHECKING:
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 @command(

@@ -10,7 +10,7 @@ from attnprobe.options import TASK, TEXT, Batches, GoldData, Hub, OneModel, Read
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 @command(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.intervention.pruning.writing import Pruning
     from attnprobe.intervention.session import TaskSession
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"
 #: Options that ``dynamics`` has too.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 class RoleGold(Group, panel=TEXT):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.picture import Picture
     from attnprobe.reports.report_page.report import Report
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 _REPORT = "Report"
 
@@ -142,7 +142,7 @@ def plot(
     Picture(kind='heatmap', title='entropy of heads')
     """
     from attnprobe.reports.charts.draw import draw_picture
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]

@@ -12,7 +12,7 @@ from attnprobe.reports.theme import ThemeName
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.view import View
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 _VIEW = "Picture"
 _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."

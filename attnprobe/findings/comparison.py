@@ -25,9 +25,8 @@ from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: Notes name so many columns.
 _NAMED = 4

@@ -9,8 +9,7 @@ from attnprobe.findings.noise import Disattenuated, disattenuate
 from attnprobe.findings.sides import KINDS, PairedSides, TableSide
 from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:

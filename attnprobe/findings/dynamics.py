@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Cell, Column, HeadTable
 
 Floats = NDArray[np.float64]
 #: A table with the step of training it is of.

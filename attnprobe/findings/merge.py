@@ -17,8 +17,8 @@ from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.table.builder import Labels
 from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.reading import describe_table
+from attnprobe.table.table import HeadTable
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
 _MOST_LAYERS = _MOST_HEADS = 1000

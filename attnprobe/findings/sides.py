@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, read_sample
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Cell
+from attnprobe.table.table import Cell, HeadTable
 
 Floats = NDArray[np.float64]
 #: What is compared where the user names no column: the first of these that a table has.

@@ -18,8 +18,8 @@ from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, r
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number, format_with_error, name_head
+from attnprobe.table.table import HeadTable
 
 Floats = NDArray[np.float64]
 #: What corrections are called in a sentence.

@@ -19,7 +19,7 @@ from attnprobe.intervention.request import Measure, Method, find_shared_gold, pe
 from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import TaskData, choose_subject
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: The column of sizes, by which heads of two tables are compared.
 SIZES = {"gradient": "importance", "confidence": "importance", "ig": "ig_abs", "lrp": "relevance_abs"}

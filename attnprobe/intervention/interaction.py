@@ -20,8 +20,7 @@ from attnprobe.sums.base import Moments, Sum
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.

@@ -15,9 +15,8 @@ import numpy as np
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import clean, format_cell, to_plain, to_plain_column
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Cell, Column, HeadTable
 
 Record = dict[str, Any]
 #: Titles in a tooltip that Vega would show as a heading, or fetch as a picture.

@@ -4,10 +4,9 @@ from attnprobe.reports.columns import label_by_others, read_cells, read_numbers
 from attnprobe.reports.pairs import name_pairs
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
 from attnprobe.table.numbers import format_with_error, name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def state_finding(table: HeadTable, column: Column) -> str:

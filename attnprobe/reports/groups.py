@@ -7,10 +7,9 @@ import numpy as np
 
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats
 from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.numbers import name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: How the column of a measure's test ends.
 _P = "_q_p"

@@ -17,11 +17,10 @@ from attnprobe.reports.columns import (
     read_numbers,
 )
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number, name_head
-from attnprobe.table.table import Cell
+from attnprobe.table.table import Cell, HeadTable
 
 Floats = NDArray[np.float64]
 Place = tuple[Cell, Cell]

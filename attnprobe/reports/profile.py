@@ -10,8 +10,8 @@ import numpy as np
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import read_floats
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
+from attnprobe.table.table import HeadTable
 
 #: The name before that of each offset.
 _NAME = "profile"

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from attnprobe.reports.columns import read_numbers
 from attnprobe.sums.inference import SIGNIFICANT, half_width
 from attnprobe.table.documents import count_documents
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Numbers = Sequence[float | int | None]
 #: Half of a 95 % interval of a normal distribution, in standard errors.

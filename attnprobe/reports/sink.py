@@ -13,7 +13,7 @@ from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination, check_file
 from attnprobe.table.formats import FORMATS as OF_FILES
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 FORMATS = ("table", *OF_FILES)
 

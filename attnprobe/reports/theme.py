@@ -215,23 +215,24 @@ def check_theme(theme: str | None) -> None:
 
 
 def choose_look(
-    theme: str | None = None,
+    theme: str | Theme | None = None,
     width: str | int | None = None,
     columns: int | None = None,
 ) -> tuple[Theme, int]:
     """Choose colours and sizes, and how many pixels wide a picture is.
 
     Args:
-        theme: A name; by default light, or paper where it is for print.
+        theme: Its name, or a theme of one's own; by default light, or paper where it is for print.
         width: A length, see ``parse_width``.
         columns: How many columns of a page it fills, 1 or 2.
     """
-    check_theme(theme)
+    if not isinstance(theme, Theme):
+        check_theme(theme)
+        theme = THEMES[theme or ("light" if columns is None else "paper")]
     if columns is not None and columns not in _COLUMNS:
         raise AttnprobeError(f"--columns is 1 or 2, not {columns}.")
     if width is not None and columns is not None:
         raise AttnprobeError("--columns and --width both say how wide the picture is: leave one out.")
-    look = THEMES[theme or ("light" if columns is None else "paper")]
     if columns is not None:
-        look = replace(look, size=THEMES["paper"].size, width=_COLUMNS[columns])
-    return look, parse_width(width) or look.width
+        theme = replace(theme, size=THEMES["paper"].size, width=_COLUMNS[columns])
+    return theme, parse_width(width) or theme.width

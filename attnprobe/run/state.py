@@ -31,8 +31,7 @@ from attnprobe.files import lock, reason, try_writing, write_together
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, select_prefix
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"

@@ -36,8 +36,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.crossfit import CrossFit, Links
 from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: What an alignment is read off.
 HEAD = "head"

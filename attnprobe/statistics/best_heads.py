@@ -193,7 +193,7 @@ class BestLinkHead:
         if self.best is None or self.rule is None:
             return row
         fit = self.best.fit
-        head = fit if whole else fit.fix(answers.links)
+        head = fit if whole else fit.keep_choice(answers.links)
         rule = CrossFit.fixed(answers.links.asked, answers.rules[self.rule])
         row |= self.best.name(labels) | score_share("accuracy", head) | score_gain(head, rule, tests)
         row |= {"baseline": rule.share, "rule": self.rule if rule.share else None}
@@ -201,7 +201,7 @@ class BestLinkHead:
             row |= {"accuracy_selected": self.best.selected, "chosen": self.best.chosen}
         far = read_answers(counts, self.condition, self.gone, far=True)
         if far is not None:
-            head = fit.transfer(far.links) if whole else fit.fix(far.links)
+            head = fit.transfer(far.links) if whole else fit.keep_choice(far.links)
             row |= {"n_far": far.links.number, **score_share("accuracy_far", head)}
             row["baseline_far"] = float(far.rules[self.rule].sum() / far.links.number)
         return row

@@ -14,8 +14,7 @@ from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, count_heads
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
     import torch

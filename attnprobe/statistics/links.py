@@ -39,10 +39,9 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
 

@@ -16,7 +16,7 @@ from attnprobe.statistics.tabulation import Tabulation, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor

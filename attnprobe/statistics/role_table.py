@@ -19,9 +19,8 @@ from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

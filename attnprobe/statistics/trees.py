@@ -18,8 +18,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import Estimate
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -102,7 +102,7 @@ class CrossFit:
         """Score one that was not chosen by folds, (block,)."""
         return cls(Links(asked, hits[None]), 1)
 
-    def fix(self, others: Links) -> "CrossFit":
+    def keep_choice(self, others: Links) -> "CrossFit":
         """Score other links with those whom these chose, and choose nobody anew."""
         return self.fixed(others.asked, self.answers_of(others.hits))
 

@@ -16,8 +16,8 @@ from attnprobe.model.verifying.observations import UnobservableError, check_obse
 from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.statistics.statistic import Statistic, peak
 from attnprobe.sums.base import Measurement
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.table import HeadTable
 
 #: Columns that say which layers a row is about.
 _LAYER_COLUMNS = ("layer", "layer_a", "layer_b")

@@ -15,8 +15,7 @@ from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.switching import check_gates
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Status = Literal["ok", "warning", "failed"]
 

@@ -15,10 +15,9 @@ from attnprobe.sums.inference import adjust, sign_flip
 from attnprobe.survey.probe import Floats, ProbeData
 from attnprobe.survey.word_maps import Bools, Ints
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: What is counted by document, of the links of a label.
 _NUMBERS = ("asked", "probe", "head", "rule")

@@ -23,7 +23,7 @@ from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
 from attnprobe.survey.word_maps import AskedCorpus, ask_words, list_heads
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: The most of the free memory that attention between words may take.
 _SHARE = 0.5

@@ -32,7 +32,7 @@ from attnprobe.survey.checks import (
 )
 from attnprobe.survey.measure import SEED, measure_passes
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 @dataclass(frozen=True)

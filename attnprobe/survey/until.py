@@ -26,9 +26,9 @@ from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
 from attnprobe.survey.table_run import CorpusRequest, TableRun, measure_corpus
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
+from attnprobe.table.table import HeadTable
 
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import TableKind
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 Cells = list[Any]
 #: Errors over so few documents are rough.

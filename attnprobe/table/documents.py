@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 def count_documents(table: HeadTable, name: str) -> NDArray[np.float64]:

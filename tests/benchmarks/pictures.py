@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from figures import Figure
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def census(layers: int, heads: int) -> HeadTable:

@@ -9,8 +9,7 @@ import pytest
 
 import attnprobe
 from attnprobe.reports.charts.draw import draw_picture
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 pytestmark = pytest.mark.slow
 

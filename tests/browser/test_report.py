@@ -58,7 +58,7 @@ def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
         page.locator("[data-grid]").nth(number).locator(f"[data-h='{place}']").dispatch_event("click")
         chosen(page, place)
         assert marked(page) == {str(place)}
-        assert page.locator("[data-grid] [aria-current=true]").count() == grids
+        assert page.locator("[data-grid]:has([aria-current=true])").count() == grids
         assert page.inner_text("#head-title") == f"L{place // 4} H{place % 4}"
         assert made.tables["roles"].data["role"][place] in page.inner_text("#role")
         shown = dict(page.eval_on_selector_all(".numbers tr[data-m]", NUMBERS))
@@ -168,9 +168,7 @@ def test_hostile_names_tokens_texts_and_tables_are_text(opened, hostile, tmp_pat
         page.wait_for_timeout(200)
         page.locator("#choose").select_option("5")
         chosen(page, 5)
-        assert (
-            page.evaluate("document.querySelectorAll('img:not(.picture), b, [onload], iframe').length") == 0
-        )
+        assert page.evaluate("document.querySelectorAll('img, b, [onload], iframe').length") == 0
         assert page.evaluate("[...document.scripts].filter(one => !one.type).length") == 1
         assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", page.content())
         assert "<img src=x onerror=alert(6)>" in page.inner_text("h1")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 TEXTS = [
     "the river bank was slow , and the dog ran to the water .",

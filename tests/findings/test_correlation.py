@@ -13,8 +13,7 @@ from attnprobe.findings.correlation import correlate_sides, tabulate_disagreemen
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.sides import PairedSides, TableSide
 from attnprobe.sums.blocked import Blocked
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 LAYERS, HEADS = 6, 4
 

@@ -6,8 +6,7 @@ from scipy.stats import rankdata
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import check_alike, correlate_ranks, stack_steps, tabulate_orders
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 RNG = np.random.default_rng(4)
 NAN = float("nan")

@@ -9,7 +9,7 @@ import pytest
 import attnprobe
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 LINES = [
     f"The {noun} {verb} {place}."

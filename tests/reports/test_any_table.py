@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from attnprobe.reports.sink import write_table
 from attnprobe.table.cells import clean
 from attnprobe.table.formats import json as json_format
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: Rich markup, escape sequences, formulas, controls, what turns text around, what no file can hold.
 HARM = [

@@ -6,10 +6,9 @@ import pytest
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.view.notes import check_notes, describe_notes, find_role, read_notes
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_with_error
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 LAYERS, HEADS = 2, 3
 

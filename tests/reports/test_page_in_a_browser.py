@@ -4,8 +4,7 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.charts.draw import draw_picture
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 pytestmark = pytest.mark.slow
 

@@ -64,7 +64,7 @@ def test_a_file_is_replaced_only_when_asked(drawn, tmp_path):
 def test_drawing_needs_no_torch_and_a_table_no_altair(tmp_path):
     tables.of_heads("entropy").save(tmp_path / "heads.json")
     program = (
-        "import sys\nfrom attnprobe.table.head_table import HeadTable\n"
+        "import sys\nfrom attnprobe.table.table import HeadTable\n"
         "table = HeadTable.read('heads.json')\nprint('altair' in sys.modules)\n"
         "table.plot().rendered('svg')\n"
         "print(sorted({'torch', 'transformers', 'numba', 'sklearn'} & set(sys.modules)))"

@@ -12,8 +12,7 @@ from attnprobe.reports.scales import (
     mark_effects,
     read_spreads,
 )
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -199,7 +199,7 @@ def test_an_interrupt_leaves_nothing_behind_and_the_old_file_whole(tmp_path, tab
 PROGRAM = """
 import numpy as np, sys
 from attnprobe.reports.sink import write_table
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 from attnprobe.table.table import Column
 rows = int(sys.argv[2])
 table = HeadTable("t", [Column("pair", role="key"), Column("x")], {"pair": range(rows), "x": np.ones(rows)})

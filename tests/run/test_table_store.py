@@ -7,8 +7,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.run import state
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.state import TableStore, decode_table, encode_table
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 KEY = {"measure": "entropy"}
 

@@ -22,7 +22,7 @@ from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 def labels(layers: int = 1) -> Labels:

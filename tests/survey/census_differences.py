@@ -4,7 +4,7 @@ import numpy as np
 from by_definition import FURTHEST_STEP, Sample, apart
 
 from attnprobe.statistics import census_statistics
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 def differences(expected: dict[str, Sample], table: HeadTable, sequences: int) -> dict[str, float]:

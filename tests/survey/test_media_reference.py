@@ -20,7 +20,7 @@ from census_differences import differences
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 import attnprobe
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 TOLERANCE = 1e-5
 #: Where the patches of each type are, by the papers: the first one, rows, columns.

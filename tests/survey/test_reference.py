@@ -28,7 +28,7 @@ from attnprobe.statistics import all_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, pair_table
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 USUAL = ("bert", "t5", "llama")
 OTHERS = (

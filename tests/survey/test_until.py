@@ -13,8 +13,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.statistics.entropy import ENTROPY
 from attnprobe.sums.clustered import Clustered
 from attnprobe.survey.until import SequentialRun, find_targets, measure_width, split_rounds
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 COLUMNS = [
     Column("model", role="key"), Column("dataset", role="key"), Column("layer", role="key"),

@@ -3,8 +3,7 @@
 import numpy as np
 
 from attnprobe.table.documents import count_documents
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def make(record, **data):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import picture_tables as tables
 import pytest
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 GUESSED = {
     "heads": lambda: tables.of_heads("entropy"),

@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 class Reader(HTMLParser):

@@ -21,7 +21,7 @@ from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import pair_revisions, parse_revisions
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -12,7 +12,7 @@ from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 _CONFIDENCE = "confidence"
 

@@ -14,7 +14,7 @@ from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
 from attnprobe.run.record import record_versions
 from attnprobe.table.formats import READABLE, extension
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 def find_links(

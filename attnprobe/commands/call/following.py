@@ -28,7 +28,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 _FUNCTIONS: dict[str, Any] = {one.__name__: one for one in (importance, prune, census, rank, mixing)}
 #: Columns that are measured by commands of their own.

@@ -31,8 +31,8 @@ from attnprobe.reports.report_page.report import OF_A_TASK, OF_GOLD, Section, ch
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.table.destination import read_description
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.survey.survey import TableRequest

@@ -21,7 +21,7 @@ from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 from attnprobe.tasks import RELATIONS
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.strata import check_strata
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic

@@ -17,7 +17,7 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.run.record import record_versions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: Keywords of ``census`` that say how to load a model, and others that have no meaning in a training run.
 _ELSEWHERE = (

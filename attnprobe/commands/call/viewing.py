@@ -14,8 +14,8 @@ from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.start import Start
-    from attnprobe.table.head_table import HeadTable
     from attnprobe.table.sequence import SequenceAttention
+    from attnprobe.table.table import HeadTable
 
 
 def look_at(

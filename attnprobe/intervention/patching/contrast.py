@@ -21,7 +21,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import Correction
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 from attnprobe.tasks import Gold
 
 

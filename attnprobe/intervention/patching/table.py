@@ -17,9 +17,8 @@ from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import format_number, format_with_error
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: What names the way heads are patched, the usual one first.
 DENOISING, NOISING = "denoising", "noising"

@@ -39,10 +39,9 @@ from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RANDOM
 from attnprobe.table.numbers import format_number
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: In so many parts at most the heads of the step that fails are tried.
 _PARTS = 10

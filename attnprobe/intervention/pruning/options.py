@@ -56,7 +56,7 @@ class Criterion:
         if column in SIGNED:
             raise AttnprobeError(_refuse_signed(column, f"{path}:{SIGNED[column][1]}"))
         from attnprobe.findings.sides import TableSide  # takes a while
-        from attnprobe.table.head_table import HeadTable
+        from attnprobe.table.table import HeadTable
 
         side = TableSide.from_table(HeadTable.read(path), path, column)
         if len(set(side.values.tolist())) < 2:

@@ -14,7 +14,7 @@ from attnprobe.intervention.task import TaskModel
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.removing import bake, save_pruned, shrink
 from attnprobe.run.progress import Progress
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 
 @dataclass(frozen=True)

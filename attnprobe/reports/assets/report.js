@@ -1,26 +1,12 @@
-// One chosen head for the whole page: every chart marks it, and the card tells of it.
+// One chosen head for the whole page: every picture marks it, and the card tells of it.
 
 const data = JSON.parse(document.getElementById("report-data").textContent);
 const at = (id) => document.getElementById(id);
-const DIGITS = 3, ERROR_DIGITS = 2, MOST_DECIMALS = 6, LARGE = 1e6;
+const DIGITS = 3, ERROR_DIGITS = 2;
 
-/** Write a number to two digits of its error, or else with some significant ones, as numbers.py does. */
-function shown(value, error = null, digits = DIGITS) {
-  if (value === null || value === undefined) return "\u2013";
-  if (value === 0) return "0";
-  const decimals = error ? Math.max(0, ERROR_DIGITS - 1 - Number(error.toExponential(ERROR_DIGITS - 1).split("e")[1])) : null;
-  const size = Math.abs(value);
-  if (size >= LARGE || decimals > MOST_DECIMALS || (decimals === null && size < 10 ** (digits - 1))) return round(value, digits);
-  return value.toFixed(decimals ?? 0).replace(/^-(?=[0.]*$)/, "");
-}
-
-/** Write a number with so many significant digits, and no zeros behind them. */
-function round(value, digits) {
-  const strip = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
-  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
-  const power = Number(exponent);
-  if (power >= -4 && power < digits) return strip(value.toFixed(digits - 1 - power));
-  return `${strip(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+/** Write a number with some significant digits, and all that stand before its point. */
+function shown(value, digits = DIGITS) {
+  return String(Math.abs(value) >= 10 ** digits ? Math.round(value) : Number(value.toPrecision(digits)));
 }
 
 /** Make an element with text; nothing here is ever read as HTML. */
@@ -36,7 +22,6 @@ function made(tag, text, attributes = {}) {
 const marks = data.heads.map(() => []);
 const keyOf = (head) => JSON.stringify(head);
 const placeOf = new Map(data.heads.map((head, place) => [keyOf(head), place]));
-const nameOf = (place) => `${data.heads[place][0]} L${data.heads[place][1]} H${data.heads[place][2]}`.trim();
 const hashOf = (place) => `#head=${[...data.heads[place]].filter((part) => part !== "").join(".")}`;
 
 function placeInHash() {
@@ -62,7 +47,10 @@ let chosen = -1;
 collect(document);
 const grids = [...document.querySelectorAll("[data-grid]")];
 for (const grid of grids) // a grid is one stop of the tab key, and arrows lead on
-  for (const mark of grid.querySelectorAll("[data-h]")) mark.setAttribute("tabindex", "-1");
+  for (const mark of grid.querySelectorAll("[data-h]")) {
+    mark.setAttribute("role", "button");
+    mark.setAttribute("tabindex", "-1");
+  }
 
 function choose(place, { hash = true } = {}) {
   if (place === chosen || !data.heads[place]) return;
@@ -86,13 +74,10 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("mouseover", (event) => {
   const mark = event.target.closest("[data-grid] [data-h]");
-  if (!mark || mark.dataset.told) return;
-  mark.dataset.told = "1";
-  if (mark instanceof SVGElement) {
-    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-    title.textContent = mark.getAttribute("aria-label");
-    mark.append(title);
-  } else mark.title = mark.getAttribute("aria-label");
+  if (!mark || mark.firstChild) return;
+  const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+  title.textContent = mark.getAttribute("aria-label");
+  mark.append(title);
 });
 window.addEventListener("hashchange", () => {
   const place = placeInHash();
@@ -130,7 +115,7 @@ document.addEventListener("keydown", (event) => {
       next.focus();
     }
     event.preventDefault();
-  } else if ((event.key === "Enter" || event.key === " ") && mark instanceof SVGElement) {
+  } else if ((event.key === "Enter" || event.key === " ")) {
     choose(Number(mark.dataset.h));
     event.preventDefault();
   }
@@ -138,20 +123,18 @@ document.addEventListener("keydown", (event) => {
 
 // The card.
 
-const ranked = data.measures.map(({ values }) => [...values].filter((value) => value !== null).sort((a, b) => b - a));
 const rows = new Map([...document.querySelectorAll(".numbers tr[data-m]")].map((row) => [Number(row.dataset.m), {
   value: row.querySelector(".value"), rank: row.querySelector(".rank"),
 }]));
 
 function fillCard(place) {
-  at("head-title").textContent = nameOf(place).replace(/^./, (letter) => letter.toUpperCase());
+  at("head-title").textContent = data.names[place].replace(/^./, (letter) => letter.toUpperCase());
   at("choose").value = String(place);
   at("here").href = hashOf(place);
-  data.measures.forEach(({ values, errors }, number) => {
-    const { value, rank } = rows.get(number), found = values[place], order = ranked[number];
-    const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], errors[place])}`;
-    value.textContent = found === null ? "\u2013" : shown(found, errors[place]) + error;
-    rank.textContent = found === null ? "" : `${order.indexOf(found) + 1} of ${order.length}`;
+  data.measures.forEach(({ numbers, ranks }, number) => {
+    const { value, rank } = rows.get(number);
+    value.textContent = numbers[place];
+    rank.textContent = ranks[place] === null ? "" : `${ranks[place]} of ${ranks.filter((one) => one !== null).length}`;
   });
   if (data.roles) at("role").textContent = data.roles[place];
   sentences.forEach((one) => one.show(place));
@@ -225,7 +208,7 @@ class Sentence {
       found.push([this.rows[q * keys.length + best], `${query} \u2192 ${keys[best]}`]);
     });
     found.sort((a, b) => b[0] - a[0]);
-    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, null, 2)}`).join("; ")}.`;
+    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, 2)}`).join("; ")}.`;
   }
 
   draw(one) {
@@ -256,7 +239,7 @@ class Sentence {
     }
     if (one >= 0) {
       const best = keys.map((key, k) => [this.rows[one * keys.length + k], key]).sort((a, b) => b[0] - a[0]).slice(0, 4);
-      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, null, 2)}`).join(", ")}.`;
+      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, 2)}`).join(", ")}.`;
     }
   }
 

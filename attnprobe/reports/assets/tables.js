@@ -96,10 +96,10 @@ class SortedTable {
     if (found !== undefined) row.dataset.h = String(found);
     line.forEach((cell, n) => {
       const { role } = this.columns[n], isRounded = this.isNumber[n] && role !== "key" && cell !== "";
-      const written = isRounded ? shown(Number(cell), role === "error" ? Number(cell) : null) : cell;
+      const written = isRounded ? shown(Number(cell), role === "error" ? ERROR_DIGITS : DIGITS) : cell;
       const box = made("td", null, { class: this.isNumber[n] ? "number" : "" });
       if (found !== undefined && n === this.places[2])
-        box.append(made("button", written, { type: "button", "aria-label": `Choose ${nameOf(found)}` }));
+        box.append(made("button", written, { type: "button", "aria-label": `Choose ${data.names[found]}` }));
       else box.textContent = written;
       row.append(box);
     });

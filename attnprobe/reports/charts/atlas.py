@@ -14,8 +14,8 @@ from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_f
 from attnprobe.reports.profile import Profile, read_profile
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, choose_ink
 from attnprobe.table.cells import format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.table import HeadTable
 
 #: How wide parts of a cell are, in bars of single offsets: a mark at the side, what lies beyond, air between.
 _MARK, _BEYOND, _AIR = 2.0, 1.6, 0.8

@@ -11,7 +11,7 @@ from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import amend, arrange_panels, draw_panels, make_tooltip
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, read_numbers, sort_labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: Pixels of the lowest chart, and of a layer at most.
 _LOWEST, _LAYER = 44, 18

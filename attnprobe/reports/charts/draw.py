@@ -17,9 +17,9 @@ from attnprobe.reports.charts.stacking import stack_tables
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
-from attnprobe.reports.theme import ThemeName, choose_look
+from attnprobe.reports.theme import Theme, ThemeName, choose_look
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 ATLAS: PictureKind = "atlas"
 #: The title of a picture that says more than one of a census would.
@@ -37,7 +37,7 @@ def draw_picture(
     tables: Sequence[HeadTable],
     kind: str | None = None,
     measures: Sequence[str] = (),
-    theme: ThemeName | None = None,
+    theme: ThemeName | Theme | None = None,
     width: str | int | None = None,
     title: str | None = None,
     clusters: int | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnprobe.reports.columns import Column, DrawingRequest
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: Pixels of a page, 9 inches: no picture is taller.
 TALLEST = 864

@@ -30,11 +30,10 @@ from attnprobe.reports.scales import mark_column
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"

@@ -22,7 +22,7 @@ from attnprobe.reports.scales import mark_column, mark_effects, read_intervals
 from attnprobe.reports.theme import Theme
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import format_cell
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 #: The label of all rows together, which stands first.
 ALL = "all"

@@ -29,9 +29,8 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, Theme, choose_ink, mix_colours
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import NumberFormat, choose_format
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Cell, Column, HeadTable
 
 #: How much of its colour an effect keeps that does not differ significantly from 0.
 PALE = 0.3

@@ -9,9 +9,8 @@ from attnprobe.reports.groups import (
 )
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import GROUP
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: So many rows are drawn; and of so many measures where none is named.
 _MOST_ROWS, _MOST_MEASURES = 12, 2

@@ -11,8 +11,7 @@ from attnprobe.reports.charts.grid import SIGNED, Grid
 from attnprobe.reports.charts.marks import BESIDE, make_tooltip
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
 from attnprobe.reports.theme import SMALLEST
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 @dataclass(frozen=True, kw_only=True)

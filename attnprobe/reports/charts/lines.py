@@ -30,8 +30,7 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.scales import read_intervals
 from attnprobe.reports.theme import SEQUENTIAL, Theme, interpolate_colours
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Cell, Column, HeadTable
 
 #: The hue of lines that are there for comparison.
 OTHERS = "others"

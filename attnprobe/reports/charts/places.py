@@ -14,8 +14,8 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import find_pairs
 from attnprobe.table.cells import Cell, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
+from attnprobe.table.table import HeadTable
 
 AXES = ("layer", "head")
 #: Most characters of a token below a map.

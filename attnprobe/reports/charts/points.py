@@ -33,10 +33,9 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.scales import read_spreads
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.numbers import name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: How the names of a measure end that is there on two sides: of two datasets, two models.
 _SIDES = (IN, OUT, "_a", "_b")

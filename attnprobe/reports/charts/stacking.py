@@ -7,8 +7,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import list_keys, read_cells
 from attnprobe.reports.profile import join_beside_profile
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: The column that tells tables apart where neither model nor dataset does.
 TABLE = "table"

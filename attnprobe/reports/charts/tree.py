@@ -28,8 +28,8 @@ from attnprobe.reports.pairs import Clusters, Place, cluster_parts
 from attnprobe.reports.scales import fit_scale
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import name_head
+from attnprobe.table.table import HeadTable
 
 #: Pairs of more heads than this are an image without tooltips: marks would take megabytes.
 _MARKED = 80

@@ -10,7 +10,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import Saveable
 from attnprobe.table.formats import READABLE, extension
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.table.sequence import SequenceAttention

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.report_page.measures import Heads, Measure
+from attnprobe.reports.report_page.heads import Heads, Measure
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.reports.scales import is_effect
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import MIXED, join_names
+from attnprobe.table.naming import MIXED, find_role_kind, join_names
+from attnprobe.table.numbers import format_number, format_with_error, is_number
+from attnprobe.table.table import HeadTable
 
 #: What a head of each role does, after "it".
-MEANINGS = {
+_MEANINGS = {
     "previous": "looks at the token before",
     "next": "looks at the token after",
     "self": "looks at the token itself",
@@ -37,7 +37,7 @@ MEANINGS = {
 def describe_heads(contents: Contents, heads: Heads) -> str:
     """Say which heads the report is about, and what they read."""
     sizes = []
-    for kind in heads.grids:
+    for kind in heads.kinds:
         each = Counter(layer for one, layer, _ in heads.every if one == kind)
         least, most = min(each.values()), max(each.values())  # layers may have lost some
         number = count_noun(most, "head") if least == most else f"{least} to {most} heads"
@@ -64,11 +64,29 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def explain_effects(measures: Sequence[Measure]) -> str:
-    """Say which colours effects have; nothing where no measure in colours is an effect."""
-    if not any(one.column.headline and is_effect(one.column.name, one.values) for one in measures):
-        return ""
-    return "Where 0 is no change, blue is below 0 and orange above; a faint cell is not significant."
+def describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[str]:
+    """Say which role each head has, and of what it was read off."""
+    titles = {measure.column.name: measure.title for measure in measures}
+    names = ("role", "measure", "value", "value_se", "threshold", "also")
+    sentences = []
+    for role, measure, value, error, threshold, also in zip(
+        *(heads.sort_cells(table, name) for name in names), strict=True
+    ):
+        parts = [f"Role: {role or MIXED}"]
+        if measure and is_number(value):
+            title = titles.get(str(measure)) or str(measure).replace("_", " ")
+            limit = f", threshold {format_number(threshold)}" if is_number(threshold) else ""
+            parts.append(f"{title} {format_with_error(value, error)}{limit}")
+        if also:
+            parts.append(f"also: {also}")
+        sentences.append(clean(f"{'; '.join(parts)}."))
+    return sentences
+
+
+def explain_roles(table: HeadTable) -> list[tuple[str, str]]:
+    """Say of each role of a table what a head that has it does."""
+    kinds = {find_role_kind(str(role)) for role in table.data["role"] if role is not None}
+    return [(kind, meaning) for kind, meaning in _MEANINGS.items() if kind in kinds]
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:

@@ -23,9 +23,8 @@ from attnprobe.reports.terminal.console import (
     style_cell,
 )
 from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.numbers import DIGITS, NumberFormat, choose_format, format_number
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 _MEAN, _GAP = "mean", 2  # spaces before the column of means, which is no head
 #: Numbers with more decimals, or this large, are shown divided by a power of ten.

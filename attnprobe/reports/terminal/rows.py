@@ -17,10 +17,9 @@ from attnprobe.reports.scales import is_effect, mark_column
 from attnprobe.reports.terminal.console import choose_signs, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS
 from attnprobe.table.numbers import choose_format, format_number, format_p, name_head, write_column
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: More rows than this are not printed.
 MOST_ROWS = 40

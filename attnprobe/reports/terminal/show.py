@@ -22,10 +22,9 @@ from attnprobe.reports.terminal.rows import MOST_ROWS, has_groups, print_groups,
 from attnprobe.reports.terminal.sparklines import find_runs, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION, RANDOM
 from attnprobe.table.naming import LETTERS, find_role_kind
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: So many of the columns that are left out are named.
 _MOST_NAMED = 3

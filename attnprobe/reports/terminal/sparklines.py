@@ -12,10 +12,9 @@ from attnprobe.reports.columns import label_by_others, read_cells, read_floats
 from attnprobe.reports.scales import find_share
 from attnprobe.reports.terminal.console import choose_signs, find_colour, has_palette
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.numbers import DIGITS, choose_format, name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: So many steps are in a sparkline, and so many heads are drawn that change most.
 _MOST_IN_LINE, _CHANGING = 24, 12

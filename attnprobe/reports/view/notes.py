@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import is_one_quantity, name_measure, name_source, read_cells
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.numbers import format_number, format_with_error, is_number
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.table.sequence import Maps, SequenceAttention

@@ -23,8 +23,8 @@ from attnprobe.reports.view.packing import (
     shrink_maps,
 )
 from attnprobe.reports.view.start import Start
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
+from attnprobe.table.table import HeadTable
 
 #: What the page does, in this order.
 _SCRIPTS = ("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")

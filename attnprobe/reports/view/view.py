@@ -17,7 +17,7 @@ from attnprobe.table.destination import Saveable
 from attnprobe.table.sequence import SequenceAttention
 
 if TYPE_CHECKING:
-    from attnprobe.table.head_table import HeadTable
+    from attnprobe.table.table import HeadTable
 
 
 #: What a picture can be saved as, by the ending of its file.

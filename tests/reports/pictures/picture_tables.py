@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, list_offsets
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 DRAW = np.random.default_rng(11)
 LAYERS, HEADS = 3, 4

@@ -13,8 +13,7 @@ from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figure import TALLEST
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.picture import measure_picture
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
 FIELDS = {

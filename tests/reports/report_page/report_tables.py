@@ -4,9 +4,8 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.report_page.report import Contents, sort_tables
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 MEASURES = ("entropy", "previous", "next", "separator", "punctuation", "jsd_mean")
 ROLES = ("previous", "next", "delimiter", "broad", "syntactic: det", "mixed", "mixed", "mixed")

@@ -1,14 +1,14 @@
 """The page of a report: its header, what stands first, and what each cell shows and says."""
 
-import html
 import re
+from xml.etree import ElementTree
 
 import pytest
 import report_tables as tables
 
+from attnprobe.reports.report_page.heads import collect_heads
 from attnprobe.reports.report_page.page import write_page
-from attnprobe.table.naming import LETTERS, find_role_kind
-from attnprobe.table.numbers import format_with_error
+from attnprobe.reports.report_page.pictures import draw_tables
 
 LAYERS, HEADS = 4, 6
 
@@ -23,36 +23,59 @@ def page(contents):
     return write_page(contents)
 
 
-def cells(page, figure):
-    """Give the cells of a figure by head: the sign inside, and the label."""
-    part = page.partition(f'id="{figure}"')[2].partition("</table>")[0]
-    found = re.findall(r'data-h="(\d+)"(?: class="[^"]*")? aria-label="([^"]*)">([^<]*)</button>', part)
-    return {int(place): (html.unescape(label), sign) for place, label, sign in found}
+def read_marks(page, section):
+    """Read the labels of the heads in each panel of the pictures of a section, by head."""
+    part = page.partition(f'<section id="{section}"')[2].partition("</section>")[0]
+    panels = {}
+    for svg in re.findall(r"<svg .*?</svg>", part, re.DOTALL):
+        for panel in ElementTree.fromstring(svg).iterfind(".//*[@data-grid]"):
+            marks = {
+                int(mark.get("data-h")): mark.get("aria-label") for mark in panel.iterfind(".//*[@data-h]")
+            }
+            panels[panel.get("aria-label")] = marks
+    return panels
 
 
-def test_a_cell_says_its_number_in_a_sentence(contents, page):
-    table = contents.tables["census"]["census"]
-    for number, name in enumerate(tables.MEASURES):
-        found = cells(page, f"map-{number}")
-        assert len(found) == LAYERS * HEADS
-        for place, (label, _) in found.items():
-            value, error = (table.data[column][place] for column in (name, f"{name}_se"))
-            layer, head = divmod(place, HEADS)
-            said = f"L{layer} H{head}: title of {name}, {format_with_error(value, error)}"
-            assert label == said
+def test_a_head_of_a_map_says_its_number(contents, page):
+    table, panels = contents.tables["census"]["census"], read_marks(page, "census")
+    assert panels.keys() == {f"title of {name}" for name in tables.MEASURES}
+    for name in tables.MEASURES:
+        marks = panels[f"title of {name}"]
+        assert marks.keys() == set(range(LAYERS * HEADS))
+        for place, label in marks.items():
+            head, value, error = re.fullmatch(r"(L\d+ H\d+): (\S+) \u00b1 (\S+)", label).groups()
+            assert head == f"L{place // HEADS} H{place % HEADS}"
+            assert float(value) == pytest.approx(table.data[name][place], abs=1e-4)
+            assert float(error) == pytest.approx(table.data[f"{name}_se"][place], abs=1e-4)
 
 
-def test_a_role_has_its_letter_and_says_its_evidence(contents, page):
+def test_a_head_says_its_role(contents, page):
     data = contents.tables["roles"]["roles"].data
-    found = cells(page, "roles")
-    for place, (label, sign) in found.items():
-        role, layer, head = data["role"][place], *divmod(place, HEADS)
-        assert sign == LETTERS[find_role_kind(role)]
-        words = {"previous": "previous token", "next": "next token"}.get(role, role)
-        number = (
-            "" if role == "mixed" else f", {format_with_error(data['value'][place], data['value_se'][place])}"
+    (marks,) = read_marks(page, "roles").values()
+    assert marks.keys() == set(range(LAYERS * HEADS))
+    for place, label in marks.items():
+        assert label.startswith(f"L{place // HEADS} H{place % HEADS}: {data['role'][place]}")
+
+
+def test_heads_of_two_kinds_of_attention_are_told_apart():
+    one = tables.number_heads(1, 3)
+    keys = {
+        "attention": ["encoder"] * 3 + ["decoder"] * 3,
+        **{name: cells * 2 for name, cells in one.items()},
+    }
+    table = tables.make_table("census of heads", keys, {"entropy": ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], None)})
+    heads = collect_heads({"census": table})
+    (svg,) = draw_tables(heads, {"census": table})
+    marks = ElementTree.fromstring(svg).iterfind(".//*[@data-h]")
+    labels = {int(mark.get("data-h")): mark.get("aria-label") for mark in marks}
+    numbers = dict(
+        zip(
+            [f"{kind} L0 H{head}" for kind, head in zip(keys["attention"], keys["head"], strict=True)],
+            table.data["entropy"],
+            strict=True,
         )
-        assert label == f"L{layer} H{head}: {words}{number}"
+    )
+    assert labels == {place: f"{heads.name(place)}: {numbers[heads.name(place)]}" for place in range(6)}
 
 
 def test_every_link_of_the_page_leads_somewhere(page):

@@ -48,7 +48,7 @@ from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import adjust
 from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HeadTable
 
 COLUMNS = [
     *("model", "dataset", "layer", "head", "n", "uuas", "uuas_se", "baseline"),

@@ -4,8 +4,7 @@ import io
 import numpy as np
 import pandas as pd
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable, precision: int | None = None) -> str:

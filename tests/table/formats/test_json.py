@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from attnprobe.table.formats.json import to_json, write_description
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable) -> str:

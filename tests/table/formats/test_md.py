@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.table.formats.md import escape
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable) -> str:

@@ -5,8 +5,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable) -> bytes:

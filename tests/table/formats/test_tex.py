@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from attnprobe.table.formats.tex import escape
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def test_the_whole_of_it():

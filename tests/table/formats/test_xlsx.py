@@ -6,8 +6,7 @@ import numpy as np
 import openpyxl
 import pandas
 
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable, precision: int | None = None) -> bytes:

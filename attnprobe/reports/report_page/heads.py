@@ -3,19 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import NamedTuple
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
-from attnprobe.table.documents import count_documents
-from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.numbers import format_with_error, is_number, name_head
-from attnprobe.table.table import Column
+from attnprobe.table.table import Column, HeadTable
 
 #: Kind of attention (empty where a model has one), layer, head.
 Head = tuple[str, int, int]
+#: Columns of attention by offset, which the atlas shows.
+_OFFSETS = {f"profile_{name}" for patches in (False, True) for name, _ in list_offsets(patches=patches)}
 
 
 class Measure(NamedTuple):
@@ -25,7 +24,6 @@ class Measure(NamedTuple):
     column: Column
     values: Sequence[float | None]
     errors: Sequence[float | None]
-    documents: Sequence[float]  # of how many each is
 
     @property
     def title(self) -> str:
@@ -37,8 +35,15 @@ class Measure(NamedTuple):
         """Its column, with its unit if it has one."""
         return ", ".join(filter(None, map(clean, (self.column.name, self.column.unit))))
 
-    def describe(self, place: int) -> str:
-        return format_with_error(self.values[place], self.errors[place])
+    def write_numbers(self) -> list[str]:
+        """Write the number of each head with its error."""
+        return [format_with_error(*pair) for pair in zip(self.values, self.errors, strict=True)]
+
+    def rank(self) -> list[int | None]:
+        """Rank the heads: the highest number has rank 1."""
+        order = sorted((value for value in self.values if value is not None), reverse=True)
+        places = {value: place for place, value in reversed(list(enumerate(order, start=1)))}
+        return [None if value is None else places[value] for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -60,28 +65,14 @@ class Heads:
         return name_head(*filter(None, [kind]), layer, head)
 
     @cached_property
-    def layers(self) -> list[int]:
-        """The layers of all kinds."""
-        return sorted({layer for _, layer, _ in self.every})
-
-    @cached_property
-    def grids(self) -> dict[str, tuple[list[int], list[int]]]:
-        """Layers and heads of each kind of attention."""
-        found: dict[str, tuple[set[int], set[int]]] = {}
-        for kind, *place in self.every:
-            for numbers, number in zip(found.setdefault(kind, (set(), set())), place, strict=True):
-                numbers.add(number)
-        return {kind: (sorted(layers), sorted(heads)) for kind, (layers, heads) in found.items()}
+    def kinds(self) -> list[str]:
+        """The kinds of attention."""
+        return list(dict.fromkeys(kind for kind, _, _ in self.every))
 
     def sort_cells(self, table: HeadTable, name: str) -> list[object]:
         """Put a column of a table of heads in the order of the report's heads; None where it has no cell."""
         known = dict(zip(read_heads(table), table.data[name], strict=True)) if name in table.data else {}
         return [known.get(head) for head in self.every]
-
-    def sort_documents(self, table: HeadTable, name: str) -> list[float]:
-        """Count the documents of each number of a column, in the order of the report's heads."""
-        known = dict(zip(read_heads(table), count_documents(table, name).tolist(), strict=True))
-        return [known.get(head, inf) for head in self.every]
 
 
 def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
@@ -99,7 +90,7 @@ def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
 
 def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
     """Collect the heads of all tables of heads, and of pairs of heads."""
-    found = {
+    every = {
         head
         for table in tables.values()
         for side in ("", "_a", "_b")
@@ -107,10 +98,10 @@ def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
         for head in read_heads(table, side)
         if head is not None
     }
-    if any(kind for kind, _, _ in found):  # a table without kinds can't say which head it means
-        found = {head for head in found if head[0]}
+    if any(kind for kind, _, _ in every):  # a table without kinds can't say which head it means
+        every = {head for head in every if head[0]}
     order = {kind.value: place for place, kind in enumerate(Kind)}
-    return Heads(sorted(found, key=lambda head: (order.get(head[0], -1), head[1:])))
+    return Heads(sorted(every, key=lambda head: (order.get(head[0], -1), head[1:])))
 
 
 def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Measure]:
@@ -118,26 +109,9 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Meas
         return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
 
     return [
-        Measure(
-            name,
-            column,
-            sort_numbers(table, column.name),
-            sort_numbers(table, f"{column.name}_se"),
-            heads.sort_documents(table, column.name),
-        )
+        Measure(name, column, sort_numbers(table, column.name), sort_numbers(table, f"{column.name}_se"))
         for name, table in tables.items()
         for column in table.columns
         if column.role == "measure" and any(map(is_number, table.data[column.name]))
-        if not is_offset(column.name)  # the atlas shows them
+        if column.name not in _OFFSETS
     ]
-
-
-def is_offset(name: str) -> bool:
-    """Tell whether a column is one of ``profile``, attention by offset.
-
-    >>> is_offset("profile_-1"), is_offset("previous")
-    (True, False)
-    """
-    return any(
-        name == f"profile_{one}" for patches in (False, True) for one, _ in list_offsets(patches=patches)
-    )
