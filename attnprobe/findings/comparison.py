@@ -75,10 +75,7 @@ class ModelComparison:
     @property
     def chance(self) -> float:
         """The CKA that independent outputs would have over as many tokens."""
-        widths = (
-            (one.first_mean.shape[1] * one.second_mean.shape[1], one.count) for one in self.outputs.values()
-        )
-        return max((width**0.5 / max(1.0, float(count)) for width, count in widths), default=0.0)
+        return max((moments.chance_cka for moments in self.outputs.values()), default=0.0)
 
 
 def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> HeadTable:
@@ -97,7 +94,8 @@ def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> 
     if match is not None:
         distances = 1 - known["cka"] if comparison.outputs else known["jsd"]
         matched = match_heads(shared, distances, match)
-    partner = next(one for one in (matched, namesake if shared.alike else None, nearest) if one is not None)
+    unmatched = namesake if shared.alike or nearest is None else nearest
+    partner = unmatched if matched is None else matched
     build = TableBuilder(comparison.labels, len(rows))
     build.add(Column("model_b", role="key"), [comparison.other] * len(rows))
     build.layers(np.repeat(shared.layers, heads).tolist())
@@ -105,10 +103,9 @@ def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> 
     build.count("n", np.full(len(rows), comparison.sequences))
     if comparison.numbered is not None:
         title = "Jensen-Shannon divergence from the same head of the other model"
-        jsd, error = (
-            one.ravel()[rows] for one in (comparison.numbered.average, comparison.numbered.standard_error)
-        )
-        build.measure("jsd", _DIVERGENCE, jsd, error, headline=True, title=title)
+        jsd = comparison.numbered.estimate
+        value, error = jsd.value.ravel()[rows], jsd.error.ravel()[rows]
+        build.measure("jsd", _DIVERGENCE, value, error, headline=True, title=title)
     if comparison.outputs and shared.alike:
         title = "CKA with the outputs of the head of the same number"
         cka = pick_pairs(known["cka"], namesake)[rows]
@@ -153,10 +150,10 @@ def _add_partner(
 ) -> None:
     """Append which head is the partner of each, and what is known of the two."""
     places, heads = comparison.shared.second.places, comparison.shared.second.heads
-    numbers = partner[rows].tolist()
-    layers = [places[one // heads].layer if one >= 0 else None for one in numbers]
+    partners = [divmod(number, heads) if number >= 0 else None for number in partner[rows].tolist()]
+    layers = [None if at is None else places[at[0]].layer for at in partners]
     build.add(Column(f"{name}_layer", role="count"), layers)
-    build.add(Column(f"{name}_head", role="count"), [one % heads if one >= 0 else None for one in numbers])
+    build.add(Column(f"{name}_head", role="count"), [None if at is None else at[1] for at in partners])
     picked = {measure: pick_pairs(pairs, partner)[rows] for measure, pairs in known.items()}
     if "cka" in picked:
         title = f"CKA with the outputs of the {name} head"
@@ -173,8 +170,10 @@ def _add_statistics(
     """Append each statistic of a head and of its partner, and their difference."""
     first, second = comparison.sums
     differences = {
-        one.name: compare_statistic(one, first[one.name], second[one.name], rows, partner)
-        for one in comparison.statistics
+        statistic.name: compare_statistic(
+            statistic, first[statistic.name], second[statistic.name], rows, partner
+        )
+        for statistic in comparison.statistics
     }
     most = sorted(differences, key=lambda name: -differences[name].certain.sum())[:_SHOWN]
     for statistic in comparison.statistics:
@@ -230,7 +229,7 @@ def _note_differences(
             (up, down), heads = moved[name], int(np.isfinite(differences[name].p).sum())
             parts.append(f"{name} is higher in {up} and lower in {down} of {heads} heads")
         yield f"In {comparison.other}, {'; '.join(parts)} ({method})."
-    elif all(np.isnan(one.p).all() for one in differences.values()):
+    elif all(np.isnan(difference.p).all() for difference in differences.values()):
         yield "Errors and p values need at least two documents."
     else:
         yield f"No column differs significantly in any head ({method})."
@@ -240,10 +239,8 @@ def _note_differences(
 
 
 def _count_blocks(comparison: ModelComparison) -> int:
-    for one in comparison.sums[0].values():
-        if isinstance(one, Blocked):
-            return one.documents
-    return BLOCKS
+    blocked = [sums for sums in comparison.sums[0].values() if isinstance(sums, Blocked)]
+    return blocked[0].documents if blocked else BLOCKS
 
 
 def _note_partner(comparison: ModelComparison, *, matched: bool) -> str:

@@ -93,7 +93,10 @@ class Job:
                 rarity=str(corpus["rarity"]),
                 beside={str(statistic): list(map(str, texts)) for statistic, texts in beside},
                 record={key: part for key, part in record.items() if key != "measurement"},
-                parts=[ReadParts.read(one, options) if one else None for one in _list_datasets(record)],
+                parts=[
+                    ReadParts.read(dataset, options) if dataset else None
+                    for dataset in _list_datasets(record)
+                ],
             )
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error
@@ -116,7 +119,7 @@ class Job:
 
     def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         try:
-            return Measurement.from_arrays(self.sums, {one.name: one.sums for one in statistics})
+            return Measurement.from_arrays(self.sums, {each.name: each.sums for each in statistics})
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise _make_error(self.name, error) from error
 
@@ -153,7 +156,7 @@ class _Whole:
             self.dropped |= left_out
         more, sums = job.measure(self.statistics), {}
         whole = self.measurement.of(statistic.name for statistic in self.statistics)
-        for name, one in whole.sums.items():
+        for name, total in whole.sums.items():
             known, new = set(self.beside.get(name, ())), set(job.beside.get(name, ()))
             if known & new and not new <= known:
                 raise AttnprobeError(
@@ -161,7 +164,7 @@ class _Whole:
                     "it can't be added up."
                 )
             shared = bool(new) and new <= known
-            sums[name] = one if shared else one + more.sums[name]
+            sums[name] = total if shared else total + more.sums[name]
             if new and not shared:
                 self.beside[name] += job.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
@@ -183,13 +186,8 @@ class _Whole:
 
     @property
     def notes(self) -> list[str]:
-        missing = [*self.read.note_missing()]
-        if not self.dropped:
-            return missing
-        return [
-            "Columns on rare tokens are left out: what is rare was counted in each job's own text.",
-            *missing,
-        ]
+        rare = "Columns on rare tokens are left out: what is rare was counted in each job's own text."
+        return [*([rare] if self.dropped else []), *self.read.note_missing()]
 
     def record(self, command: str | Sequence[str]) -> dict[str, Any]:
         """Make the record of all jobs together, which can be merged again."""
@@ -275,7 +273,7 @@ def _list_datasets(record: Mapping[str, Any]) -> list[Any]:
 
 
 def _make_error(name: str, error: Exception) -> AttnprobeError:
-    known = _list_mergeable_commands()
+    known = list_mergeable_commands()
     lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
@@ -283,10 +281,10 @@ def _make_error(name: str, error: Exception) -> AttnprobeError:
     )
 
 
-def _list_mergeable_commands() -> list[str]:
+def list_mergeable_commands() -> list[str]:
     """Name the commands that measure a family of statistics, in the order of the families."""
     # The census has no family of its own, and asks all those that no command of their own asks.
-    return ["census", *(command for one in families() for command in one.commands or (one.name,))]
+    return ["census", *(command for family in families() for command in family.commands or (family.name,))]
 
 
 def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:

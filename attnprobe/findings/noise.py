@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
-from attnprobe.sums.blocked import Blocked
+from attnprobe.sums.blocked import Blocked, jackknife
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import Estimate
 
@@ -38,9 +38,6 @@ class Sample:
 
     count: Floats
     total: Floats
-
-    def select_heads(self, order: Sequence[int]) -> "Sample":
-        return Sample(self.count, self.total[:, list(order)])
 
     @property
     def reliability(self) -> float:
@@ -116,22 +113,24 @@ def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Di
     samples = [_list_terms(inside, outside)]
     if not shared:
         samples = [_list_terms(inside, nothing), _list_terms(nothing, outside)]
-    samples = [terms[terms.any(1)] for terms in samples]  # blocks with documents
-    fewest = min(map(len, samples))
+    total = np.sum(samples, (0, 1))
+    estimates = [_leave_out_blocks(terms, total) for terms in samples]
+    fewest = min(estimate.clusters for estimate in estimates)
     if fewest < _LEAST:
         return Disattenuated(np.nan, np.nan, np.nan)
-    total = np.concatenate(samples).sum(0)
     r = _correlate(total)
-    bias, variance = 0.0, 0.0
-    for terms in samples:
-        blocks, without = len(terms), _correlate(total - terms)
-        bias += (blocks - 1) * (without.mean() - r)
-        variance += (blocks - 1) / blocks * np.square(without - r).sum()
-    estimate = Estimate(r - bias, np.sqrt(variance), np.array(fewest))
-    low, high = (float(end.clip(-1, 1)) for end in estimate.interval())
+    value = r + sum(estimate.value - r for estimate in estimates)
+    error = np.sqrt(sum(np.square(estimate.error) for estimate in estimates))
+    low, high = (float(end.clip(-1, 1)) for end in Estimate(value, error, fewest).interval())
     if np.isnan(low):
         low, high = -1.0, 1.0
-    return Disattenuated(float(estimate.value.clip(-1, 1)), low, high)
+    return Disattenuated(float(value.clip(-1, 1)), low, high)
+
+
+def _leave_out_blocks(terms: Floats, total: Floats) -> Estimate:
+    """Estimate r, where ``total`` is summed over all samples and ``terms`` are the blocks of one of them."""
+    others, filled = total - terms.sum(0), terms.any(1).astype(np.float64)
+    return jackknife(lambda sums: _correlate(others + sums), terms, filled, unbiased=True)
 
 
 def _list_terms(inside: Sample, outside: Sample) -> Floats:
@@ -216,6 +215,6 @@ def read_sample(
 def _agree(written: Floats, recorded: Floats) -> bool:
     """Tell whether numbers are the same but for the digits that ``--precision`` left."""
     finite = written[np.isfinite(written)]
-    fitting = (digits for digits in range(1, 17) if all(float(f"{one:.{digits}g}") == one for one in finite))
+    fitting = (digits for digits in range(1, 17) if all(float(f"{x:.{digits}g}") == x for x in finite))
     tolerance = max(_ROUNDING, 0.51 * 10.0 ** (1 - next(fitting, 17)))
     return np.allclose(written, recorded, rtol=tolerance, atol=0, equal_nan=True)

@@ -90,8 +90,8 @@ class ReadParts:
 
 def list_files(dataset: Mapping[str, Any]) -> set[str]:
     """Name the files of a dataset, each by its SHA-256 and the columns that were read."""
-    files = [one for one in dataset.get("sources") or [dataset] if one.get("sha256")]
-    return {"|".join(str(file.get(name)) for name in _TELLING) for file in files}
+    files = dataset.get("sources") or [dataset]
+    return {"|".join(str(file.get(name)) for name in _TELLING) for file in files if file.get("sha256")}
 
 
 @dataclass
@@ -137,7 +137,6 @@ class AllRead:
     def __init__(self) -> None:
         self._readers: dict[str, str] = {}  # of texts, and of files that were read as a whole
         self._corpora: dict[tuple[str, ...], _Corpus] = {}
-        self._by_file: dict[str, tuple[str, ...]] = {}
 
     def add_whole(self, table: str, texts: Iterable[str], files: Iterable[str]) -> None:
         """Add texts by their SHA-256, and the files that were read as a whole, see ``list_files``.
@@ -154,10 +153,9 @@ class AllRead:
                     f"{self._readers[file]} and {table} read the same file, which would count twice; give "
                     "each job a file of its own, or a part of it (--part)."
                 )
-            if file in self._by_file:
+            for corpus in self._find_corpora([file]):
                 raise AttnprobeError(
-                    f"{self._corpora[self._by_file[file]].example}, and {table} holds all of it, which would "
-                    "count twice."
+                    f"{corpus.example}, and {table} holds all of it, which would count twice."
                 )
         self._readers |= dict.fromkeys((*texts, *files), table)
 
@@ -167,17 +165,19 @@ class AllRead:
         Raises:
             AttnprobeError: When another table has read one of them, or the corpus was parted otherwise.
         """
-        for file in parts.corpus:
-            if file in self._readers:
-                raise AttnprobeError(
-                    f"{table} is {parts.spell()}, and {self._readers[file]} holds all of it, which would "
-                    "count twice."
-                )
-            known = self._corpora.get(self._by_file.setdefault(file, parts.corpus))
-            if known is not None:
-                known.check(table, parts)
+        if whole := [self._readers[file] for file in parts.corpus if file in self._readers]:
+            raise AttnprobeError(
+                f"{table} is {parts.spell()}, and {whole[0]} holds all of it, which would count twice."
+            )
+        for corpus in self._find_corpora(parts.corpus):
+            corpus.check(table, parts)
         corpus = self._corpora.setdefault(parts.corpus, _Corpus(parts))
         corpus.readers |= dict.fromkeys(parts.numbers, table)
+
+    def _find_corpora(self, files: Iterable[str]) -> list[_Corpus]:
+        """Find the corpora that were read in parts and have some of the files."""
+        files = set(files)
+        return [corpus for corpus in self._corpora.values() if not files.isdisjoint(corpus.first.corpus)]
 
     @property
     def parts(self) -> list[ReadParts]:

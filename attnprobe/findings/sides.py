@@ -69,7 +69,7 @@ class TableSide:
             raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(table):
             raise AttnprobeError(f"{name} has no rows.")
-        column = column or next((one for one in VALUES if one in table.data), VALUES[0])
+        column = column or next((value for value in VALUES if value in table.data), VALUES[0])
         if column not in table.data:
             listed = ", ".join([*table.data][:_COLUMNS])
             raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")

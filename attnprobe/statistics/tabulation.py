@@ -177,18 +177,20 @@ def add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
 
 
 def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
-    listed = [f"{clean(name)} ({_count_documents(group)})" for name, group in groups.items()]
+    counted = all(map(_counts_documents, groups.values()))
+    listed = [
+        f"{clean(name)} ({group.documents:,})" if counted else clean(name) for name, group in groups.items()
+    ]
     if len(listed) == 1:
         yield f"There is one group only, {listed[0]}, and nothing to compare it with."
         return
-    yield f"{len(listed)} groups, with their documents: {join_names(listed, 20)}."
+    yield f"{len(listed)} groups{', with their documents' * counted}: {join_names(listed, 20)}."
     few = [clean(name) for name, group in groups.items() if group.documents < FEWEST_DOCUMENTS]
     if few:
         yield f"Groups of fewer than {FEWEST_DOCUMENTS} documents do not count in Q: {join_names(few)}."
 
 
-def _count_documents(group: Measurement) -> str:
-    """Count documents, or sequences where sums do not tell documents apart."""
+def _counts_documents(group: Measurement) -> bool:
+    """Tell whether sums tell all documents apart, so that there are no more than they count."""
     clustered = [sums for sums in group.sums.values() if isinstance(sums, Clustered)]
-    exact = clustered and not any(sums.groups.shared for sums in clustered)
-    return f"{group.documents:,}" if exact else f"{group.sequences:,} sequences"
+    return bool(clustered) and not any(sums.groups.shared for sums in clustered)

@@ -20,12 +20,16 @@ Ints = NDArray[np.int64]
 _ROUNDING = 1e-9
 
 
-def jackknife(function: Callable[[Floats], Floats], totals: Floats, sizes: Floats) -> Estimate:
+def jackknife(
+    function: Callable[[Floats], Floats], totals: Floats, sizes: Floats, *, unbiased: bool = False
+) -> Estimate:
     """Make something of totals, with its standard error over blocks of documents.
 
     With g blocks that have observations, a number t, and t_j made without block j,
 
         SE^2 = (g - 1) / g  sum_j (t_j - t)^2
+
+    ``unbiased`` gives t - (g - 1) (mean_j t_j - t) for t, which is free of bias to the first order in 1 / g.
 
     All windows of a document are in one block, so that documents are left out whole. Of blocks with n_j
     observations each, as many count as (sum_j n_j)^2 / sum_j n_j^2, so that p is not too small where a few
@@ -35,6 +39,7 @@ def jackknife(function: Callable[[Floats], Floats], totals: Floats, sizes: Float
         function: Is called with the sum of all blocks, and with the sums of all but one, (block, ...).
         totals: (block, ...) sums.
         sizes: (block, ...) observations, or links, behind each number that the function gives, or behind all.
+        unbiased: Whether the bias is taken out.
 
     References:
         Tukey (1958), Bias and confidence in not quite large samples; Cameron and Miller (2015), A
@@ -53,8 +58,10 @@ def jackknife(function: Callable[[Floats], Floats], totals: Floats, sizes: Float
     number = there.sum(0)
     pull = np.where(there, function(totals.sum(0) - totals[filled]) - whole, 0.0)
     pull = np.where(np.abs(pull) * number <= _ROUNDING * np.abs(whole), 0.0, pull)
-    error = np.sqrt(np.square(pull).sum(0) * (number - 1) / np.maximum(number, 1))
-    return Estimate(whole, np.where(number > 1, error, np.nan), clusters)
+    share = (number - 1) / np.maximum(number, 1)
+    error = np.sqrt(np.square(pull).sum(0) * share)
+    value = whole - pull.sum(0) * share if unbiased else whole
+    return Estimate(value, np.where(number > 1, error, np.nan), clusters)
 
 
 def find_share(right: NDArray[Any], asked: NDArray[Any]) -> Estimate:

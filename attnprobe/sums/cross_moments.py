@@ -68,10 +68,10 @@ class CrossMoments(Sum):
         )
 
     @property
-    def lengths(self) -> tuple[Floats, Floats]:
-        """Frobenius norms of the products of each head with itself, (head,) and (other head,)."""
-        first, second = (np.sqrt(np.square(side).sum((1, 2))) for side in (self.first, self.second))
-        return first, second
+    def chance_cka(self) -> float:
+        """The CKA of outputs that have nothing to do with each other, over as many tokens."""
+        width, other = self.first_mean.shape[1], self.second_mean.shape[1]
+        return (width * other) ** 0.5 / max(1.0, float(self.count))
 
     @property
     def cka(self) -> Floats:
@@ -93,6 +93,8 @@ class CrossMoments(Sum):
             Kornblith, Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited,
             sections 3 and 4.
         """
-        lengths = np.multiply.outer(*self.lengths)
+        lengths = np.multiply.outer(
+            *(np.linalg.norm(side, axis=(1, 2)) for side in (self.first, self.second))
+        )
         common = np.square(self.crossed).sum((1, 3))
         return np.divide(common, lengths, out=np.full_like(common, np.nan), where=lengths > 0).clip(max=1.0)

@@ -221,8 +221,8 @@ class Difference:
         draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
         ratio, with blocks for documents.
         """
-        asked = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
-        blocks, error = int((asked > 0).sum()), np.nan
+        links = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
+        blocks, error = int((links > 0).sum()), np.nan
         if blocks > 1:
             draws = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
             error = draws.std() * (blocks / (blocks - 1)) ** 0.5

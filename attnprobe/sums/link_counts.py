@@ -120,8 +120,7 @@ class LinkCounts(Sum):
 
         def move(counts: NDArray[Any]) -> NDArray[Any]:
             moved = np.zeros((len(place), *counts.shape[1:]), counts.dtype)
-            for old, new in zip(kept, to, strict=True):
-                moved[new] += counts[old]
+            np.add.at(moved, to, counts[kept])
             return moved
 
         return replace(self, keys=keys, **{name: move(getattr(self, name)) for name in _BY_KEY})
@@ -143,8 +142,7 @@ class LinkCounts(Sum):
         """
         share, error = np.full((2, *self.hits.shape[:-1]), np.nan)
         for key, layer in np.ndindex(self.hits.shape[:2]):
-            asked = self.asked[key, self.kinds[layer]]
-            estimate = find_share(self.hits[key, layer], asked)
+            estimate = find_share(self.hits[key, layer], self.asked[key, self.kinds[layer]])
             share[key, layer], error[key, layer] = estimate.value, estimate.error
         return share, error
 

@@ -105,8 +105,7 @@ def _name_words(side: Side, words: list[Ends]) -> Side:
         "".join(side.word_labels[word] for word in dict.fromkeys(side.words[tokens].tolist()))
         for tokens in members
     )
-    continues = np.append(False, groups[1:] == groups[:-1])
-    return replace(side, words=groups, word_labels=labels, continues=continues)
+    return replace(side, words=groups, word_labels=labels)
 
 
 def find_best_head(maps: Maps) -> tuple[int, int]:

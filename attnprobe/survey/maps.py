@@ -1,6 +1,6 @@
 """One sequence through the model, and all its attention kept; a few sentences of a user's own data."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -8,26 +8,38 @@ from statistics import median_low
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media_batches import PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.gold_alignment import align_maps
-from attnprobe.survey.pooling import TOKENS, pool_maps
+from attnprobe.survey.heads import list_computed
+from attnprobe.survey.measure import open_evaluator
+from attnprobe.survey.recorder import ByKind
 from attnprobe.survey.tokens import Labeller
-from attnprobe.table.sequence import Maps, Rows, SequenceAttention
+from attnprobe.table.sequence import (
+    Maps,
+    Rows,
+    SequenceAttention,
+    Side,
+    find_first_tokens,
+    group_tokens,
+    number_groups,
+)
 
+#: Most tokens on a side of a map; of more, patches are put into squares, frames into stretches.
+TOKENS = 256
 #: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
 CELLS = 64_000_000
 #: So many sentences, of so many tokens at most, among so many of the first documents.
@@ -36,7 +48,6 @@ SENTENCES, SENTENCE_TOKENS, AMONG = 3, 24, 1000
 _FEWEST, _CHARACTERS = 5, 400
 #: What a sentence ends with (Unicode's Sentence_Terminal, or an ellipsis), and quotes or brackets behind it.
 _END = r"[\p{Sentence_Terminal}\u2026][\p{Pe}\p{Pf}\p{Pi}\"'`\s]*\Z"
-_CHANGING = "This model changes its layers with its input, which attnprobe can't show."
 
 
 def read_sequences(
@@ -78,8 +89,7 @@ def read_maps(
             f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
             "measures them."
         )
-    keeper, held = _Keeper(architecture), _HeldProgress(progress)
-    labelled = target is not None and not media
+    held, labelled = _HeldProgress(progress), target is not None and not media
     with prepare_corpus(
         checkpoint, architecture, documents, options, labelled=labelled, workers=1, progress=held
     ) as ready:
@@ -92,17 +102,17 @@ def read_maps(
                 f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a "
                 "shorter one."
             )
+        _check_size(architecture, batch)
         progress.stage("reading", None)
-        with capture_attention(checkpoint.body, keeper, architecture.way):
-            checkpoint.forward(batch.inputs)
-    if any(one is None for one in keeper.maps):
-        raise AttnprobeError(_CHANGING)
+        with open_evaluator(checkpoint, architecture, [], keep=True) as evaluator:
+            evaluator.evaluate_part(batch)
+    kept = evaluator.recorder.maps()
     texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
     labeller = Labeller(checkpoint, batch, texts, target)
-    maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
-    pooled = tuple(pool_maps(one, progress.say) for one in maps)
+    maps = _collect_maps(architecture, kept, labeller, rolled=rolled)
+    pooled = tuple(_pool_maps(one, progress.say) for one in maps)
     if aligned:
-        pooled = tuple(align_maps(one, batch.lay_out(one.kind, *one.rows.shape[2:])) for one in pooled)
+        pooled = tuple(align_maps(one, kept[one.kind][1].to(torch.device("cpu"))) for one in pooled)
         if all(one.alignment is None for one in pooled):
             raise AttnprobeError(
                 f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "
@@ -112,32 +122,6 @@ def read_maps(
     return SequenceAttention(
         checkpoint.name, (*texts, *(() if target is None else (target,))), pooled, picture
     )
-
-
-class _Keeper:
-    """Keeps every map of a batch of one sequence."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        self._architecture, self._cells = architecture, 0
-        self.maps: list[NDArray[np.float32] | None] = [None] * architecture.layers
-
-    def __call__(self, piece: Piece) -> None:
-        if piece.layer >= len(self.maps):
-            raise AttnprobeError(_CHANGING)
-        _, heads, queries, keys = piece.probabilities.shape
-        whole, every = self.maps[piece.layer], self._architecture.heads
-        if whole is None:
-            self._cells += every * piece.queries * keys
-            if self._cells > CELLS:
-                raise AttnprobeError(
-                    f"The attention of all heads over {max(piece.queries, keys):,} tokens is too much for "
-                    "one page; give a shorter text, or a smaller --max-length."
-                )
-            self.maps[piece.layer] = whole = np.zeros((every, piece.queries, keys), np.float32)
-        standing = self._architecture.standing[piece.layer]
-        place = np.flatnonzero(standing) if self._architecture.removed else np.arange(heads)
-        rows = piece.probabilities[0].float().cpu().numpy()
-        whole[place, piece.query : piece.query + queries] = rows[: len(place)]
 
 
 def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
@@ -184,24 +168,106 @@ def _check_length(corpus: Corpus) -> None:
         )
 
 
+def _check_size(architecture: Architecture, batch: Batch) -> None:
+    decoder = batch.length if batch.targets is None else batch.targets.length
+    queries_of = {Kind.ENCODER: batch.length, Kind.DECODER: decoder, Kind.CROSS: decoder}
+    keys_of = {Kind.ENCODER: batch.length, Kind.DECODER: decoder, Kind.CROSS: batch.length}
+    if architecture.heads * sum(queries_of[kind] * keys_of[kind] for kind in architecture.kinds) > CELLS:
+        raise AttnprobeError(
+            f"The attention of all heads over {max(decoder, batch.length):,} tokens is too much for one "
+            "page; give a shorter text, or a smaller --max-length."
+        )
+
+
 def _collect_maps(
-    architecture: Architecture, kept: Sequence[NDArray[np.float32]], labeller: Labeller, *, rolled: bool
+    architecture: Architecture, kept: ByKind, labeller: Labeller, *, rolled: bool
 ) -> Iterator[Maps]:
-    for kind in Kind:
-        layers = [layer for layer, one in enumerate(architecture.kinds) if one is kind]
-        if not layers:
-            continue
-        shapes = {kept[layer].shape for layer in layers}
-        if len(shapes) > 1:
-            raise AttnprobeError(
-                "The layers of this model attend over different numbers of places, which one picture can't "
-                "show."
-            )
-        rows, standing = np.stack([kept[layer] for layer in layers]), architecture.standing[layers]
+    for kind in (kind for kind in Kind if kind in kept):
+        maps, layout = kept[kind]
+        layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
+        standing = architecture.standing[layers]
+        # A layer that lost all its heads computes one that stands in for them.
+        real = [head is not None for computed in list_computed(standing) for head in computed]
+        rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)
+        rows[standing] = maps[0].float().cpu().numpy()[real]
         numbers = tuple(architecture.places[layer].layer for layer in layers)
-        queries, keys = labeller.label(kind, rows.shape[2], rows.shape[3])
         flow = roll_out(rows, standing) if rolled and kind is not Kind.CROSS else None
-        yield Maps(kind, numbers, rows, queries, keys, standing, flow)
+        yield Maps(kind, numbers, rows, *labeller.label(kind, layout), standing, flow)
+
+
+def _pool_maps(maps: Maps, say: Callable[[str], None]) -> Maps:
+    """Put patches of a large image into squares, and frames of long sound into stretches."""
+    queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
+    if queries is None and keys is None:
+        return maps
+    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
+    for side, groups in sides.values():
+        if groups is not None:
+            what = "patches" if side.grid is not None or side.tiles is not None else "frames"
+            say(
+                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
+                f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
+                "them averaged."
+            )
+    to, from_ = (None if grouped is None else grouped[0] for grouped in (keys, queries))
+    return replace(
+        maps,
+        rows=group_tokens(maps.rows, from_, to),
+        rolled=None if maps.rolled is None else group_tokens(maps.rolled, from_, to),
+        queries=maps.queries if queries is None else queries[1],
+        keys=maps.keys if keys is None else keys[1],
+    )
+
+
+def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
+    """Give the group of each token, and the side of these groups; None for one that is small enough."""
+    if len(side) <= TOKENS:
+        return None
+    patches = side.grid or side.tiles
+    if patches is None:
+        groups = _find_stretches(len(side), TOKENS)
+        ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(groups[-1] + 1)]
+        labels = tuple(f"{first}\u2013{last}" for first, last in ends)
+        return groups, Side(labels, labels, np.zeros(len(labels), bool))
+    extra = len(side) - len(patches)
+    if extra > TOKENS - 4:
+        raise AttnprobeError(
+            f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
+            "one."
+        )
+    place, down, right = _find_squares(patches.rows, patches.columns, TOKENS - extra)
+    before, after = np.arange(patches.first), np.arange(extra - patches.first)
+    # Squares are numbered row by row, and occur in that order.
+    groups = number_groups(np.concatenate([-1 - before, place, down * right + after]).tolist())
+    first = find_first_tokens(groups)
+    special, pooled = side.special[first], Grid(patches.first, down, right)
+    if side.grid is not None:
+        return groups, Side.of_patches(len(first), pooled, special)
+    labels, names = (tuple(texts[place] for place in first) for texts in (side.labels, side.names))
+    image = np.array([patches.first <= place < patches.first + len(patches) for place in first])
+    return groups, Side(labels, names, special).with_image(image, pooled)
+
+
+def _find_squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int, int]:
+    """Put patches into the smallest squares that leave at most so many of them.
+
+    Returns:
+        The number of the square of each patch, row by row; how many rows of squares; how many columns.
+
+    >>> _find_squares(2, 4, 2)
+    (array([0, 0, 1, 1, 0, 0, 1, 1]), 1, 2)
+    """
+    side = 1
+    while -(-rows // side) * -(-columns // side) > most:
+        side += 1
+    down, right = -(-rows // side), -(-columns // side)
+    place = np.arange(rows)[:, None] // side * right + np.arange(columns) // side
+    return place.ravel(), down, right
+
+
+def _find_stretches(length: int, most: int) -> NDArray[np.int64]:
+    """Put consecutive tokens into the shortest stretches that leave at most so many of them."""
+    return np.arange(length) // -(-length // most)
 
 
 def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:

@@ -119,9 +119,15 @@ class Recorder(local):
         if piece.layer >= len(self._kinds):
             return  # counted, and refused where the batch ends
         kind = self._kinds[piece.layer]
+        places = piece.queries, piece.probabilities.shape[3]
         if kind not in self._layouts:
-            keys = piece.probabilities.shape[3]
-            self._layouts[kind] = self._batch.lay_out(kind, piece.queries, keys)
+            self._layouts[kind] = self._batch.lay_out(kind, *places)
+        layout = self._layouts[kind]
+        if places != (tokens := (layout.queries.length, layout.keys.length)):
+            raise AttnprobeError(
+                f"this model attends from {places[0]:,} places to {places[1]:,} where it has read "
+                f"{tokens[0]:,} and {tokens[1]:,} tokens, which attnprobe can't tell apart."
+            )
         plain = self._make_block(kind, piece.sequence, piece.query, piece.probabilities, self._observe(piece))
         plain = plain.restricted()
         for weights in self._asked:
@@ -140,7 +146,7 @@ class Recorder(local):
         if self._layer + 1 != len(self._kinds):
             raise AttnprobeError(
                 f"attention of {self._layer + 1} layers was read, and of {len(self._kinds)} in the dry run; "
-                "this model changes its layers with its input, which attnprobe can't tabulate."
+                "this model changes its layers with its input, which attnprobe can't read."
             )
         self._evaluate_models()
         values: Values = {name: cells.cpu().numpy() for name, cells in self._sequences.items()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from math import isqrt
 from typing import Any
 
@@ -11,12 +10,11 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
+from attnprobe.attention.layout import Grid, Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.corpus.vocabulary import find_special_ids
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.table.sequence import Side, number_groups
 
@@ -34,26 +32,15 @@ class Labeller:
     ) -> None:
         self._checkpoint, self._batch, self._texts, self._target = checkpoint, batch, texts, target
 
-    def label(self, kind: Kind, queries: int, keys: int) -> tuple[Side, Side]:
-        """Give the queries and the keys of a kind of attention, of which there are so many.
-
-        Raises:
-            AttnprobeError: When the model attends over other places than it has read tokens.
-        """
-        layout = self._batch.lay_out(kind, queries, keys)
-        for features, number in ((layout.queries, queries), (layout.keys, keys)):
-            if features.length != number:
-                raise AttnprobeError(
-                    f"{self._checkpoint.name} attends over {number:,} places where it has read "
-                    f"{features.length:,} tokens, which a picture can't label."
-                )
+    def label(self, kind: Kind, layout: Layout) -> tuple[Side, Side]:
+        """Give the queries and the keys of a kind of attention."""
         decodes = self._batch.targets is not None
         if decodes and kind is Kind.DECODER:
             return self._decoder, self._decoder
         if "input_ids" in self._batch.inputs:
             encoder = self._encoder
         else:
-            encoder = Side.of_patches(keys, layout.grid, _find_special(layout.keys))
+            encoder = Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
         return self._decoder if decodes and kind is Kind.CROSS else encoder, encoder
 
     @cached_property
@@ -110,20 +97,6 @@ def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
     return Grid(int(places[0]), rows, columns) if rows * columns == number else None
 
 
-def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
-    """Tell which characters of a target each token covers that a decoder reads, one place later."""
-    if not getattr(tokenizer, "is_fast", False):
-        return None
-    encoded = tokenizer(text_target=[target], return_offsets_mapping=True, verbose=False)
-    whole, offsets = encoded["input_ids"][0], encoded["offset_mapping"][0]
-    every: list[Covered] = [None if start == stop else (0, start, stop) for start, stop in offsets]
-    for left_out in (0, 1):  # a token that the decoder begins with anyway
-        stop = left_out + len(ids) - 1
-        if whole[left_out:stop] == list(ids[1:]):
-            return [None, *every[left_out:stop]]
-    return None
-
-
 def _find_special(features: TokenFeatures) -> NDArray[np.bool_]:
     return (features.first | features.separator)[0].cpu().numpy()
 
@@ -155,47 +128,59 @@ def label_text(
         words, word_labels = _find_words(texts, covered, labels)
         blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
         labels = tuple(" " if mark else label for mark, label in zip(blank, labels, strict=True))
-    continues = None if words is None else np.append(False, words[1:] == words[:-1])
     second = next((place for place, one in enumerate(covered or ()) if one and one[0]), 0)
-    return Side(labels, names, special, words, word_labels, continues, second=second)
+    return Side(labels, names, special, words, word_labels, second=second)
+
+
+def _tokenize(tokenizer: Any, *texts: str, **options: Any) -> tuple[list[int], list[Covered]] | None:
+    """Give the tokens of texts and the characters of each; None where the tokenizer doesn't tell."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoded = tokenizer(*texts, return_offsets_mapping=True, verbose=False, **options)
+    covered: list[Covered] = [
+        None if side is None or start == stop else (side, start, stop)
+        for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True)
+    ]
+    return list(encoded["input_ids"]), covered
+
+
+def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
+    """Tell which characters of a target each token covers that a decoder reads, one place later."""
+    if (encoded := _tokenize(tokenizer, text_target=target)) is None:
+        return None
+    whole, covered = encoded
+    for left_out in (0, 1):  # a token that the decoder begins with anyway
+        stop = left_out + len(ids) - 1
+        if whole[left_out:stop] == list(ids[1:]):
+            return [None, *covered[left_out:stop]]
+    return None
 
 
 def match_characters(tokenizer: Any, ids: Sequence[int], text: str) -> list[Covered] | None:
     """Tell which characters of a text each token covers where more than the text was given with it."""
-    if not getattr(tokenizer, "is_fast", False):
+    encoded = _tokenize(tokenizer, text, add_special_tokens=False)
+    if encoded is None or not encoded[0]:
         return None
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    part, spans = list(encoded["input_ids"]), encoded["offset_mapping"]
-    whole = list(ids)
-    for start in range(len(whole) - 1, -1, -1):  # the text stands last; it may be cut
-        if part and whole[start : start + len(part)] == part[: len(whole) - start]:
-            covered: list[Covered] = [None] * len(whole)
-            for place, (first, stop) in zip(range(start, len(whole)), spans, strict=False):
-                covered[place] = None if first == stop else (0, first, stop)
-            if len(part) <= len(whole) - start:
-                return covered
+    (part, covered), whole = encoded, list(ids)
+    for start in range(len(whole) - len(part), -1, -1):  # the text stands last
+        if whole[start : start + len(part)] == part:
+            return [None] * start + covered + [None] * (len(whole) - start - len(part))
     return None
 
 
 def find_characters(
     tokenizer: Any, ids: Sequence[int], texts: Sequence[str], **options: Any
 ) -> list[Covered] | None:
-    """Ask which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
+    """Tell which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
 
     ``ids`` are what it gave for one text or two, perhaps cut.
     """
-    if not getattr(tokenizer, "is_fast", False):
+    if (encoded := _tokenize(tokenizer, *texts, **options)) is None:
         return None
-    encoded = tokenizer(*texts, return_offsets_mapping=True, verbose=False, **options)
-    given = list(encoded["input_ids"])
-    sides = encoded.sequence_ids(0)
-    every: list[Covered] = [
-        None if side is None or start == stop else (side, start, stop)
-        for side, (start, stop) in zip(sides, encoded["offset_mapping"], strict=True)
-    ]
+    given, covered = encoded
     if given == list(ids):
-        return every
-    return _match_cut(given, every, ids) if len(texts) == 1 else None
+        return covered
+    return _match_cut(given, covered, ids) if len(texts) == 1 else None
 
 
 def _match_cut(given: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
@@ -221,37 +206,28 @@ def _find_words(
     texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Give each token the word that its characters lie in; words that share a token are one."""
+    spans = [(side, span.start, span.stop) for side, text in enumerate(texts) for span in find_words(text)]
     of_character = [np.full(len(text), -1) for text in texts]
-    spans = list[tuple[int, int, int]]()
-    for side, text in enumerate(texts):
-        for span in find_words(text):
-            of_character[side][span.start : span.stop] = len(spans)
-            spans.append((side, span.start, span.stop))
-    parent = list(range(len(spans)))
-
-    def root(word: int) -> int:
-        while parent[word] != word:
-            word = parent[word]
-        return word
-
-    names = []
-    for place, one in enumerate(covered):
-        touched = [] if one is None else sorted({w for w in of_character[one[0]][one[1] : one[2]] if w >= 0})
-        if not touched:
-            names.append(len(spans) + place)
+    for word, (side, start, stop) in enumerate(spans):
+        of_character[side][start:stop] = word
+    touched = [
+        [] if one is None else [word for word in of_character[one[0]][one[1] : one[2]].tolist() if word >= 0]
+        for one in covered
+    ]
+    joined = np.zeros(len(spans), bool)  # with the word before
+    for words in filter(None, touched):
+        joined[min(words) + 1 : max(words) + 1] = True
+    number = np.cumsum(~joined)
+    names = [int(number[words[0]]) if words else -1 - place for place, words in enumerate(touched)]
+    word_labels = []
+    for name in dict.fromkeys(names):
+        if name < 0:
+            word_labels.append(labels[-1 - name])
             continue
-        for left, right in pairwise(touched):
-            parent[root(right)] = root(left)
-        names.append(touched[0])
-    names = [root(name) if name < len(spans) else name for name in names]
-    word_labels = dict[int, str]()
-    for place, name in enumerate(names):
-        if name not in word_labels:
-            members = [span for word, span in enumerate(spans) if name < len(spans) and root(word) == name]
-            word_labels[name] = (
-                texts[members[0][0]][members[0][1] : members[-1][2]] if members else labels[place]
-            )
-    return number_groups(names), tuple(word_labels.values())
+        members = np.flatnonzero(number == name)
+        (side, start, _), (_, _, stop) = spans[members[0]], spans[members[-1]]
+        word_labels.append(texts[side][start:stop])
+    return number_groups(names), tuple(word_labels)
 
 
 def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:

@@ -1,6 +1,6 @@
 """From blocks of attention to attention between words, a byte a cell, and questions about gold links."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
-from attnprobe.statistics.rules import Ends, LinkTask
+from attnprobe.statistics.rules import LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.link_counts import FAR
@@ -191,11 +191,11 @@ class WordScorer:
         """Find the questions of the batch, and the words that they are about."""
         asked = self._questions = self._statistic.function(layout)
         rows, row = asked.rows, asked.row
-        spans, asker, answer = find_words(rows, len(self._batch))
-        size = np.array([len(words) for words in spans], np.int64)
-        self._spans = torch.zeros(len(spans), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
-        for sequence, words in enumerate(spans):
-            self._spans[sequence, : len(words)] = torch.tensor(words, dtype=torch.int64).reshape(-1, 2)
+        words, begins, asker, answer = number_spans(rows, len(self._batch))
+        size = np.diff(begins)
+        self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
+        sequence = words[:, 0]
+        self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
         word = torch.arange(self._spans.shape[1]) < torch.from_numpy(size)[:, None]
         self._there = word[:, :, None] & word[:, None]
         (first, stop), own = rows.candidates[row].T, rows.own[row]
@@ -248,32 +248,21 @@ def choose_words(attention: Tensor, cells: Tensor, right: Tensor) -> Tensor:
     return torch.stack([right.gather(1, chosen) for chosen in best], 1)
 
 
-def find_words(rows: Rows, sequences: int) -> tuple[list[list[Ends]], Ints, Ints]:
-    """List the spans of tokens that are asked or are candidates, each once, in their order, by sequence.
+def number_spans(rows: Rows, sequences: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Number the spans of tokens that are asked or are candidates in each sequence, in their order.
 
     Returns:
-        The spans of each sequence; the number there of who is asked in each row, and of each of
-        ``rows.spans``.
+        All spans (word, 3) with their sequence before them; where those of each sequence begin; the number
+        within its sequence of who is asked in each row; and that of each of ``rows.spans``, 0 where it is no
+        candidate.
     """
-    words: list[set[Ends]] = [set() for _ in range(sequences)]
-    ranges = {
-        (at, first, stop)
-        for at, (first, stop) in zip(rows.sequence.tolist(), rows.candidates.tolist(), strict=True)
-    }
-    askers = list(zip(rows.sequence.tolist(), map(tuple, rows.queries.tolist()), strict=True))
-    spans = [(start, stop) for start, stop in rows.spans.tolist()]
-    for at, ends in askers:
-        words[at].add(ends)
-    for at, first, stop in ranges:
-        words[at].update(spans[first:stop])
-    ordered = [sorted(each) for each in words]
-    number = [{ends: place for place, ends in enumerate(each)} for each in ordered]
-    places = np.zeros(len(spans), np.int64)
-    for at, first, stop in ranges:
-        places[first:stop] = [number[at][ends] for ends in spans[first:stop]]
-    return ordered, np.array([number[at][ends] for at, ends in askers], np.int64), places
-
-
-def list_heads(standing: NDArray[np.bool_]) -> Sequence[tuple[int, int]]:
-    """List the heads that are there, as layer and head, in the order of the columns of maps."""
-    return [(int(layer), int(head)) for layer, head in zip(*np.nonzero(standing), strict=True)]
+    of_span = np.full(len(rows.spans), -1)
+    for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
+        of_span[first:stop] = sequence
+    asked, answers = np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans][of_span >= 0]
+    words, places = np.unique(np.concatenate([asked, answers]), axis=0, return_inverse=True)
+    begins = np.searchsorted(words[:, 0], np.arange(sequences + 1))
+    numbers = places - begins[words[places, 0]]
+    of_spans = np.zeros(len(rows.spans), np.int64)
+    of_spans[of_span >= 0] = numbers[len(asked) :]
+    return words, begins, numbers[: len(asked)], of_spans

@@ -1,7 +1,7 @@
 """What a picture of a sequence needs: the tokens and words on each side, and the attention of all heads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,6 @@ class Side:
         special: (token,) which stand for no text.
         words: (token,) the number of the word of each; None if unknown.
         word_labels: The label of each word.
-        continues: (token,) which go on with the word of the token before.
         grid: Where the patches of an image are.
         tiles: Where they are among the tokens of a text that is read with the image.
         second: The first token of the second of two texts; 0 for one text, or if unknown.
@@ -39,13 +38,17 @@ class Side:
     special: NDArray[np.bool_]
     words: NDArray[np.int64] | None = None
     word_labels: tuple[str, ...] = ()
-    continues: NDArray[np.bool_] | None = None
     grid: "Grid | None" = None
     tiles: "Grid | None" = None
     second: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def continues(self) -> NDArray[np.bool_] | None:
+        """Which tokens go on with the word of the token before, (token,); None if words are unknown."""
+        return None if self.words is None else np.append(False, self.words[1:] == self.words[:-1])
 
     @property
     def special_words(self) -> NDArray[np.bool_]:
@@ -58,37 +61,30 @@ class Side:
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
         """Label the tokens that stand for an image: by row and column, or else by their number."""
         places = np.flatnonzero(image)
-        if tiles is None:
-            named = [f"image {number}" for number in range(len(places))]
-        else:
-            named = [f"row {row}, column {column}" for row, column in np.ndindex(tiles.rows, tiles.columns)]
-        labels, words = list(self.labels), self.words
+        named = (
+            [f"image {number}" for number in range(len(places))] if tiles is None else _name_patches(tiles)
+        )
+        labels = list(self.labels)
         for place, name in zip(places, named, strict=True):
             labels[place] = name
-        word_labels = self.word_labels
-        if words is not None:
-            names = np.where(image, len(self) + np.arange(len(self)), words)
-            words = number_groups(names.tolist())
-            first = [int(np.argmax(words == word)) for word in range(int(words.max()) + 1)]
-            assert self.words is not None
-            word_labels = tuple(
-                labels[place] if image[place] else self.word_labels[self.words[place]] for place in first
-            )
-        continues = None if words is None else np.append(False, words[1:] == words[:-1])
-        special = self.special & ~image
-        return Side(tuple(labels), self.names, special, words, word_labels, continues, tiles=tiles)
+        side = replace(self, labels=tuple(labels), special=self.special & ~image, tiles=tiles)
+        if self.words is None:
+            return side
+        words = number_groups(np.where(image, len(self) + np.arange(len(self)), self.words).tolist())
+        word_labels = tuple(
+            labels[place] if image[place] else self.word_labels[self.words[place]]
+            for place in find_first_tokens(words)
+        )
+        return replace(side, words=words, word_labels=word_labels)
 
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
         """Label the patches of an image by row and column, the stretches of sound by their number."""
         labels = tuple(map(str, range(length)))
         if grid is not None:
-            before = [f"[token {place}]" for place in range(grid.first)]
-            patches = [
-                f"row {row}, column {column}" for row in range(grid.rows) for column in range(grid.columns)
-            ]
-            after = [f"[token {place}]" for place in range(grid.first + len(grid), length)]
-            labels = (*before, *patches, *after)[:length]
+            named = [f"[token {place}]" for place in labels]
+            named[grid.first : grid.first + len(grid)] = _name_patches(grid)
+            labels = tuple(named[:length])
         return cls(labels, labels, special, grid=grid)
 
 
@@ -192,6 +188,15 @@ def number_groups(names: Sequence[int]) -> NDArray[np.int64]:
     """
     known: dict[int, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+
+
+def find_first_tokens(groups: NDArray[np.integer]) -> list[int]:
+    """Find the first token of each group, as ``number_groups`` numbers them."""
+    return np.unique(groups, return_index=True)[1].tolist()
+
+
+def _name_patches(grid: "Grid") -> list[str]:
+    return [f"row {row}, column {column}" for row, column in np.ndindex(grid.rows, grid.columns)]
 
 
 def _members(groups: NDArray[np.integer]) -> NDArray[np.bool_]:

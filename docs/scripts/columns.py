@@ -98,10 +98,10 @@ FOUND = {
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probing:tabulate_labels",
         "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
+        "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
     },
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",

@@ -44,7 +44,7 @@ def random_sequence(length: int) -> SequenceAttention:
     rows /= rows.sum(-1, keepdims=True)
     names, words = tuple(f"token{place}" for place in range(length)), np.arange(length) // 2
     special = np.arange(length) % (length - 1) == 0
-    side = Side(names, names, special, words, names[::2], np.append(False, words[1:] == words[:-1]))
+    side = Side(names, names, special, words, names[::2])
     maps = Maps(Kind.ENCODER, tuple(range(LAYERS)), rows, side, side, np.ones((LAYERS, HEADS), bool))
     return SequenceAttention("random", ("random",), (maps,))
 

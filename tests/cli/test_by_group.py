@@ -113,4 +113,4 @@ def test_links_of_several_files(invoke, tmp_path):
     assert int(found[1]["n"]) + int(found[2]["n"]) == int(found[0]["n"])
     assert found[0]["accuracy_selected"]
     assert not found[1]["accuracy_selected"]
-    assert "2 groups, with their documents: a.conllu (40 sequences) and b.conllu (40 sequences)." in error
+    assert "2 groups: a.conllu and b.conllu." in error

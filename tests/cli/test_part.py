@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from attnprobe.cli.app import COMMANDS
-from attnprobe.findings.merge import _list_mergeable_commands
+from attnprobe.findings.merge import list_mergeable_commands
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(12)]
 
@@ -22,7 +22,7 @@ def corpus(tmp_path, monkeypatch):
 def test_whatever_merge_adds_up_has_parts():
     """But for random tokens, which nobody reads, and the columns that have no command of their own."""
     having = {one.__name__ for one in COMMANDS if "part" in inspect.signature(one).parameters}
-    assert having == set(_list_mergeable_commands()) - {"induction", "norm", "profile"}
+    assert having == set(list_mergeable_commands()) - {"induction", "norm", "profile"}
 
 
 def test_a_part_is_as_a_file_of_its_documents(invoke, corpus):

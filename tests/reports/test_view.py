@@ -29,7 +29,7 @@ def maps_of(length, *, grid=None, special=(0, -1), rolled=False):
     words = np.arange(length) // 2
     side = Side(
         tuple(f"t{n}" for n in range(length)), tuple(f"t{n}" for n in range(length)), marked,
-        words, tuple(f"w{n}" for n in range(words[-1] + 1)), np.append(False, words[1:] == words[:-1]), grid,
+        words, tuple(f"w{n}" for n in range(words[-1] + 1)), grid,
     )  # fmt: skip
     rows = softmax(3, 2, length, length)
     return Maps(

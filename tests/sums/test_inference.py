@@ -1,7 +1,7 @@
 """Intervals and p values, against scipy and procedures written out."""
 
 from itertools import product
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -88,9 +88,9 @@ def test_sign_flip_of_fractions(number: int, ahead: float):
     differences = random.lognormal(4, 1, number) * np.where(random.random(number) < (1 + ahead) / 2, 1, -1)
     throws = random.choice([-1.0, 1.0], (1_000_000, number)) @ differences
     expected = (throws >= differences.sum() - 1e-9).mean()
-    start = perf_counter()
+    start = process_time()
     assert sign_flip(differences) == pytest.approx(expected, abs=4 * (expected / 1e6) ** 0.5)
-    assert perf_counter() - start < 0.5
+    assert process_time() - start < 0.5
 
 
 @pytest.mark.parametrize("one_sided", [False, True])

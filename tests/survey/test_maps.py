@@ -93,7 +93,7 @@ def test_an_image(media_model, photos):
 
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
     whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
-    monkeypatch.setattr("attnprobe.survey.pooling.TOKENS", 8)
+    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 8)
     with pytest.warns(attnprobe.AttnprobeWarning, match="shown together as 5, with attention to them summed"):
         found = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
     place = np.arange(16)

@@ -27,7 +27,6 @@ from attnprobe.survey.word_maps import (
     WordScorer,
     ask_words,
     choose_words,
-    list_heads,
     read_word_maps,
 )
 
@@ -168,11 +167,6 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
     assert table["accuracy"][0] == 1
     assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
     assert table["baseline_rule"][0] == "offset +1"
-
-
-def test_heads_that_are_not_there_are_left_out():
-    standing = np.array([[True, False], [False, False], [True, True]])
-    assert list_heads(standing) == [(0, 0), (2, 0), (2, 1)]
 
 
 def test_the_first_of_a_tie_counts():
