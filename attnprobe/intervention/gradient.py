@@ -1,4 +1,4 @@
-"""Importance by derivatives of gates: of the loss, or of what is predicted, by the rules of LRP."""
+"""Importance by derivatives: of the loss by the gates of heads, and relevance, by the rules of LRP."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
