@@ -61,7 +61,7 @@ def check_alike(first: Step, other: Step) -> None:
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Stack the tables of all steps, with a column ``step`` behind model and dataset.
 
-    Notes that all steps share are given once. Those of a pruning curve name their step.
+    Notes that all steps share are given once.
     """
     first = steps[0][1]
     names = [column.name for column in first.columns]
@@ -73,9 +73,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
         data[STEP] += [step] * len(table)
         for name in names:
             data[PRUNING_STEP if name == STEP else name] += table.data[name]
-    shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
-    curves = [f"Step {step}: {one.notes[0]}" for step, one in steps if "criterion" in one.data and one.notes]
-    notes = [*curves, *shared]
+    notes = [note for note in first.notes if all(note in table.notes for _, table in steps)]
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 

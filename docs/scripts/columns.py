@@ -7,7 +7,7 @@ SWITCHED = {
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Attributions.normalized",
         "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
-        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
+        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.gradient:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
