@@ -323,3 +323,21 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
     return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
+
+
+def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) -> HeadTable:
+    """Put the rows of tables below one another, told apart by a column behind those of model and data set.
+
+    Title and provenance are those of the first. Cells of columns that a part lacks are None.
+    """
+    first, *_ = tables = list(parts.values())
+    columns = {column.name: column for table in reversed(tables) for column in reversed(table.columns)}
+    names = [*dict.fromkeys(column.name for table in tables for column in table.columns)]
+    data = {
+        key: [cell for table in tables for cell in table.data.get(key, [None] * len(table))] for key in names
+    }
+    data[name] = [part for part, table in parts.items() for _ in range(len(table))]
+    columns[name] = Column(name, role="key")
+    names.insert(sum(key in {"model", "dataset"} for key in names), name)
+    ordered = {key: data[key] for key in names}
+    return HeadTable(first.title, [columns[key] for key in names], ordered, list(notes), first.provenance)

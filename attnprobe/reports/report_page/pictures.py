@@ -88,7 +88,8 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
     picture = draw_picture([table], kind, theme=_THEME, width=width)
     root = ElementTree.fromstring(picture.rendered("svg"))
     parents = {child: parent for parent in root.iter() for child in parent}
-    roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if "role" in table.data else {}
+    has_roles = {"layer", "head", "role"} <= table.data.keys()
+    roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
     panels = {}
     for element in root.iter():
         label = element.get("aria-label", "")
