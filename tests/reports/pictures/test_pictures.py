@@ -8,6 +8,7 @@ from typing import get_args
 import picture_tables as tables
 import pytest
 from altair.utils import schemapi
+from scipy.stats import t
 
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figure import TALLEST
@@ -62,7 +63,7 @@ def list_cells(table, columns):
 def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
     """It is not held against the schema while it is drawn, which takes long, but holds."""
     table = tables.NATURAL[kind][0]()
-    assert list_kinds(table)[0] == kind
+    assert list_kinds(table)[0] == ("roles" if "role" in table.data else kind)
     validate = schemapi.validate_jsonschema
 
     def without_rows(part, *rest, **more):
@@ -71,7 +72,7 @@ def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(schemapi, "validate_jsonschema", without_rows)
-        drawn = draw_picture([table])
+        drawn = draw_picture([table], kind)
         spec = drawn.spec
     assert drawn.kind == kind
     assert " ".join(spec["title"]["text"]) == table.title or kind == "atlas"
@@ -132,6 +133,28 @@ def test_a_bar_is_the_mean_of_a_layer():
         assert bar["mean"] == pytest.approx(sum(heads) / len(heads))
 
 
+def test_groups_have_their_cells_the_most_different_row_first():
+    """A panel is a head and a row in it a group; the interval is Student's t over the group's documents."""
+    table = tables.by_group()
+    rows = sorted(
+        (row for row in rows_of(draw_picture([table]).spec) if row.get("mark") == "group"),
+        key=lambda row: row["row"],
+    )
+    cells = {
+        tuple(key): (value, t.ppf(0.975, n - 1) * error)
+        for *key, value, error, n in zip(
+            *(table.data[name] for name in ("layer", "head", "group", "entropy", "entropy_se", "n")),
+            strict=True,
+        )
+    }
+    by_p = [(0, 0), (1, 0), (1, 1), (0, 1)]  # p of 0.01, 0.5, 0.9, none
+    expected = [(*head, group) for head in by_p for group in ("news", "</script>", "=cmd()")]
+    assert [row["name"] for row in rows] == [f"{group} (9)" for *_, group in expected]
+    for row, key in zip(rows, expected, strict=True):
+        value, half = cells[key]
+        assert (row["value"], row["low"], row["high"]) == pytest.approx((value, value - half, value + half))
+
+
 def test_every_kind_is_somebodys():
     every = {kind for make, _ in tables.NATURAL.values() for kind in list_kinds(make())}
     assert every == set(get_args(PictureKind))
@@ -163,7 +186,7 @@ def test_hostile_names_are_text(kind):
                 cell if cell in {"all groups", None} else words[cell] for cell in data[column.name]
             ]
         columns.append(Column(column.name, mean, column.role, column.headline, mean))
-    drawn = draw_picture([HeadTable(HOSTILE[0], columns, data, kind=table.kind)], kind)
+    drawn = draw_picture([HeadTable(HOSTILE[0], columns, data)], kind)
     assert not [name for name in list_field_names(drawn.spec) if "alert" in name or "example" in name]
     svg = drawn.rendered("svg").decode()
     assert not any(one in svg for one in ("<script", "<img", "\u202e", "\x1b", 'href="http'))
