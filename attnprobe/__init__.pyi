@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.view import View
+from attnprobe.reports.view.view import View
 from attnprobe.run.progress import Progress
 from attnprobe.attention.block import AttentionBlock as AttentionBlock
 from attnprobe.commands.call.training import HeadCallback as HeadCallback
