@@ -205,6 +205,9 @@ def print_written(path: Path, given: Given) -> None:
 
 
 def _print_notes(table: "HeadTable", given: Given) -> None:
-    if not given["quiet"]:
-        for note in table.notes:
-            print(f"attnprobe: {note}", file=sys.stderr)
+    if given["quiet"]:
+        return
+    from attnprobe.reports.findings import state_effects
+
+    for note in [*state_effects(table), *table.notes]:
+        print(f"attnprobe: {note}", file=sys.stderr)

@@ -1,12 +1,24 @@
-"""The line of a picture that says what is found: how many are significant, and the strongest or highest."""
+"""The line that says what is found: how many are significant, and the strongest or highest."""
 
-from attnprobe.reports.columns import label_by_others, read_cells, read_numbers
+from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_numbers
 from attnprobe.reports.pairs import name_pairs
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import PAIR
 from attnprobe.table.numbers import format_with_error, name_head
 from attnprobe.table.table import Column, HeadTable
+
+
+def state_effects(table: HeadTable) -> list[str]:
+    """State how many effects are significant, and the strongest, of the first measure with p values.
+
+    Not of a curve of pruning, whose last step is the strongest anyway.
+    """
+    for column in [] if table.kind.startswith("pruning") else table.columns:
+        if column.role == "measure" and find_p_column(table, column.name) is not None:
+            return [f"{name_measure(column)}: {state_finding(table, column)} (adjusted p < {SIGNIFICANT})"]
+    return []
 
 
 def state_finding(table: HeadTable, column: Column) -> str:
