@@ -62,7 +62,7 @@ def check_alike(first: Step, other: Step) -> None:
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Stack the tables of all steps, with a column ``step`` behind model and dataset.
 
-    Notes that all steps share are given once. Those of a pruning curve name their step.
+    Notes that all steps share are given once.
     """
     first = steps[0][1]
     names = [column.name for column in first.columns]
@@ -74,11 +74,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
         data[STEP] += [step] * len(table)
         for name in names:
             data[PRUNING_STEP if name == STEP else name] += table.data[name]
-    shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
-    curves = [
-        f"Step {step}: {table.notes[0]}" for step, table in steps if "criterion" in table.data and table.notes
-    ]
-    notes = [*curves, *shared]
+    notes = [note for note in first.notes if all(note in table.notes for _, table in steps)]
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 

@@ -16,14 +16,11 @@ from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
-from attnprobe.sums.inference import SIGNIFICANT, Correction, adjust
-from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.numbers import format_number, format_with_error, name_head
+from attnprobe.sums.inference import Correction, adjust
+from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import HeadTable
 
 Floats = NDArray[np.float64]
-#: What corrections are called in a sentence.
-CORRECTIONS: dict[Correction, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 def run_ablation(
@@ -103,12 +100,7 @@ def tabulate_ablation(
     build.test(place(scored.p), adjusted, headline=not keep_one)
     unit, title = (by_example.unit, _title_moved(by_example)) if by_example else ("", "")
     build.measure("moved", unit, place(moved.means), place(moved.errors), headline=True, title=title)
-    cut = "with a layer cut down to" if keep_one else "without"
-    differs = _describe_deltas(deltas, errors, adjusted, labels, cut)
-    notes = [
-        f"With all heads, {metric.name} is {format_number(float(baseline.flat[0]))}. It differs "
-        f"significantly {differs} ({CORRECTIONS[correction]}, p < {SIGNIFICANT})."
-    ]
+    notes = []
     if by_example is not metric:
         size = f"the {_title_moved(by_example)}" if by_example else "empty"
         notes.append(f"{metric.name} is of all examples together, so moved is {size}.")
@@ -117,14 +109,3 @@ def tabulate_ablation(
 
 def _title_moved(score: Score) -> str:
     return f"size of the change of an example's {score.name.replace('_', ' ')}"
-
-
-def _describe_deltas(deltas: Floats, errors: Floats, adjusted: Floats, labels: Labels, cut: str) -> str:
-    """Count the heads whose score differs significantly, and name the one that differs most."""
-    tested, significant = np.isfinite(adjusted), adjusted < SIGNIFICANT
-    counted = f"{cut} {int(significant.sum())} of {int(tested.sum())} heads that were tested"
-    if not significant.any():
-        return counted
-    layer, head = divmod(int(np.where(significant, np.abs(deltas), -1).argmax()), deltas.shape[1])
-    size = format_with_error(deltas[layer, head], errors[layer, head], signed=True)
-    return f"{counted}, most {cut} {name_head(*labels.places[layer].key, head)}: {size}"

@@ -10,11 +10,10 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Attributions, gradient_importance
+from attnprobe.intervention.gradient import Attributions, gradient_importance, head_relevance
 from attnprobe.intervention.integration import NODES, integrate_gradients
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import TaskData, choose_subject

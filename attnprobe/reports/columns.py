@@ -19,8 +19,6 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.table import Cell, Column, HeadTable
 
 Record = dict[str, Any]
-#: Titles in a tooltip that Vega would show as a heading, or fetch as a picture.
-_SPECIAL = {"title", "image"}
 #: What holds names of files and models, which stay as they are.
 _NAMES = {"model", "dataset", "model_b", "table"}
 
@@ -84,19 +82,10 @@ def title_axis(column: Column) -> str:
     return f"{name_measure(column)} ({unit})" if unit else name_measure(column)
 
 
-def title_below_heading(column: Column) -> str | None:
-    """Title an axis below a heading that names the measure: with the unit alone."""
-    return clean(column.unit) or None
-
-
 def title_tooltip(title: str) -> str:
-    """Title a line of a tooltip with a word that means nothing special to Vega."""
-    said = clean(title) or "column"
-    return f"column {said}" if said.lower() in _SPECIAL else said
-
-
-#: So many models or sets of data are named.
-_SOURCES = 2
+    """Title a line of a tooltip with no word that Vega would show as a heading, or fetch as a picture."""
+    title = clean(title) or "column"
+    return f"column {title}" if title.lower() in {"title", "image"} else title
 
 
 def name_source(table: HeadTable) -> str:
@@ -108,9 +97,9 @@ def name_source(table: HeadTable) -> str:
     )  # fmt: skip
     said = []
     if models:
-        said.append(f"model{'s' if len(models) > 1 else ''} {join_names(models, _SOURCES)}")
+        said.append(f"model{'s' if len(models) > 1 else ''} {join_names(models, 2)}")
     if datasets:
-        said.append(f"data {join_names(datasets, _SOURCES)}")
+        said.append(f"data {join_names(datasets, 2)}")
     return ", ".join(said)
 
 

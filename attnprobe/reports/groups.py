@@ -11,8 +11,6 @@ from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
-#: How the column of a measure's test ends.
-_P = "_q_p"
 _AXES = ("layer", "head")
 
 
@@ -35,7 +33,7 @@ def list_groups(table: HeadTable) -> list[str]:
 
 def list_compared(table: HeadTable) -> list[Column]:
     """List the measures of which it was tested whether groups are alike; headlines alone, if there are."""
-    found = [column for column in table.columns if f"{column.name}{_P}" in table.data]
+    found = [column for column in table.columns if f"{column.name}_q_p" in table.data]
     return [column for column in found if column.headline] or found
 
 

@@ -138,8 +138,6 @@ def find_unit(table: HeadTable, request: DrawingRequest) -> str:
 #: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
 #: scipy (``color_threshold`` of ``dendrogram``), after MATLAB.
 CUT = 0.7
-#: With more heads, to put leaves in the best order takes too long.
-_ORDERED = 300
 
 
 @dataclass(frozen=True)
@@ -196,7 +194,8 @@ def cluster_heads(found: Distances, number: int | None = None) -> Clusters:
     from scipy.spatial.distance import squareform
 
     heads = len(found.heads)
-    joined = linkage(squareform(found.matrix, checks=False), "average", optimal_ordering=heads <= _ORDERED)
+    ordered = heads <= 300  # with more, the best order of leaves takes too long
+    joined = linkage(squareform(found.matrix, checks=False), "average", optimal_ordering=ordered)
     if number is None:
         height, rule = CUT * float(joined[-1, 2]), f"{CUT} of the height of the last join"
     elif not 1 <= number <= heads:
@@ -219,10 +218,6 @@ def _find_cut(joined: Floats, heads: int, number: int) -> float:
     low = heights[heads - number]
     above = heights[heights > low]
     return float((low + above[0]) / 2 if len(above) else low)
-
-
-#: Iterations, and the relative gain below which they end.
-_MOST, _GAIN = 1000, 1e-7
 
 
 @dataclass(frozen=True)
@@ -249,10 +244,10 @@ def scale_to_plane(distances: Floats) -> Map:
     """
     points = _scale_classically(distances)
     before = np.inf
-    for _ in range(_MOST):
+    for _ in range(1000):
         apart = _measure_distances(points)
         now = float(np.square(distances - apart).sum())
-        if not before - now > _GAIN * max(now, 1e-300) or now == 0:
+        if not before - now > 1e-7 * max(now, 1e-300) or now == 0:
             break
         before = now
         ratio = np.divide(distances, apart, out=np.zeros_like(apart), where=apart > 0)

@@ -13,11 +13,6 @@ from attnprobe.reports.columns import read_floats
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.table import HeadTable
 
-#: The name before that of each offset.
-_NAME = "profile"
-#: Scales end at one of these, the lowest that no value exceeds.
-_TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -52,14 +47,14 @@ class Profile:
 def _round_up(values: np.ndarray) -> float:
     """Give the end of a scale that no value exceeds."""
     highest = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
-    return next((top for top in _TOPS if top >= highest), 1.0)
+    return next((top for top in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if top >= highest), 1.0)
 
 
 def read_profile(table: HeadTable) -> Profile | None:
     """Read attention by offset from a table of heads; None where it has none."""
     for suffix in ("", "_norm"):
         for patches in (False, True):
-            names = [f"{_NAME}_{name}{suffix}" for name, _ in list_offsets(patches=patches)]
+            names = [f"profile_{name}{suffix}" for name, _ in list_offsets(patches=patches)]
             columns = [read_floats(table, name) for name in names]
             found = [one for one in columns if one is not None]
             if len(found) == len(names):

@@ -51,15 +51,11 @@ ROLE_COLOURS: Mapping[str, str | None] = {
 }
 
 
-def compute_luminance(colour: str) -> float:
-    """Give the relative luminance of a colour, from 0 to 1 (WCAG 2)."""
-    red, green, blue = (_to_linear(part / 255) for part in bytes.fromhex(colour[1:]))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
 def choose_ink(colour: str) -> str:
-    """Choose black or white text, whichever has more contrast on a colour (WCAG 2)."""
-    return "#ffffff" if compute_luminance(colour) < 0.179 else "#000000"
+    """Choose black or white text, whichever has more contrast on a colour, by its luminance (WCAG 2)."""
+    parts = [part / 255 for part in bytes.fromhex(colour[1:])]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "#000000"
 
 
 def mix_colours(colours: Sequence[str], share: float) -> str:
@@ -86,16 +82,8 @@ def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]
 
 
-def _to_linear(part: float) -> float:
-    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-
-
 #: Pixels of the smallest text: 6 points.
 SMALLEST = 8
-
-
-#: Pixels between a title and what it stands above.
-ABOVE = 8
 
 
 @dataclass(frozen=True)
@@ -160,7 +148,7 @@ class Theme:
                 "fontSize": self.size + 1,
                 "subtitleFontSize": self.small(1),
                 "fontWeight": "bold",
-                "offset": ABOVE,
+                "offset": 8,
                 "limit": 900,
             },
             "text": {"font": FONT, "fontSize": self.small(1), "color": self.ink, "aria": False},

@@ -43,7 +43,7 @@ from attnprobe.survey.pairing import (
     pair_by_words,
     share_tokens,
 )
-from attnprobe.survey.table_run import CorpusRequest
+from attnprobe.survey.survey import CorpusRequest
 from attnprobe.table.builder import Labels
 
 

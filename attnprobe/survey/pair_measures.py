@@ -1,9 +1,10 @@
 """Two models that are measured together: how far apart their heads attend, and what they give in common."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ MARKS = ("a", "b")
 NUMBERED = "jsd"
 #: Heads that are compared with all others at a time, so that what is found needs little memory.
 AT_A_TIME = 16
+Part = TypeVar("Part")
 
 
 def name_pairs(kind: Kind) -> str:
@@ -201,6 +203,12 @@ def check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[st
         ) from error
 
 
+def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
+    """Join what is known of each model's statistics, by the names of their sums."""
+    named = zip(MARKS, sides, strict=True)
+    return {f"{mark}/{name}": part for mark, side in named for name, part in side.items()}
+
+
 @dataclass(frozen=True)
 class PairEvaluator:
     """Two models that are ready to be compared, batch by batch, in as many threads as there are.
@@ -222,18 +230,12 @@ class PairEvaluator:
         """What is kept of each of the numbers, by its name."""
         kinds: dict[str, type[Sum]] = {**self.divergences.sums}
         kinds |= {} if self.outputs is None else self.outputs.sums
-        for mark, side in zip(MARKS, self.sides, strict=True):
-            kinds |= {f"{mark}/{statistic.name}": statistic.sums for statistic in side.statistics}
-        return kinds
+        return kinds | _mark({one.name: one.sums for one in side.statistics} for side in self.sides)
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch with both models, and sum up what is found."""
         values = join_parts(self.sides[0].halving.run(batch, self._evaluate_part))
-        sums: dict[str, Sum] = {
-            f"{mark}/{name}": constant
-            for mark, side in zip(MARKS, self.sides, strict=True)
-            for name, constant in side.constants.items()
-        }
+        sums: dict[str, Sum] = {**_mark(side.constants for side in self.sides)}
         for name, kind in self.sums.items():
             if name not in sums:
                 sums[name] = sum_sequences(kind, values.pop(name), batch)
@@ -249,9 +251,7 @@ class PairEvaluator:
         values = self.divergences.compare(ours, other.recorder.maps(), units)
         if self.outputs is not None:
             values |= self.outputs.compare(given, other.recorder.outputs(), units)
-        for mark, side in zip(MARKS, (first, second), strict=True):
-            values |= {f"{mark}/{name}": cells for name, cells in side.items()}
-        return values
+        return values | _mark((first, second))
 
     @contextmanager
     def thread_context(self) -> Iterator[None]:

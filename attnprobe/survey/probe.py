@@ -1,14 +1,19 @@
-"""What all heads know together: a softmax over candidate words, of weighted attention both ways."""
+"""What all heads know together: a softmax over candidate words, of weighted attention both ways.
+
+Beside it, what single heads and rules find of the same questions.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.survey.word_maps import AskedCorpus, Bools, Ints
 
 Floats = NDArray[np.float64]
@@ -142,3 +147,80 @@ class ProbeData:
         for one in range(folds):
             hit[fold == one] = self.answer(self.fit(fold != one), fold == one)
         return hit, fold
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen of several for a label.
+
+    Attributes:
+        named: The head that most folds chose, or the best rule; None where nothing is ever right.
+        hit: (entry,) whether it finds a right answer; of a head, that of the entry's fold.
+        share: The share of folds that chose it.
+    """
+
+    named: int | None
+    hit: NDArray[Any]
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a cross-fitted probe, heads and rules find.
+
+    Attributes:
+        data: The questions.
+        hit: (question,) whether the probe of its fold answers it rightly.
+        fold: (question,) the fold of its document.
+    """
+
+    data: ProbeData
+    hit: Bools
+    fold: Ints
+
+    @cached_property
+    def entries(self) -> dict[str, Ints]:
+        """The questions of each label: of all, then of labels by the number of their links."""
+        batches = self.data.corpus.batches
+        begins = self.data.ends - [len(batch) for batch in batches]
+        question = np.concatenate([batch.entry + begin for batch, begin in zip(batches, begins, strict=True)])
+        label = np.concatenate([batch.label for batch in batches])
+        entries = {str(name): question[label == name] for name in np.unique(label)}
+        order = sorted(entries, key=lambda name: (name != ALL, -len(entries[name]), name))
+        return {name: entries[name] for name in order}
+
+    def choose_heads(self, labels: Sequence[str]) -> list[Choice]:
+        """Choose for each label and fold the head that finds most links in the other folds."""
+        every = np.concatenate([batch.heads for batch in self.data.corpus.batches])
+        choices = []
+        for label in labels:
+            questions = self.entries[label]
+            hits, fold = every[questions], self.fold[questions]
+            counts = np.zeros((int(self.fold.max()) + 1, self.data.features), np.int64)
+            np.add.at(counts, fold, hits)
+            total = counts.sum(0)
+            best = (total - counts).argmax(1)
+            times = np.bincount(best, minlength=len(total))
+            named = max(range(len(total)), key=lambda head: (times[head], total[head]))
+            hit, share = hits[np.arange(len(hits)), best[fold]], float(times[named] / len(best))
+            choices.append(Choice(named if total[named] else None, hit, share))
+        return choices
+
+    def choose_rules(self, labels: Sequence[str], task: LinkTask) -> list[Choice]:
+        """Choose for each label the rule that finds most links of all; chance where that finds more."""
+        batches = self.data.corpus.batches
+        every = np.concatenate([np.column_stack([batch.rules, batch.chance]) for batch in batches])
+        choices = []
+        for label in labels:
+            hits = every[self.entries[label]]
+            best = task.best_rule(hits.sum(0))
+            choices.append(Choice(best if hits[:, best].any() else None, hits[:, best]))
+        return choices
+
+    def sum_documents(self, questions: Ints, *numbers: NDArray[Any]) -> Floats:
+        """Add up numbers (entry,) by document: (document, number), first how many questions it has."""
+        document = self.data.document[questions]
+        values = np.stack([np.ones(len(questions)), *(one.astype(np.float64) for one in numbers)], 1)
+        total = np.zeros((self.data.documents, values.shape[1]))
+        np.add.at(total, document, values)
+        return total[total[:, 0] > 0]

@@ -3,25 +3,243 @@
 Tables that are about the same corpus share its passes.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
+from attnprobe.corpus.sources.order import Order
+from attnprobe.corpus.vocabulary import Rarity
+from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.passes import open_run
-from attnprobe.run.preparation import examine_part
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.examples import LabelledExamples
+from attnprobe.run.memory import limit_cells
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, open_run
+from attnprobe.run.preparation import Corpus, Documents, describe_corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.survey.checks import check_modality
-from attnprobe.survey.table_run import (
-    CorpusRequest,
-    TableRequest,
-    TableRun,
-    join_statistics,
-    measure_corpus,
+from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
+from attnprobe.run.repeated import RepeatedTokens
+from attnprobe.statistics.registry import write_title
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import HEADS, Tabulation
+from attnprobe.sums.base import Measurement, pack
+from attnprobe.survey.checks import (
+    check_layers,
+    check_modality,
+    drop_counted,
+    drop_impossible,
+    explain_empty,
+    keep_layers,
+    verify_needs,
+    write_notes,
 )
-from attnprobe.survey.until import measure_until_precise
+from attnprobe.survey.measure import SEED, measure_passes
+from attnprobe.survey.until import SequentialRun, split_rounds
+from attnprobe.table.builder import Labels
+from attnprobe.table.table import HeadTable
 
-__all__ = ["CorpusRequest", "TableRequest", "TableRun", "survey_corpora"]
+
+@dataclass(frozen=True)
+class CorpusRequest:
+    """A corpus, and what is asked of it.
+
+    Attributes:
+        documents: The text, a folder of images or sound, or random tokens.
+        statistics: What is measured.
+        options: How it is cut into sequences.
+        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
+        labelled: Whether labels are target texts.
+        order: The random order in which it is read, if it is said how precise the table is to be.
+        targets: Counts the documents that have a target text, once these are kept.
+    """
+
+    documents: Documents | RepeatedTokens
+    statistics: Sequence[Statistic]
+    options: CorpusOptions
+    name: str = ""
+    labelled: bool = False
+    order: Order | None = None
+
+    targets: LabelledExamples | None = None
+
+    def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
+        """Keep the documents that have a target, where targets are to be read."""
+        if not self.labelled or isinstance(self.documents, RepeatedTokens):
+            return self
+        if not checkpoint.decodes:
+            raise AttnprobeError(
+                f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
+                "--label-column."
+            )
+        targets, options = (
+            LabelledExamples(self.documents, "target text"),
+            replace(self.options, truncate=True),
+        )
+        return replace(self, documents=targets.examples, options=options, targets=targets)
+
+    def remarks(self) -> list[str]:
+        """Say how many documents had no target, once they are read."""
+        return [] if self.targets is None else list(self.targets.remarks())
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """A table that is asked for.
+
+    Attributes:
+        corpora: The corpora, the one that the table is about first.
+        dataset: What the ``dataset`` column says.
+        facts: What the caller adds to the provenance.
+        tabulation: How the table is made.
+        layers: Which layers it is about; None for all.
+        seed: From which orders are drawn, where tokens are shuffled.
+    """
+
+    corpora: Sequence[CorpusRequest]
+    dataset: str
+    facts: Mapping[str, Any]
+    tabulation: Tabulation = HEADS
+    layers: Sequence[int] | None = None
+    seed: int = SEED
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        return [statistic for corpus in self.corpora for statistic in corpus.statistics]
+
+
+@dataclass(eq=False)
+class TableRun:
+    """A table that is measured; its measurements add up, and it can be tabulated after each.
+
+    Attributes:
+        request: What was asked for.
+        checkpoint: Of which model.
+        architecture: What the dry run found of it.
+        asked: The statistics of each corpus, by its name, that can be measured.
+        evidence: What was verified.
+        notes: What a reader has to know.
+        measurements: What was found in each corpus.
+        record: What is on record of the run.
+    """
+
+    request: TableRequest
+    checkpoint: Checkpoint
+    architecture: Architecture
+    asked: Mapping[str, Sequence[Statistic]]
+    evidence: Sequence[str]
+    notes: list[str]
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        request: TableRequest,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        *,
+        as_far_as_possible: bool,
+    ) -> "TableRun":
+        """Verify that what is asked for can be had."""
+        if request.layers is not None:
+            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
+        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
+        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
+        evidence, notes = verify_needs(
+            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        )
+        names = [corpus.name for corpus in request.corpora]
+        measured = dict(zip(names, wanted, strict=True))
+        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        return [statistic for statistics in self.asked.values() for statistic in statistics]
+
+    @property
+    def measurement(self) -> Measurement:
+        return reduce(Measurement.join, self.measurements.values())
+
+    def shuffles(self, name: str) -> bool:
+        """Tell whether a statistic of a corpus is about shuffled tokens."""
+        return any(statistic.control == "shuffled" for statistic in self.asked[name])
+
+    def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
+        """Take what is this table's of what was found in a corpus, or in another part of it."""
+        part = measurement.of([statistic.name for statistic in self.asked[name]])
+        if name in self.measurements:
+            self.measurements[name] += part
+            self.record["corpus"] = add_corpora(self.record["corpus"], record["corpus"])
+            return
+        self.measurements[name] = part
+        if self.record:
+            self.record.setdefault("other_corpora", {})[name] = record["corpus"]
+        else:
+            self.record = record
+        if self.shuffles(name):  # tables of another order don't add up
+            self.record["options"]["seed"] = self.request.seed
+
+    def note(self, name: str, rarity: Rarity | None) -> None:
+        """Note what a reader has to know of what was found in a corpus."""
+        checkpoint, first = self.checkpoint, self.request.corpora[0]
+        self.notes += write_notes(self.asked[name], rarity, checkpoint.model.dtype)
+        if name == first.name:
+            if first.options.turn:
+                number, of = first.options.turn
+                self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
+            self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
+        self.notes += explain_empty(checkpoint, self.architecture, self.asked[name], self.measurements[name])
+
+    @property
+    def labels(self) -> Labels:
+        return self._label(pack(self.measurement.arrays()))
+
+    def _label(self, sums: str) -> Labels:
+        """Put together what is on record, with the ``sums`` by which tables add up."""
+        request, architecture = self.request, self.architecture
+        others = list(self.asked.items())[1:]
+        record = {**self.record, **request.facts}
+        if request.layers is not None:
+            record["layers"] = list(request.layers)
+        record["measurement"] = {
+            "table": request.tabulation.name,
+            "statistics": [statistic.identity for statistic in self.statistics],
+            "evidence": self.evidence,
+            "sums": sums,
+            "beside": {
+                statistic.name: record["other_corpora"][name]["texts"]
+                for name, statistics in others
+                for statistic in statistics
+            },
+        }
+        return Labels(
+            self.checkpoint.name,
+            request.dataset,
+            record,
+            architecture.places,
+            architecture.patches,
+            architecture.removed,
+            self.notes,
+            architecture.lacking,
+        )
+
+    @property
+    def table(self) -> HeadTable:
+        return self.tabulate(self.labels)
+
+    @property
+    def interim_table(self) -> HeadTable:
+        """The table without the sums on record, which nobody keeps."""
+        return self.tabulate(self._label(""))
+
+    def tabulate(self, labels: Labels) -> HeadTable:
+        tabulation, layers = self.request.tabulation, self.request.layers
+        title = write_title(self.statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, self.statistics, labels)
+        return table if layers is None else keep_layers(table, layers)
 
 
 def survey_corpora(
@@ -67,16 +285,88 @@ def survey_corpora(
         TableRun.open(request, checkpoint, architecture, as_far_as_possible=as_far_as_possible)
         for request in requests
     ]
-    asked = [one.identity for name in corpora for one in join_statistics(tables, name)]
+    asked = [one.identity for name in corpora for one in _join_statistics(tables, name)]
     question = {"command": " ".join(asked)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
         if first.options.targets:
             (table,), (corpus,) = tables, corpora.values()
-            measure_until_precise(run, corpus, table, workers)
+            _measure_until_precise(run, corpus, table, workers)
             return tables
         for name, corpus in corpora.items():
-            read = measure_corpus(run, corpus, tables, workers)
+            read = _measure_corpus(run, corpus, tables, workers)
             for table in tables:
                 if name in table.asked:
                     table.note(name, read.rarity)
     return tables
+
+
+def _join_statistics(tables: Sequence[TableRun], name: str) -> list[Statistic]:
+    """List the statistics of a corpus that any of the tables asks for, each once."""
+    return list({one.name: one for table in tables for one in table.asked.get(name, ())}.values())
+
+
+def _measure_corpus(
+    run: Run,
+    corpus: CorpusRequest,
+    tables: Sequence[TableRun],
+    workers: int | None,
+    *,
+    options: CorpusOptions | None = None,
+    stage: str | None = None,
+) -> Corpus:
+    """Measure a corpus, and give all tables about it what is theirs.
+
+    A part of it that is read for an interim look has ``options`` and a ``stage`` of its own.
+    """
+    tables = [table for table in tables if corpus.name in table.asked]
+    statistics = _join_statistics(tables, corpus.name)
+    checkpoint, architecture = tables[0].checkpoint, tables[0].architecture
+    seeds = {table.request.seed for table in tables if table.shuffles(corpus.name)}
+    if len(seeds) > 1:
+        raise ValueError("tables that share a pass have one seed")
+    with prepare_corpus(
+        checkpoint,
+        architecture,
+        corpus.documents,
+        options or corpus.options,
+        cells=limit_cells(architecture, statistics),
+        labelled=corpus.labelled,
+        describe=stage is None,
+        workers=workers,
+        progress=run.progress,
+    ) as ready:
+        for sentence in corpus.remarks() if stage is None else ():
+            run.progress.say(sentence)
+        seed, name = next(iter(seeds), SEED), corpus.name if stage is None else stage
+        measurement = measure_passes(run, checkpoint, architecture, ready, statistics, seed, name)
+        for table in tables:
+            record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
+            table.take(corpus.name, measurement, record)
+        return ready.corpus
+
+
+def _measure_until_precise(run: Run, corpus: CorpusRequest, table: TableRun, workers: int | None) -> None:
+    """Measure documents in a random order, until the table is as precise as was asked."""
+    assert corpus.order is not None
+    assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
+    # What is read of it is chosen here, round by round.
+    options = replace(corpus.options, limit=None, sample=None, until=None)
+    looks = SequentialRun(corpus.order, corpus.options.targets, table.asked[corpus.name])
+    read: Corpus | None = None
+    for number, documents in enumerate(split_rounds(corpus.documents, corpus.options, corpus.order), 1):
+        part = replace(corpus, documents=documents)
+        try:
+            new = _measure_corpus(run, part, [table], workers, options=options, stage=f"look {number}")
+        except NothingToMeasureError:
+            continue
+        read = new if read is None else replace(new, reading=read.reading + new.reading)
+        if looks.look(table.interim_table, table.record["corpus"]):
+            break
+    if read is None:
+        raise NothingToMeasureError("There is not a single document to measure.")
+    for sentence in (*describe_corpus(table.checkpoint, read), *corpus.remarks()):
+        run.progress.say(sentence)
+    table.record["corpus"] |= NOT_COUNTED
+    table.record["until"] = looks.record
+    table.notes.append(looks.note)
+    table.note(corpus.name, None)

@@ -13,19 +13,14 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media
-from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.errors import AttnprobeError
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run
-from attnprobe.run.preparation import Corpus, describe_corpus
-from attnprobe.run.record import NOT_COUNTED
-from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.survey.table_run import CorpusRequest, TableRun, measure_corpus
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import HeadTable
@@ -147,30 +142,3 @@ def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> 
             return
         rest = islice(parts, (FIRST if number == 0 else FIRST << (number - 1)) - 1)
         yield chain(first, chain.from_iterable(rest))
-
-
-def measure_until_precise(run: Run, corpus: CorpusRequest, table: TableRun, workers: int | None) -> None:
-    """Measure documents in a random order, until the table is as precise as was asked."""
-    assert corpus.order is not None
-    assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
-    # What is read of it is chosen here, round by round.
-    options = replace(corpus.options, limit=None, sample=None, until=None)
-    looks = SequentialRun(corpus.order, corpus.options.targets, table.asked[corpus.name])
-    read: Corpus | None = None
-    for number, documents in enumerate(split_rounds(corpus.documents, corpus.options, corpus.order), 1):
-        part = replace(corpus, documents=documents)
-        try:
-            new = measure_corpus(run, part, [table], workers, options=options, stage=f"look {number}")
-        except NothingToMeasureError:
-            continue
-        read = new if read is None else replace(new, reading=read.reading + new.reading)
-        if looks.look(table.interim_table, table.record["corpus"]):
-            break
-    if read is None:
-        raise NothingToMeasureError("There is not a single document to measure.")
-    for sentence in (*describe_corpus(table.checkpoint, read), *corpus.remarks()):
-        run.progress.say(sentence)
-    table.record["corpus"] |= NOT_COUNTED
-    table.record["until"] = looks.record
-    table.notes.append(looks.note)
-    table.note(corpus.name, None)

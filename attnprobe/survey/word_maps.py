@@ -261,6 +261,7 @@ def number_spans(rows: Rows, sequences: int) -> tuple[Ints, Ints, Ints, Ints]:
         of_span[first:stop] = sequence
     asked, answers = np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans][of_span >= 0]
     words, places = np.unique(np.concatenate([asked, answers]), axis=0, return_inverse=True)
+    places = places.ravel()  # a column in NumPy 2.0.0
     begins = np.searchsorted(words[:, 0], np.arange(sequences + 1))
     numbers = places - begins[words[places, 0]]
     of_spans = np.zeros(len(rows.spans), np.int64)

@@ -7,7 +7,7 @@ SWITCHED = {
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Attributions.normalized",
         "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
-        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
+        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.gradient:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
@@ -98,10 +98,10 @@ FOUND = {
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probing:tabulate_labels",
         "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
+        "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
     },
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",

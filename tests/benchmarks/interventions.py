@@ -14,10 +14,9 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Reading
-from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.gradient import gradient_importance, head_relevance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
-from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials

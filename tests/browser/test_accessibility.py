@@ -58,7 +58,7 @@ def pages(saved, tmp_path_factory):
                 beside = name.endswith("census")
                 return view(name, census=census()) if beside else view(name, "bart", **given)
             case "heat map":
-                return chart(name, census(), measure="previous")
+                return chart(name, census(), only="previous")
             case "heat maps, dark":
                 return chart(name, census(4, 24), theme="dark")
         return draw_picture([tables.NATURAL[name][0]()]).save(folder / f"{name}.html")

@@ -58,7 +58,7 @@ def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
 
 
 def colour_of(share):
-    return bytes.fromhex(mix_colours(graphic._ON_LIGHT, np.sqrt(share))[1:])
+    return bytes.fromhex(mix_colours(graphic.RAMPS["light"], np.sqrt(share))[1:])
 
 
 def test_every_cell_has_the_colour_of_its_attention(panel):

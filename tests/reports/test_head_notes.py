@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.notes import check_notes, describe_notes, find_role, read_notes
+from attnprobe.reports.view.notes import check_notes, find_role, list_notes, read_notes
 from attnprobe.table.numbers import format_with_error
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 from attnprobe.table.table import Column, HeadTable
@@ -47,7 +47,7 @@ def test_numbers_go_to_their_heads_in_whatever_order_rows_come():
         [EVERY[place] for place in order], previous=[values[place] for place in order],
         previous_se=[0.01] * 6, blank=[None] * 6,
     )  # fmt: skip
-    (note,) = describe_notes(checked(table), maps_of())
+    (note,) = list_notes(checked(table), maps_of())
     (column,) = note["columns"]  # one without a number is left out, and so is an error of its own
     assert column["title"] == "previous"
     assert column["texts"] == [
@@ -71,7 +71,7 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
         find_role([table], "next", maps)
     with pytest.raises(AttnprobeError, match="names roles; give one that `attnprobe roles` wrote"):
         find_role([table_of(EVERY, previous=values)], "previous", maps)
-    (note,) = describe_notes([table], maps)
+    (note,) = list_notes([table], maps)
     assert note["roles"][0][2] == [("role", "previous"), ("offset share", "0.95")]
     assert note["columns"] == []
 

@@ -15,7 +15,7 @@ from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPl
 from attnprobe.intervention.task import TaskData
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.inference import SIGNIFICANT, Correction, Estimate, adjust
+from attnprobe.sums.inference import CONFIDENCE, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column, HeadTable
@@ -24,8 +24,6 @@ from attnprobe.table.table import Column, HeadTable
 DENOISING, NOISING = "denoising", "noising"
 #: A token stands for a position where so large a share of the pairs have it there.
 _USUAL = 0.5
-#: Half of a 95 % interval of a normal distribution, in standard errors.
-Z_95 = 1.96
 
 
 def tabulate_patching(
@@ -78,12 +76,7 @@ def tabulate_patching(
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
     what = "heads at positions" if plan.positions else "heads"
-    notes = [
-        *_describe_gap(
-            bench.objective.described, clean, corrupted, Clustered.of(clean - corrupted, clusters)
-        ),
-        *_describe_effects(effects, adjusted, what, unit),
-    ]
+    notes = _describe_gap(bench.objective.described, clean, corrupted, gap)
     title = "patching of heads at each position" if plan.positions else "patching of heads"
     table = build.table(title, notes, what)
     return _drop_empty(table) if plan.positions else table
@@ -158,33 +151,17 @@ def _name_tokens(bench: TaskData, plan: PatchPlan, positions: int, *, targets: b
     return named
 
 
-def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Clustered) -> list[str]:
-    """Say what m is, and how far both sides are apart."""
-    pairs, mean, error = len(clean), float(gap.average), float(gap.standard_error)
-    sides = [format_number(side.mean()) for side in (clean, corrupted)]
+def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Estimate) -> list[str]:
+    """Say what m is, and how far the source and the base are apart."""
+    pairs, sides = len(clean), [format_number(side.mean()) for side in (clean, corrupted)]
+    size = np.sign(clean.mean() - corrupted.mean()) * np.abs(gap.value)
     notes = [
         f"m is {what}: {sides[0]} for clean texts, {sides[1]} for corrupted ones. The gap is "
-        f"{format_with_error(mean, error)}, over {pairs:,} pair{'s' * (pairs > 1)}."
+        f"{format_with_error(float(size), float(gap.error))}, over {pairs:,} pair{'s' * (pairs > 1)}."
     ]
-    if pairs > 1 and abs(mean) < Z_95 * error:
+    if gap.p() > 1 - CONFIDENCE:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
     return notes
-
-
-def _describe_effects(effects: Estimate, adjusted: Floats, what: str, unit: str) -> list[str]:
-    """Count the significant effects, and name the largest."""
-    tested, significant = np.isfinite(adjusted), adjusted < SIGNIFICANT
-    if not tested.any():
-        return []
-    most = ""
-    if significant.any():
-        place = np.where(significant, np.abs(effects.value), -1).argmax()
-        value, error = effects.value.flat[place], effects.error.flat[place]
-        most = f", the largest {format_with_error(value, error, signed=True)} {unit}".rstrip()
-    return [
-        f"The effects of {int(significant.sum()):,} of {int(tested.sum()):,} {what} differ significantly "
-        f"from 0{most} (paired t over documents, adjusted p < {SIGNIFICANT})."
-    ]
 
 
 def _drop_empty(table: HeadTable) -> HeadTable:

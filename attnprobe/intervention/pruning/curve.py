@@ -37,10 +37,8 @@ from attnprobe.intervention.session import TaskSession
 from attnprobe.intervention.task import TaskData, TaskModel, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
-from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.kinds import RANDOM
-from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
 #: In so many parts at most the heads of the step that fails are tried.
@@ -286,11 +284,10 @@ def tabulate_curve(
     build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), _pad(bounds, rows))
     _add_differences(build, metric, "_random", chance)
     build.add(Column("rank_among_random", role="count"), _pad(rank_among(metric, scores), rows))
-    if margin is None:
-        note = describe_curve(metric, name, float(scores[0, 0]), whole[0], steps)
-    else:
-        note = describe_margin(metric, margin, steps, bounds, within)
-    return build.table("score while heads are removed", [note], "pruning"), within
+    notes = []
+    if margin is not None:
+        notes.append(f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go.")
+    return build.table("score while heads are removed", notes, "pruning"), within
 
 
 def _pad(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
@@ -304,36 +301,3 @@ def _add_differences(build: TableBuilder, metric: Score, name: str, orders: Sequ
     build.measure(f"delta{name}", metric.unit, delta, error, title=title)
     beside = " beside random orders" if name else ""
     build.test(p, adjusted, name=f"p{name}", beside=beside)
-
-
-def describe_curve(
-    metric: Score, criterion: str, score: float, whole: Differences, steps: Sequence[int]
-) -> str:
-    """Count the steps at which the score is significantly worse than that of the whole model."""
-    worse = (whole.adjusted < SIGNIFICANT) & ((whole.delta < 0) == metric.higher_is_better)
-    first = f", first with {steps[int(worse.argmax())]} of {steps[-1]} heads removed" if worse.any() else ""
-    return (
-        f"With all heads, {metric.name} is {format_number(score)}; by {criterion}, it is significantly worse "
-        f"at {int(worse.sum())} of {len(worse) - 1} steps{first} (paired, Holm, p < {SIGNIFICANT})."
-    )
-
-
-def describe_margin(
-    metric: Score, margin: float, steps: Sequence[int], bounds: NDArray[np.float64], within: int
-) -> str:
-    """Say how many heads can go within a margin; ``within`` is 0 where none can.
-
-    ``bounds`` of how much worse the score may be are at each number of heads in ``steps``.
-    """
-    if within:
-        bound = max(bounds[steps.index(within)], 0.0)
-        return (
-            f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go: {metric.name} may be "
-            f"worse by {format_number(bound, digits=2)} at most (one-sided 95 %)."
-        )
-    worse = format_number(bounds[1], digits=2)
-    size = f"may be worse by {worse}" if np.isfinite(bounds[1]) else "has no bound"
-    return (
-        f"No head can go within a margin of {margin:g}: with {steps[1]} of {steps[-1]} removed, "
-        f"{metric.name} {size} (one-sided 95 %)."
-    )

@@ -1,15 +1,7 @@
 // The small maps of all heads: how they are laid out, coloured and walked.
 
-let buttons = [], places = [], byHead = new Map(), pressed = null, small = null, shown = null, turn = 0;
-
-const headKey = (layer, head) => `${layer}.${head}`;
-
-/** Give the heads layer by layer, [layer, head] or null for one that was removed. */
-function lines(now) {
-  const columns = now.heads + (now.rollout ? 1 : 0);
-  const gone = new Set(now.removed.map(([layer, head]) => headKey(layer, head)));
-  return now.layers.map((_, layer) => Array.from({ length: columns }, (_, head) => (gone.has(headKey(layer, head)) ? null : [layer, head])));
-}
+let buttons = []; // by layer and head; null for a head that was removed
+let pressed = null, small = null, shown = null, turn = 0;
 
 const BESIDE = ["role", "also"]; // what a table of roles says beside its measure
 
@@ -40,11 +32,10 @@ function smallSet() {
 /** Colour the small maps; at once, for a printer waits for nothing. */
 function colourHeads() {
   if (!small) return;
-  const [high, wide] = small.size, columns = kind().heads + (kind().rollout ? 1 : 0);
-  places.flat().forEach((at, number) => {
-    if (!at) return;
-    const first = (at[0] * columns + at[1]) * high * wide;
-    fillCanvas(buttons.flat()[number].firstChild, wide, high, (cell) => (small.bytes[first + cell] / 255) ** 2);
+  const [high, wide] = small.size;
+  buttons.flat().forEach((button, number) => {
+    const first = number * high * wide;
+    if (button) fillCanvas(button.firstChild, wide, high, (cell) => (small.bytes[first + cell] / 255) ** 2);
   });
 }
 
@@ -62,35 +53,31 @@ async function drawHeads() {
 
 /** Lay out a button for every head of a kind. */
 function layOut(now) {
-  const cells = lines(now);
-  const columns = Math.max(...cells.map((line) => line.length));
+  const columns = now.heads + (now.rollout ? 1 : 0), removed = new Set(now.removed.map(String));
   const room = Math.min(440, document.body.clientWidth - 90 - 2 * columns); // the card grows with its maps
   find("grid").style.setProperty("--cell", `${Math.max(26, Math.min(70, Math.floor(room / columns)))}px`);
   const head = make("tr", {}, make("td"));
   for (let place = 0; place < columns; place++)
     head.append(make("th", { scope: "col" }, rolled(place) ? "roll\u00adout" : String(place)));
   const body = make("tbody");
-  places = cells;
-  byHead = new Map();
-  buttons = cells.map((line, row) => {
-    const tr = make("tr", {}, make("th", { scope: "row" }, String(now.layers[row])));
-    const made = line.map((at, place) => {
-      if (!at) {
+  buttons = now.layers.map((name, layer) => {
+    const tr = make("tr", {}, make("th", { scope: "row" }, String(name)));
+    const line = Array.from({ length: columns }, (_, head) => {
+      if (removed.has(`${layer},${head}`)) {
         tr.append(make("td", { class: "removed", title: "removed" }));
         return null;
       }
-      const title = nameOf(...at) + sayRole(...at);
+      const title = nameOf(layer, head) + sayRole(layer, head);
       const button = make("button", {
         type: "button", title, "aria-label": title, "aria-pressed": "false", tabindex: "-1",
       }, make("canvas", { "aria-hidden": "true" }));
-      button.addEventListener("click", () => choose({ layer: at[0], head: at[1] }));
-      button.addEventListener("keydown", (event) => move(event, row, place));
+      button.addEventListener("click", () => choose({ layer, head }));
+      button.addEventListener("keydown", (event) => move(event, layer, head));
       tr.append(make("td", {}, button));
-      byHead.set(headKey(...at), button);
       return button;
     });
     body.append(tr);
-    return made;
+    return line;
   });
   const caption = "Layers from top to bottom, heads from left to right";
   find("grid").replaceChildren(make("caption", { class: "unseen" }, caption), make("thead", {}, head), body);
@@ -107,21 +94,19 @@ function cue() {
 }
 
 /** Let the arrow keys go from head to head. */
-function move(event, row, place) {
+function move(event, layer, head) {
   const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
   if (!step) return;
   event.preventDefault();
-  let [down, right] = [row + step[0], place + step[1]];
-  while (buttons[down]?.[right] === null) { down += step[0]; right += step[1]; }
-  const at = places[down]?.[right];
-  if (!at) return;
-  choose({ layer: at[0], head: at[1] });
-  buttons[down][right].focus();
+  do { layer += step[0]; head += step[1]; } while (buttons[layer]?.[head] === null);
+  if (!buttons[layer]?.[head]) return;
+  choose({ layer, head });
+  buttons[layer][head].focus();
 }
 
 /** Show which head is chosen; the keyboard comes to it, or to the first where it is not among them. */
 function press() {
-  const button = byHead.get(headKey(chosen.layer, chosen.head)) ?? null;
+  const button = buttons[chosen.layer]?.[chosen.head] ?? null;
   const stop = button ?? buttons.flat().find(Boolean) ?? null;
   if (stop === pressed && stop?.tabIndex === 0 && (stop.getAttribute("aria-pressed") === "true") === Boolean(button)) return;
   if (pressed) {

@@ -265,7 +265,7 @@ function explainMarks() {
   find("legend").hidden = !drawn;
   find("legend").replaceChildren(...names.map((name) => make("li", {}, sample(kinds.get(name), chosen.draw === "lines"), name)));
   const parted = chosen.draw === "map" && seen.same && seen.from.second > 0;
-  find("hit").textContent = (finding ? kind().gold.said : "") + (parted ? " Lines part the first text from the second." : "");
+  find("hit").textContent = (finding ? kind().gold.explanation : "") + (parted ? " Lines part the first text from the second." : "");
   const spell = (side, [first, stop]) => `\u201c${side.labels.slice(first, stop).join("")}\u201d`;
   const whose = ({ rows }) => (seen.same && seen.from.second ? ` of the ${rows[0] < seen.from.second ? "first" : "second"} text` : "");
   const list = (name) => marks.filter((mark) => nameLink(mark) === name).map((mark) => `${spell(seen.from, mark.rows)}${whose(mark)} to ${spell(seen.to, mark.columns)}`);

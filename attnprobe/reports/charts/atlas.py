@@ -24,12 +24,6 @@ _IMAGE = 21.0
 #: How much of its place a cell fills, across; and down, where its parts begin and end: the band of its role,
 #: bars, entropy.
 _FILLED, _BAND, _FOOT, _ENTROPY = 0.94, 0.27, 0.86, (0.9, 0.96)
-#: Pixels of a cell across and down, at least and at most.
-_ACROSS, _DOWN = (9, 58), (14, 44)
-#: How much of its colour a role leaves behind the bars, and of their ink what lies beyond has.
-_TINT, _FAINT = 0.22, 0.45
-#: Shades of the squares of an image.
-_SHADES = 8
 #: What a tooltip says of a head, where the table has it.
 _TOLD = {
     "role": "role",
@@ -114,8 +108,8 @@ class Atlas(Figure):
         assert profile is not None
         assert places is not None  # or the table would not fit
         cell, layers = _lay_out_cell(profile), len(places.down) * len(places.maps)
-        wide = min(max((request.room - 40) / len(places.across), _ACROSS[0]), _ACROSS[1])
-        tall = min(max((request.high - 40 * len(places.maps)) / layers, _DOWN[0]), _DOWN[1], 0.9 * wide + 12)
+        wide = min(max((request.room - 40) / len(places.across), 9), 58)
+        tall = min(max((request.high - 40 * len(places.maps)) / layers, 14), 44, 0.9 * wide + 12)
         charts = []
         for name in places.maps:
             rows = [row for row, panel in enumerate(places.panel) if panel == name]
@@ -179,7 +173,7 @@ class _Map:
                 filled=True,
                 color=theme.ink,
                 strokeWidth=0,
-                opacity=_FAINT if pale else 1,
+                opacity=0.45 if pale else 1,
                 aria=False,
             )
             yield outline.encode(detail="row:N", order="corner:Q")
@@ -253,7 +247,7 @@ class _Map:
             kind = names[kinds[row]] if "role" in self.table.data else ""
             top, line = self.y(row, 1), self.line(row)
             data.append(
-                {**sides, "y": top, "y2": self.y(row, 0), "kind": kind, "shade": _TINT if kind else 0.5}
+                {**sides, "y": top, "y2": self.y(row, 0), "kind": kind, "shade": 0.22 if kind else 0.5}
             )
             if kind:
                 data.append({**sides, "y": line, "y2": top, "kind": kind, "shade": 1.0})
@@ -294,7 +288,7 @@ class _Map:
         """List a square for each step to another patch, the darker the more goes there."""
         for row in self.rows:
             for place, value in enumerate(self.profile.single[row]):
-                shade = round(_SHADES * take_root(float(value), self.profile.darkest)) / _SHADES
+                shade = round(8 * take_root(float(value), self.profile.darkest)) / 8
                 if shade:
                     yield {**self._place_patch(row, place), "shade": shade}
 

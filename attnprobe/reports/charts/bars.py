@@ -13,9 +13,6 @@ from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, read_numbers, sort_labels
 from attnprobe.table.table import HeadTable
 
-#: Pixels of the lowest chart, and of a layer at most.
-_LOWEST, _LAYER = 44, 18
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bars(Figure):
@@ -30,7 +27,7 @@ class Bars(Figure):
         panels = list(dict.fromkeys(record["panel"] for record in data))
         across, width, height = arrange_panels(len(panels), request.room, request.high, 20)
         layers = sort_labels(record["layer"] for record in data)
-        height = max(_LOWEST, min(_LAYER * len(layers), height))
+        height = max(44, min(18 * len(layers), height))
         parts = [part for part in self.colours if any(record.get("part") == part for record in data)]
         hues = [self.colours[part] or request.theme.grid for part in parts]
         legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolStrokeWidth=0)

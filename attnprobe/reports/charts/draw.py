@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import CLUSTERMAP, PICTURES, PictureKind
-from attnprobe.reports.charts.marks import amend, wrap_words
+from attnprobe.reports.charts.marks import amend, make_title
 from attnprobe.reports.charts.stacking import stack_tables
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
 from attnprobe.reports.findings import state_finding
@@ -22,10 +22,6 @@ from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
 
 ATLAS: PictureKind = "atlas"
-#: The title of a picture that says more than one of a census would.
-_ATLAS_TITLE = "what heads look at, by offset"
-#: So often a picture is drawn at most, until it is neither too wide nor too tall.
-_DRAWN = 6
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
@@ -64,7 +60,7 @@ def draw_picture(
     table = stack_tables(tables, kind)
     chosen = _choose_kind(table, kind, measures, clusters)
     if chosen == ATLAS:
-        table = replace(table, title=_ATLAS_TITLE)
+        table = replace(table, title="what heads look at, by offset")
     request = DrawingRequest(look, pixels, tuple(measures), clusters)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
@@ -120,7 +116,7 @@ def _fit_chart(figure: Figure, table: HeadTable, request: DrawingRequest, title:
     finding = _state_figure(figure, table, request) if title is None else ""
     request = replace(request, room=float(request.width), high=TALLEST - 100.0)
     chart, before = None, (math.inf, math.inf)
-    for _ in range(_DRAWN):
+    for _ in range(6):
         drawing = figure.draw(table, request)
         chart = _add_title(drawing.chart, table, title, finding, drawing.caption, request)
         wide, high = measure_picture(chart, request.theme)
@@ -157,13 +153,6 @@ def _add_title(
     whole = chart if isinstance(chart, alt.VConcatChart | alt.ConcatChart) else alt.vconcat(chart)
     if title == "":
         return whole
-    theme = request.theme
-    heading = wrap_words(clean(table.title) if title is None else clean(title), request.width, theme.size + 2)
-    marks = "; ".join(filter(None, caption))
-    lines = [
-        line
-        for words in (name_source(table), finding, marks)
-        for line in wrap_words(words, request.width, theme.small(1))
-    ]
-    look: dict[str, Any] = {"anchor": "start", "frame": "bounds", "offset": 12, "limit": request.width}
-    return amend(whole, title=alt.TitleParams(heading, subtitle=lines or alt.Undefined, **look))
+    lines = (name_source(table), finding, "; ".join(filter(None, caption)))
+    heading = clean(table.title if title is None else title)
+    return amend(whole, title=make_title(heading, lines, request.width, request.theme))

@@ -37,8 +37,6 @@ from attnprobe.table.table import Column, HeadTable
 
 _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"
-#: How many differences are drawn where nobody names them.
-_MOST_CHANGES = 5
 
 
 def _label_first(table: HeadTable) -> list[str]:
@@ -108,7 +106,7 @@ def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
     def count_significant(column: Column) -> int:
         return sum(map(bool, mark_column(table, column).signs))
 
-    most = sorted(changes, key=count_significant, reverse=True)[:_MOST_CHANGES]
+    most = sorted(changes, key=count_significant, reverse=True)[:5]
     divergences = [column for column in measures if column.name == "jsd"]
     return [*divergences, *sorted(most, key=changes.index)]
 

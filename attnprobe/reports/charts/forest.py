@@ -26,12 +26,8 @@ from attnprobe.table.table import HeadTable
 
 #: The label of all rows together, which stands first.
 ALL = "all"
-#: Pixels of a row, of what stands above and below the rows of a panel, and of an axis at least.
-_ROW, _AROUND, _LEAST = 17, 52, 40
-#: About how many pixels a panel takes at least where several are side by side.
-_PANEL = 150
-#: Most characters of a label.
-_LONGEST = 36
+#: Pixels of a row, and of what stands above and below the rows of a panel.
+_ROW, _AROUND = 17, 52
 #: The mark of what is only compared with: a tick across the line.
 TICK = "M0,-1L0,1"
 
@@ -103,16 +99,16 @@ class Forest(Figure):
         return replace(drawings[0], chart=chart)
 
     def _draw_table(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        panel, labels = self.panel(table), [label[:_LONGEST] for label in self.label(table)]
+        panel, labels = self.panel(table), [label[:36] for label in self.label(table)]
         panels = list(dict.fromkeys(panel))
-        across = max(1, min(self.side_by_side, len(panels), int(request.room // _PANEL)))
+        across = max(1, min(self.side_by_side, len(panels), int(request.room // 150)))
         panels = panels[: across * max(1, int(request.high // (_AROUND + 3 * _ROW)))]
         room = max(3, int((request.high / -(-len(panels) // across) - _AROUND) // _ROW))
         words = [one for one in self.words if request.width >= BESIDE or not one.wide]
         written = [one.write(table) for one in words]
         records = [self._read_axis(table, axis, labels) for axis in self.axes]
         channels = self._tell_apart(records, request)
-        width = max(_LEAST, request.room / (len(self.axes) * across))
+        width = max(40, request.room / (len(self.axes) * across))
         charts, left = [], len(table)
         for number, name in enumerate(panels):
             rows = self._choose_rows(table, [row for row, own in enumerate(panel) if own == name], room)

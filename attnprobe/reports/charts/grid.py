@@ -32,16 +32,10 @@ from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, Theme, choose_ink, mix
 from attnprobe.table.numbers import NumberFormat, choose_format
 from attnprobe.table.table import Cell, Column, HeadTable
 
-#: How much of its colour an effect keeps that does not differ significantly from 0.
-PALE = 0.3
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
 _SMALLEST, _COMFORTABLE, SIGNED, _NUMBERED = 3, 12, 8, 20
-#: Letters of a number in a cell, of four characters, are so much of its width.
-_SHARE = 0.4
 #: About how many pixels stand beside and above a map; a picture that is too large is drawn again with less.
 _LABELS, _LEGEND, _ABOVE, _LEGEND_BELOW = 50, 80, 46, 48
-#: Digits of the largest number of a map; more decimals than this are not read in a cell.
-_DIGITS, _DECIMALS = 2, 4
 
 
 @dataclass(frozen=True)
@@ -170,7 +164,7 @@ class Grid(Figure):
         )
         base = alt.Chart().encode(**self.encode_places(places))
         known = base.transform_filter("isValid(datum.value)")
-        opacity = alt.condition("datum.pale", alt.value(PALE), alt.value(1))
+        opacity = alt.condition("datum.pale", alt.value(0.3), alt.value(1))
         layers = [known.mark_rect().encode(color=colour, fillOpacity=opacity, tooltip=tooltip)]
         if None in values:
             empty = base.transform_filter("!isValid(datum.value)").mark_rect(
@@ -230,7 +224,7 @@ def _choose_text_size(sizes: Sizes, theme: Theme) -> int | None:
     """Choose the size of numbers or signs; None where cells have no room for either."""
     side = min(sizes.wide, sizes.high)
     if side >= _NUMBERED:
-        return max(SMALLEST, min(int(_SHARE * side), theme.small(1)))
+        return max(SMALLEST, min(int(0.4 * side), theme.small(1)))
     return max(SMALLEST, side - 3) if side >= SIGNED else None
 
 
@@ -257,7 +251,7 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
     ['\u2212.32', '+', '+.12']
     """
     known = [value for value in values if value is not None]
-    chosen = choose_format(known, digits=_DIGITS, most_decimals=_DECIMALS)
+    chosen = choose_format(known, digits=2, most_decimals=4)
     if chosen.exponent or not any(known):
         return [""] * len(values)
     return ["" if value is None else _write_number(value, chosen, signed=signed) for value in values]

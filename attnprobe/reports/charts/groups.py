@@ -12,10 +12,6 @@ from attnprobe.table.cells import Cell, clean
 from attnprobe.table.kinds import GROUP
 from attnprobe.table.table import Column, HeadTable
 
-#: So many rows are drawn; and of so many measures where none is named.
-_MOST_ROWS, _MOST_MEASURES = 12, 2
-#: Most letters of a group's name.
-_LONGEST = 24
 _COLUMNS = [
     Column("row", role="text"),
     Column("group", role="text"),
@@ -30,15 +26,15 @@ def take_groups(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
     """Take the rows in which groups differ most, a table for each measure with a row for each group."""
     tested = list_compared(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
-    return [_take_measure(table, column) for column in (named or tested)[:_MOST_MEASURES]]
+    return [_take_measure(table, column) for column in (named or tested)[:2]]
 
 
 def _take_measure(table: HeadTable, column: Column) -> HeadTable:
     groups, counts = list_groups(table), _count_texts(table)
-    names = [f"{clean(one)[:_LONGEST]}{f' ({counts[one]:,})' if one in counts else ''}" for one in groups]
+    names = [f"{clean(one)[:24]}{f' ({counts[one]:,})' if one in counts else ''}" for one in groups]
     values, errors, n = (read_cells(table, name) for name in (column.name, f"{column.name}_se", "n"))
     rows, title = [], title_axis(column)
-    for compared in sort_by_difference(lay_out_groups(table, column.name))[:_MOST_ROWS]:
+    for compared in sort_by_difference(lay_out_groups(table, column.name))[:12]:
         label = f"{compared.label}{' *' if compared.p < SIGNIFICANT else ''}"
         for name, row in zip(names, compared.rows, strict=True):
             cells = [None] * 3 if row is None else [n[row], values[row], errors[row]]

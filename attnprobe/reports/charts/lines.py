@@ -25,22 +25,17 @@ from attnprobe.reports.columns import (
     name_measure,
     read_cells,
     read_numbers,
-    title_below_heading,
     title_tooltip,
 )
 from attnprobe.reports.scales import read_intervals
 from attnprobe.reports.theme import SEQUENTIAL, Theme, interpolate_colours
+from attnprobe.table.cells import clean
 from attnprobe.table.table import Cell, Column, HeadTable
 
 #: The hue of lines that are there for comparison.
 OTHERS = "others"
-#: Of more lines than the first of these in a panel, so many stand out.
-_FEW, _LEADING = 4, 3
-#: Steps are drawn on a scale of logarithms where they span more than this factor; and where they span the
-#: smaller one and the gap from one to the next grows by the last one, at the median.
-_WIDE, _SPAN, _GROWTH = 200, 4, 1.5
-#: Pixels of the name at the end of a line, of a chart at most, and of a panel with its title at least.
-_NAME, _WIDEST, _TALL = 26, 440, 76
+#: Pixels of the name at the end of a line.
+_NAME = 26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +72,8 @@ class Lines(Figure):
         high = request.high if beside else request.high / len(columns)
         beyond = _NAME if self.leading else 0
         across, width, height = arrange_panels(number, request.room, high, beyond)
-        width = min(width, _WIDEST)
-        most = len(panels) if beside else across * max(1, int(high // _TALL))
+        width = min(width, 440)
+        most = len(panels) if beside else across * max(1, int(high // 76))
         more = f"{len(panels) - most} more panels" if len(panels) > most else ""
         panels = panels[:most]
         charts = [self._draw_measure(table, one, panels, across, (width, height), request) for one in columns]
@@ -95,7 +90,7 @@ class Lines(Figure):
         request: DrawingRequest,
     ) -> Any:
         data = [record for record in self._read(table, column) if record["panel"] in panels]
-        theme, unit = request.theme, title_below_heading(column)
+        theme, unit = request.theme, clean(column.unit) or None
         title = unit if self.name is None else self.name(table, column)
         limit = alt.Axis(tickCount=4, titleLimit=int(size[1] + 40))
         y = alt.Y("value:Q", title=title, axis=limit, scale=alt.Scale(zero=self.zero))
@@ -207,7 +202,7 @@ def _by_number(hue: Cell) -> tuple[bool, Any]:
 def _find_leading(data: Sequence[Record]) -> None:
     """Give a colour to lines that end farthest from 0 in their panel, and put the others behind."""
     lines = sorted({record["series"] for record in data})
-    if len(lines) <= _FEW:
+    if len(lines) <= 4:
         ranks = {(record["panel"], record["series"]): lines.index(record["series"]) for record in data}
     else:
         ends: dict[str, list[Record]] = {}
@@ -217,7 +212,7 @@ def _find_leading(data: Sequence[Record]) -> None:
         ranks = {
             (panel, record["series"]): rank
             for panel, records in ends.items()
-            for rank, record in enumerate(sorted(records, key=lambda one: -abs(one["value"]))[:_LEADING])
+            for rank, record in enumerate(sorted(records, key=lambda one: -abs(one["value"]))[:3])
         }
     for record in data:
         rank = ranks.get((record["panel"], record["series"]))
@@ -238,7 +233,7 @@ def grow_steps(steps: Sequence[int]) -> bool:
         return False
     span = above[-1] / above[0]
     gaps = np.diff(numbers)
-    return bool(span > _WIDE or (span >= _SPAN and np.median(gaps[1:] / gaps[:-1]) >= _GROWTH))
+    return bool(span > 200 or (span >= 4 and np.median(gaps[1:] / gaps[:-1]) >= 1.5))
 
 
 def _make_step_axis(steps: Sequence[Cell]) -> Any:

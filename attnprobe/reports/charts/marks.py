@@ -21,20 +21,22 @@ _FORMATS = {
     **dict.fromkeys(("n", "heads"), None),
     **{"removed": ".1%", "step": ","},
 }
-#: Numbers that a legend writes out; smaller and larger ones have a power of ten.
-_PLAIN = (1e-3, 1e6)
-#: More layers than this are a bar of colours instead of a list.
-_MOST_LISTED = 16
 #: About how many pixels stand beside and above a small chart, how wide one is that is easy to read, and how
 #: high it is for its width.
 AXIS, _ABOVE, _COMFORTABLE, _RATIO = 50, 46, 130, 0.62
-#: Letters are about half as wide as high: where a line of prose breaks, and nothing else, depends on it.
-_LETTER = 0.5
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
-    """Break prose into lines of about a width."""
-    return wrap(text, max(12, int(width / (_LETTER * size))), max_lines=most, placeholder=" ...")
+    """Break prose into lines of about a width, at letters half as wide as high."""
+    return wrap(text, max(12, int(2 * width / size)), max_lines=most, placeholder=" ...")
+
+
+def make_title(title: str, lines: Sequence[str], width: float, theme: Theme) -> alt.TitleParams:
+    """Make the title of a whole picture, with lines of prose below it."""
+    below = [line for words in lines for line in wrap_words(words, width, theme.small(1))]
+    heading = wrap_words(title, width, theme.size + 2)
+    look: dict[str, Any] = {"anchor": "start", "frame": "bounds", "offset": 12, "limit": width}
+    return alt.TitleParams(heading, subtitle=below or alt.Undefined, **look)
 
 
 def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
@@ -111,7 +113,7 @@ def colour_by_layer(
 ) -> Any:
     """Make the channel that colours by layer."""
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
-    if len(labels) > _MOST_LISTED and all(isinstance(label, int) for label in labels):
+    if len(labels) > 16 and all(isinstance(label, int) for label in labels):
         legend = alt.Legend(title="layer", format="~s", gradientLength=140, **look)
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
@@ -149,26 +151,26 @@ def colour_by_value(
     if not known:
         return alt.Color("value:Q", scale=colours, legend=None)
     ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
-    format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
+    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
     look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
     unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
     legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
     return alt.Color("value:Q", scale=colours, legend=legend)
 
 
-def sort_rows(name: str = "label", **axis: Any) -> Any:
-    """Make the channel of rows in the order of the data.
+def make_word_axis(**axis: Any) -> alt.Axis:
+    """Make the axis of rows that are known by ``number|words``: the same words may name two rows."""
+    words = "slice(datum.value, indexof(datum.value, '|') + 1)"
+    return alt.Axis(labelExpr=words, ticks=False, domain=False, **axis)
 
-    Rows are known by ``number|words``, of which the axis shows the words: the same words may name two rows.
-    """
-    words = alt.Axis(
-        labelExpr="slice(datum.value, indexof(datum.value, '|') + 1)", ticks=False, domain=False, **axis
-    )
-    return alt.Y(f"{name}:N", sort=None, title=None, axis=words)
+
+def sort_rows(name: str = "label", **axis: Any) -> Any:
+    """Make the channel of rows in the order of the data, see ``make_word_axis``."""
+    return alt.Y(f"{name}:N", sort=None, title=None, axis=make_word_axis(**axis))
 
 
 def number_words(words: Sequence[str]) -> list[str]:
-    """Make words of rows that ``sort_rows`` tells apart."""
+    """Make words of rows that ``make_word_axis`` tells apart."""
     return [f"{number}|{word}" for number, word in enumerate(words)]
 
 

@@ -18,8 +18,6 @@ from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import HeadTable
 
 AXES = ("layer", "head")
-#: Most characters of a token below a map.
-_LETTERS = 9
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
 def place_positions(table: HeadTable) -> Places | None:
     """Place tokens across and heads down, with a map for each layer; None where a place has two rows."""
     positions, heads, layers = (read_cells(table, name) for name in (POSITION, "head", "layer"))
-    tokens = [format_cell(cell)[:_LETTERS] for cell in read_cells(table, "token")]
+    tokens = [format_cell(cell)[:9] for cell in read_cells(table, "token")]
     others = label_by_others(table, {*AXES, POSITION})
     panel = _join_labels(others, [f"layer {format_cell(layer)}" for layer in layers])
     if len(set(zip(panel, positions, heads, strict=True))) < len(table):

@@ -37,16 +37,10 @@ from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
-#: How the names of a measure end that is there on two sides: of two datasets, two models.
-_SIDES = (IN, OUT, "_a", "_b")
 #: How many heads are named.
 _NAMED = 3
-#: Pixels of a side at most, and what stands beside it.
-_LARGEST, _BESIDE = 440, 110
-#: An axis whose numbers begin within this share of their end begins at 0.
-_NEAR = 0.34
-#: A stress that is poor (Kruskal 1964).
-_POOR = 0.2
+#: Pixels of what stands beside a plane.
+_BESIDE = 110
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ class Points(Figure):
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         planes = self.read(table, request)
-        side = min(_LARGEST, request.room - _BESIDE, request.high / len(planes) - 60)
+        side = min(440, request.room - _BESIDE, request.high / len(planes) - 60)
         charts = [_draw_plane(plane, max(100.0, side), request) for plane in planes]
         caption = [phrase for plane in planes for phrase in plane.caption]
         return Drawing(stack_charts(charts), [*self.caption, *dict.fromkeys(caption)], side + _BESIDE)
@@ -163,7 +157,7 @@ def _fit_ends(data: Sequence[Record], *, equal: bool) -> list[list[float]]:
         ends.append((min(known, default=0.0), max(known, default=1.0)))
     if equal:
         ends = [(min(low for low, _ in ends), max(high for _, high in ends))] * 2
-    ends = [(0.0 if 0 < low < _NEAR * high else low, high) for low, high in ends]
+    ends = [(0.0 if 0 < low < 0.34 * high else low, high) for low, high in ends]
     rooms = [0.04 * (high - low) or 0.5 for low, high in ends]
     return [[low - room * bool(low), high + room] for (low, high), room in zip(ends, rooms, strict=True)]
 
@@ -207,7 +201,7 @@ def list_measures(table: HeadTable) -> list[Column]:
 
 
 def _strip_side(name: str) -> str:
-    return next((name.removesuffix(end) for end in _SIDES if name.endswith(end)), name)
+    return next((name.removesuffix(end) for end in (IN, OUT, "_a", "_b") if name.endswith(end)), name)
 
 
 def _title_axes(x: Column, y: Column) -> tuple[str, str]:
@@ -245,7 +239,7 @@ def _read_plane(table: HeadTable, place: str, rows: list[int], request: DrawingR
         data[row]["name"] = name_head(*distances.heads[row])
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
     reach = 0.58 * float(np.ptp(flat.points, axis=0).max()) or 1.0  # a square that holds all points
-    poor = flat.stress >= _POOR
+    poor = flat.stress >= 0.2  # Kruskal (1964)
     caption = ["similar heads lie together", f"stress {flat.stress:.2f}{', poor' if poor else ''} (Kruskal)"]
     if poor:
         caption.append("do not read distances off the places of heads")

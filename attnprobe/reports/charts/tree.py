@@ -35,12 +35,8 @@ from attnprobe.table.table import HeadTable
 _MARKED = 80
 #: Pixels of a cell of the image, which renderers may blur at its edges.
 _FINE = 4
-#: Pixels of a cell at most, and of one whose head has a name; of the tree at least and at most; of the strip.
-_WIDEST, _NAMED, _TREE, _STRIP = 14, 8, (36, 90), 10
-#: How a distance is called that is sqrt(ln 2) at most.
-_JENSEN_SHANNON = "Jensen-Shannon distance (sqrt(nats))"
-#: Browns of layers, the first and the last: distances have other hues.
-_BROWNS, _BROWNS_ON_DARK = ("#f4ece4", "#5f3a1e"), ("#5a4636", "#f6e9dc")
+#: Pixels of the strip of layers.
+_STRIP = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +56,8 @@ class Tree(Figure):
 
 def _draw_part(clusters: Clusters, place: str, parts: int, request: DrawingRequest) -> Any:
     theme, heads = request.theme, [clusters.found.heads[leaf] for leaf in clusters.leaves]
-    tree = float(np.clip(0.16 * request.room, *_TREE))
-    side = min(request.room - tree - _STRIP, request.high / parts - 60, _WIDEST * len(heads))
+    tree = float(np.clip(0.16 * request.room, 36, 90))
+    side = min(request.room - tree - _STRIP, request.high / parts - 60, 14 * len(heads))
     below: dict[str, Any] = {}
     if request.width < BESIDE:
         below = {"orient": "bottom", "direction": "horizontal", "columns": 6}
@@ -72,7 +68,7 @@ def _draw_part(clusters: Clusters, place: str, parts: int, request: DrawingReque
         amend(_draw_layers(heads, clusters, theme, below), width=_STRIP, height=side),
         amend(alt.layer(*cells), width=side, height=side),
     ]
-    if side / len(heads) >= _NAMED:
+    if side / len(heads) >= 8:
         words = make_chart([{"label": word} for word in number_words([name_head(*head) for head in heads])])
         size = min(int(side / len(heads)), theme.small(1))
         named = words.mark_point(opacity=0).encode(y=sort_rows(orient="right", labelFontSize=size))
@@ -93,7 +89,7 @@ def _draw_cells(
 ) -> list[Any]:
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     title = wrap_words(clean(name), 220 if below else 110, 11)
-    if name.startswith(_JENSEN_SHANNON):
+    if name.startswith("Jensen-Shannon distance (sqrt(nats))"):
         title.append(f"largest possible: {math.sqrt(math.log(2)):.2f}")
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
     legend = alt.Legend(title=title, gradientLength=90, values=scale.ends, format=".3~g", **below)
@@ -172,7 +168,8 @@ def _draw_layers(heads: Sequence[Place], clusters: Clusters, theme: Theme, below
         }
         for row, ((layer, head), leaf) in enumerate(zip(heads, clusters.leaves, strict=True))
     ]
-    browns = _BROWNS_ON_DARK if theme.name == "dark" else _BROWNS
+    # Browns, as distances have other hues.
+    browns = ("#5a4636", "#f6e9dc") if theme.name == "dark" else ("#f4ece4", "#5f3a1e")
     colour = colour_by_layer(
         sort_labels(layer for layer, _ in heads), theme, colours=browns, channel=alt.Fill, **below
     )

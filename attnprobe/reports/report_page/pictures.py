@@ -39,7 +39,9 @@ _SPOKEN = ("role", "aria-label", "aria-roledescription", "aria-hidden", "pointer
 #: What an attribute says that is so anyway.
 _PLAIN = {"opacity": "1", "fill-opacity": "1", "stroke-width": "0", "font-weight": "normal"}
 #: Decimals of a place that nobody sees.
-_UNSEEN = re.compile(r"(\.\d\d)\d+")
+_UNSEEN = re.compile(r"(\.\d)\d+")
+#: A path of nothing but straight lines, and a point of it.
+_LINES, _POINT = re.compile(r"[MLZ\d.,-]+"), re.compile(r"([ML])([\d.-]+),([\d.-]+)")
 _RGB = re.compile(r"rgb\((\d+), (\d+), (\d+)\)")
 
 
@@ -86,7 +88,8 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
     picture = draw_picture([table], kind, theme=_THEME, width=width)
     root = ElementTree.fromstring(picture.rendered("svg"))
     parents = {child: parent for parent in root.iter() for child in parent}
-    roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if "role" in table.data else {}
+    has_roles = {"layer", "head", "role"} <= table.data.keys()
+    roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
     panels = {}
     for element in root.iter():
         label = element.get("aria-label", "")
@@ -102,6 +105,11 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
         title = panel.find(".//*[@class='mark-group role-title']")
         if title is not None:
             panel.attrib |= {"role": "group", "aria-label": " ".join(title.itertext())}
+    for element, parent in parents.items():
+        unseen = element.get("display") == "none" or element.attrib.keys() <= {"class", "d"}
+        if element.tag == f"{{{_SVG}}}path" and unseen:
+            parent.remove(element)
+        element.attrib.pop("class", None)
     root.attrib |= {
         "class": "picture",
         "role": "group" if panels else "img",
@@ -115,12 +123,34 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
 def _trim(element: ElementTree.Element) -> None:
     """Leave out what a page need not hold of each mark."""
     attributes = {
-        name: _UNSEEN.sub(r"\1", value) if name in ("d", "transform") else _RGB.sub(_write_hex, value)
+        name: _write_path(value) if name in ("d", "transform") else _RGB.sub(_write_hex, value)
         for name, value in element.attrib.items()
         if name not in (*_SPOKEN, "font-family") and _PLAIN.get(name) != value
     }
     element.attrib.clear()
     element.attrib |= attributes
+
+
+def _write_path(path: str) -> str:
+    """Write a path with a decimal, and lines straight across or down as such.
+
+    >>> _write_path("M0.123,5L0.123,7.5L3,7.5L4,8")
+    'M0.1,5V7.5H3L4,8'
+    """
+    path = _UNSEEN.sub(r"\1", path)
+    if not _LINES.fullmatch(path):
+        return path
+    before = ("", "")
+
+    def write(point: re.Match[str]) -> str:
+        nonlocal before
+        (x, y), (command, *place) = before, point.groups()
+        before = (place[0], place[1])
+        if command == "L" and x == place[0]:
+            return f"V{place[1]}"
+        return f"H{place[0]}" if command == "L" and y == place[1] else point[0]
+
+    return _POINT.sub(write, path)
 
 
 def _write_hex(colour: re.Match[str]) -> str:

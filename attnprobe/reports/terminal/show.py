@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.reports.charts.places import place_heads
-from attnprobe.reports.columns import list_keys, read_cells, read_floats
-from attnprobe.reports.scales import fit_scales
+from attnprobe.reports.columns import list_keys, name_measure, read_cells, read_floats
+from attnprobe.reports.findings import state_finding
+from attnprobe.reports.scales import find_p_column, fit_scales
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.reports.terminal.heatmap import (
     Panel,
@@ -21,6 +22,7 @@ from attnprobe.reports.terminal.heatmap import (
 from attnprobe.reports.terminal.rows import MOST_ROWS, has_groups, print_groups, print_ranges, print_rows
 from attnprobe.reports.terminal.sparklines import find_runs, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import POSITION, RANDOM
 from attnprobe.table.naming import LETTERS, find_role_kind
@@ -85,10 +87,22 @@ def show(
         print_rows(listed, varying, console, precision, most=None if full else rows or MOST_ROWS)
         shown = {column.name for column in columns}
     _print_left_out(table, shown, console)
-    if table.notes:
+    notes = [*_state_effects(table), *table.notes]
+    if notes:
         console.print()
-    for note in table.notes:
+    for note in notes:
         console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
+
+
+def _state_effects(table: HeadTable) -> list[str]:
+    """State how many effects are significant, and the strongest, of the first measure with p values.
+
+    Not of a curve of pruning, whose last step is the strongest anyway.
+    """
+    for column in [] if table.kind.startswith("pruning") else table.columns:
+        if column.role == "measure" and find_p_column(table, column.name) is not None:
+            return [f"{name_measure(column)}: {state_finding(table, column)} (adjusted p < {SIGNIFICANT})"]
+    return []
 
 
 def _is_defined(table: HeadTable, column: Column) -> bool:

@@ -1,6 +1,5 @@
 """The gold alignment of two texts in a picture of their attention, and what heads find of it."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -8,26 +7,15 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.alignment import RATES
-from attnprobe.table.numbers import is_number, name_head
+from attnprobe.table.numbers import name_head
 
 if TYPE_CHECKING:
-    from attnprobe.table.sequence import Ends, Maps, Side, Way
+    from attnprobe.table.sequence import Ends, Maps, Side
 
-#: What the rates are called, as ``RATES`` names them.
+#: The titles of the rates, by their names in ``RATES``.
 _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}
-#: Of one sentence, nothing is sure: it has no error.
-_SOURCE = "Gold alignment of this sentence"
-_HIT = "A link is hit where it has the largest attention of its word within the other text, and else missed."
-_ACROSS = "Marks show hits where the decoder reads a word."
-#: How heavy the line of a mark is that is hit or missed; that of a mark of which nobody can say it is 1.
-_HEAVY, _THIN = 1.4, 0.5
-EXPLANATION = (
-    "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these "
-    "links A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + "
-    "|A & P|) / (|A| + |S|) (Och and Ney 2003). Where no head is named, the one that is shown first has the "
-    "fewest errors in this sentence, which chose it; links with --metric aer scores heads on texts that did "
-    "not choose them."
-)
+#: Line widths by whether a link is hit; of what is no head, nobody can say.
+_WEIGHTS = {None: 1.0, True: 1.4, False: 0.5}
 
 
 class Mark(NamedTuple):
@@ -40,44 +28,43 @@ class Mark(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a legend and a screen reader say of it.
+        """The kind of link, for a legend and a screen reader.
 
         >>> Mark((0, 1), (2, 4), sure=True, hit=False).name
         'sure link, missed'
         """
-        said = "" if self.hit is None else ", hit" if self.hit else ", missed"
-        return f"{'sure' if self.sure else 'possible'} link{said}"
+        ending = {None: "", True: ", hit", False: ", missed"}[self.hit]
+        return f"{'sure' if self.sure else 'possible'} link{ending}"
 
     @property
     def weight(self) -> float:
-        """How heavy its line is, which tells hits from others without a colour."""
-        return 1.0 if self.hit is None else _HEAVY if self.hit else _THIN
-
-
-def list_kinds(marks: Sequence[Mark]) -> list[Mark]:
-    """List the kinds of marks that there are, as marks of one cell, for a legend."""
-    kinds = {(mark.sure, mark.hit) for mark in marks}
-    kept = sorted(kinds, key=lambda kind: (not kind[0], not kind[1]))
-    return [Mark((0, 1), (0, 1), sure, hit) for sure, hit in kept]
+        """The relative width of its line, which tells hits from others without a colour."""
+        return _WEIGHTS[self.hit]
 
 
 def place_marks(
-    maps: "Maps", queries: NDArray[np.int64], keys: NDArray[np.int64], *, words: bool,
+    maps: "Maps",
+    queries: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    *,
+    words: bool,
     head: tuple[int, int] | None = None,
-) -> list[Mark]:  # fmt: skip
+) -> list[Mark]:
     """Place the gold links of a map among the tokens or words that are shown, which ``select_tokens`` chose.
 
-    A link between words of several tokens is one mark over all of them. Marks say what a head finds, which
-    is named by the place of its layer and its number.
+    A link between words of several tokens is one mark over all of them. ``head`` is the place of a layer and
+    the number of a head, of which marks say what it finds.
     """
-    found = []
-    for number, (asker, answer, sure) in enumerate(() if maps.alignment is None else maps.alignment.links):
+    if maps.alignment is None:
+        return []
+    marks = []
+    for number, (asker, answer, sure) in enumerate(maps.alignment.links):
         rows = _find_shown(maps.queries, asker, queries, words=words)
         columns = _find_shown(maps.keys, answer, keys, words=words)
         if rows and columns:
-            hit = None if head is None or maps.alignment is None else bool(maps.alignment.hits[head][number])
-            found.append(Mark(rows, columns, sure, hit))
-    return found
+            hit = None if head is None else bool(maps.alignment.hits[head][number])
+            marks.append(Mark(rows, columns, sure, hit))
+    return marks
 
 
 def _find_shown(side: "Side", ends: "Ends", places: NDArray[np.int64], *, words: bool) -> "Ends | None":
@@ -94,95 +81,66 @@ def find_second_text(side: "Side", places: NDArray[np.int64], *, words: bool) ->
 
 
 def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
-    """State what a head finds of the gold alignment, first in the way in which it finds more.
+    """State how many sure links a head hits and its error rate, first in the way in which it hits more.
 
     Without a sure link, only the name of the head is left.
     """
     assert maps.alignment is not None
-    place = maps.layers[layer], head
-    asked = [way for way in maps.alignment.ways if way.sure[layer, head] > 0]
-    if not asked:
-        return f"{f'{maps.kind.value} layer'.capitalize() if several else 'Layer'} {place[0]}, head {head}"
-    best = max(asked, key=lambda way: (way.hits[layer, head], -way.rates[layer, head, 0]))
-    name = f"{f'{maps.kind.value.capitalize()} ' if several else ''}{name_head(*place)}"
-    ways = [best, *(way for way in asked if way is not best)]
-    counted = [f"{_count_hits(way.hits[layer, head], way.sure[layer, head])} {way.name}" for way in ways]
-    return f"{name} finds {', '.join(counted)}"
+    kind = f"{maps.kind.value.capitalize()} " if several else ""
+    name = f"{kind}{name_head(maps.layers[layer], head)}"
+    ways = [way for way in maps.alignment.ways if way.sure[layer, head] > 0]
+    ways.sort(key=lambda way: (-way.hits[layer, head], way.rates[layer, head, 0]))
+    findings = []
+    for way in ways:
+        hits, sure, error = way.hits[layer, head], way.sure[layer, head], way.rates[layer, head, 0]
+        links = f"{hits:.0f} of {sure:.0f} sure {'link' if sure == 1 else 'links'}"
+        findings.append(f"{links} (AER {error:.2f}) {way.name}")
+    return f"{name} finds {', '.join(findings)}" if findings else name
 
 
 def explain_hits(maps: "Maps") -> str:
     """Say when a link is hit, and of which position of a word the marks say so."""
-    return f"{_HIT} {_ACROSS}" if maps.kind is Kind.CROSS else _HIT
-
-
-def tell_rates(way: "Way", layer: int, head: int) -> str:
-    """Say in a sentence what a head finds of the gold alignment."""
-    hits, sure = way.hits[layer, head], way.sure[layer, head]
-    rates = ", ".join(
-        f"{'alignment error rate (AER)' if name == 'aer' else name} {value:.2f}"
-        for (name, *_), value in zip(RATES, way.rates[layer, head].tolist(), strict=True)
-        if is_number(value)
+    hit = (
+        "A link is hit where it has the largest attention of its word within the other text, and else missed."
     )
-    return f"{way.name[0].upper()}{way.name[1:]}: {_count_hits(hits, sure)} hit; {rates}."
+    return f"{hit} Marks show hits where the decoder reads a word." if maps.kind is Kind.CROSS else hit
 
 
-def _count_hits(hits: float, sure: float) -> str:
-    return f"{hits:.0f} of {sure:.0f} sure {'link' if sure == 1 else 'links'}"
-
-
-def describe_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | None:
-    """Describe the gold links of a kind of attention by their tokens, and what heads find, for a page."""
+def pack_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | None:
+    """Pack the gold links of a kind of attention by their tokens, and what heads find, for a page."""
     if maps.alignment is None:
         return None
-    layers, heads = maps.standing.shape
+    findings = [[""] * maps.standing.shape[1] for _ in maps.layers]
+    for layer, head in np.argwhere(maps.standing).tolist():
+        findings[layer][head] = state_finding(maps, layer, head, several=several)
     return {
         "links": [[*asker, *answer, int(sure)] for asker, answer, sure in maps.alignment.links],
-        "hits": [["".join(map(str, one)) for one in layer] for layer in maps.alignment.hits.astype(int)],
-        "findings": [
-            [
-                state_finding(maps, layer, head, several=several) if maps.standing[layer, head] else ""
-                for head in range(heads)
-            ]
-            for layer in range(layers)
-        ],
-        "said": explain_hits(maps),
-        "weights": {
-            said: Mark((0, 1), (0, 1), True, hit).weight
-            for said, hit in (("null", None), ("true", True), ("false", False))
-        },
+        "hits": [["".join(map(str, row)) for row in layer] for layer in maps.alignment.hits.astype(int)],
+        "findings": findings,
+        "explanation": explain_hits(maps),
+        "weights": {"null": _WEIGHTS[None], "true": _WEIGHTS[True], "false": _WEIGHTS[False]},
     }
 
 
-def describe_rates(maps: "Maps") -> list[dict[str, Any]]:
-    """Describe what every head finds of the gold alignment, as ``describe_notes`` does a table."""
+def list_rates(maps: "Maps") -> list[dict[str, Any]]:
+    """List what every head finds of the gold alignment, in the form of ``list_notes``."""
     if maps.alignment is None:
         return []
-    return [
-        {
-            "source": _SOURCE, "about": way.name, "roles": None,
-            "columns": [
-                {"title": "sure links hit", "unit": "", "texts": _by_head(maps, way.hits, way.sure)},
-                *(
-                    {"title": _TITLES[name], "unit": "", "texts": _by_head(maps, rates)}
-                    for (name, *_), rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True)
-                ),
-            ],
-        }
-        for way in maps.alignment.ways
-    ]  # fmt: skip
+    notes = []
+    for way in maps.alignment.ways:
+        counts = np.vectorize("{:.0f} of {:.0f}".format)(way.hits, way.sure)
+        columns = [_make_column("sure links hit", maps, way.hits, counts)]
+        for (name, *_), rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True):
+            texts = np.vectorize("{:.3f}".format)(rates)
+            columns.append(_make_column(_TITLES[name], maps, rates, texts))
+        source = "Gold alignment of this sentence"  # one sentence has no error
+        notes.append({"source": source, "about": way.name, "roles": None, "columns": columns})
+    return notes
 
 
-def _by_head(
-    maps: "Maps", values: NDArray[np.float64], of: NDArray[np.float64] | None = None
-) -> list[list[str]]:
-    """Write a column by layer and head; nothing for what is undefined."""
-    found = []
-    for layer, line in enumerate(values.tolist()):
-        known = [
-            one if is_number(one) and maps.standing[layer, head] else None for head, one in enumerate(line)
-        ]
-        found.append([
-            "" if one is None else f"{one:.3f}" if of is None else f"{one:.0f} of {of[layer, head]:.0f}"
-            for head, one in enumerate(known)
-        ])  # fmt: skip
-    return found
+def _make_column(
+    title: str, maps: "Maps", values: NDArray[np.float64], texts: NDArray[np.str_]
+) -> dict[str, Any]:
+    """Make a column of texts (layer, head); nothing for undefined values and heads that were removed."""
+    known = np.isfinite(values) & maps.standing
+    return {"title": title, "unit": "", "texts": np.where(known, texts, "").tolist()}

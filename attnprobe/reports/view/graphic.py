@@ -10,17 +10,15 @@ import numpy as np
 from altair.utils.schemapi import debug_mode
 from numpy.typing import NDArray
 
-from attnprobe.reports.charts.marks import number_words, wrap_words
+from attnprobe.reports.charts.marks import make_chart, make_title, make_word_axis, number_words
 from attnprobe.reports.picture import make_spec, measure_picture, render_svg
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
 from attnprobe.reports.view.alignment import (
     Mark,
     explain_hits,
     find_second_text,
-    list_kinds,
     place_marks,
     state_finding,
-    tell_rates,
 )
 from attnprobe.reports.view.packing import (
     add_rollout,
@@ -34,23 +32,20 @@ from attnprobe.reports.view.start import Start
 from attnprobe.table.sequence import Maps, Rows, SequenceAttention, Side, group_tokens
 
 #: Attention from nothing to everything; each colour is darker than the last, on a dark ground lighter.
-_ON_LIGHT = ("#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
-_ON_DARK = ("#16181d", "#183a68", "#246cb8", "#70b2f0", "#e8f4ff")
-#: Colour of gold links behind lines.
-_GOLD = "#d95f0e"
-#: Pixels of their bands between two columns of tokens, and of the lines of their squares in a map.
-_BAND, _SQUARE = 6, 2
-#: What the legend of attention says; colours follow the square root, so that little attention shows.
-_SHOWN = [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1]
+RAMPS = {
+    "light": ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08306b"],
+    "dark": ["#16181d", "#183a68", "#246cb8", "#70b2f0", "#e8f4ff"],
+}
+RAMPS["paper"] = RAMPS["light"]
 #: Lines of less attention are left out, and so are cells whose colour is that of nothing.
 FAINTEST, NOTHING = 0.01, 0.0001
-#: Pixels between two columns of tokens, from a token to the next, of a small map, and of an image.
-_BETWEEN, _LINE, _SMALL, _IMAGE = 200, 18, 44, 260
-#: Room between two small maps, in maps, and the most cells of one on either side.
-_GAP, _CELLS = 0.14, 24
-#: Pixels that a title may take, and the fewest for what is drawn.
-_PROSE, _NARROWEST = 420, 60
+#: Pixels from a token to the next, and the fewest for what is drawn.
+_LINE, _NARROWEST = 18, 60
+#: From a small map to the next, in maps.
+_STEP = 1.14
 _LONGEST = 20
+#: The look of marks whose data are what ``_weigh`` gives.
+_WEIGHED = {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash")}
 
 
 @dataclass(frozen=True)
@@ -125,9 +120,9 @@ def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
         panel = replace(panel, second=(first, find_second_text(maps.keys, keys, words=start.words)))
     if maps.alignment is None or head is None:
         return panel
-    parted = " Lines part the first text from the second."
-    hits = explain_hits(maps) + parted * (start.draw == "map" and any(panel.second))
-    notes = [f"{title}.", *(tell_rates(way, *head) for way in maps.alignment.ways), hits]
+    notes = [explain_hits(maps)]
+    if start.draw == "map" and any(panel.second):
+        notes.append("Lines part the first text from the second.")
     return replace(panel, title=state_finding(maps, *head, several=len(seen.maps) > 1), notes=notes)
 
 
@@ -142,7 +137,7 @@ def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]
 
 
 def _shrink_block(maps: Maps, start: Start) -> Block:
-    small = shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
+    small = shrink_maps(maps, words=start.words, special=start.special, most=24)
     extra = small.shape[1] - maps.rows.shape[1]
     standing = np.pad(maps.standing, ((0, 0), (0, extra)), constant_values=True)
     layers = zip(small, standing, strict=True)
@@ -161,47 +156,38 @@ def draw_lines(panel: Panel, theme: Theme, width: int | None = None) -> str:
     ]
 
     def draw(room: float) -> Any:
-        from_query: dict[str, Any] = {
+        ends = {
             "x": alt.value(0),
             "x2": alt.value(room),
             "y": alt.Y("query:Q", scale=places, axis=None),
             "y2": alt.Y2("key:Q"),
         }
-        layers = []
-        for kind, marks in _group_marks(panel.marks):
-            gold = [
-                {"query": sum(mark.rows) / 2 - 0.5, "key": sum(mark.columns) / 2 - 0.5, "name": kind.name}
-                for mark in marks
-            ]
-            bands = alt.Chart({"values": gold}).mark_rule(
-                color=_GOLD, opacity=0.5, aria=True, **_weigh(kind, _BAND)
-            )
-            layers.append(bands.encode(**from_query, description="name:N"))
-        stroke = _ramp(theme)[-1]
-        layers.append(
-            alt.Chart({"values": lines})
-            .mark_rule(color=stroke)
-            .encode(
-                **from_query,
-                opacity=alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
-                size=alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.8, 2.4]), legend=None),
-            )
+        middles = [
+            {"query": sum(mark.rows) / 2 - 0.5, "key": sum(mark.columns) / 2 - 0.5, **_weigh(mark, 6)}
+            for mark in panel.marks
+        ]
+        bands = make_chart(middles).mark_rule(color="#d95f0e", opacity=0.5, aria=True, **_WEIGHED)
+        layers = [bands.encode(**ends, description="name:N")] if middles else []
+        strokes = make_chart(lines).mark_rule(color=RAMPS[theme.name][-1])
+        opacity, size = (
+            channel("share:Q", scale=alt.Scale(domain=[0, 1], range=reach), legend=None)
+            for channel, reach in ((alt.Opacity, [0, 1]), (alt.Size, [0.8, 2.4]))
         )
+        layers.append(strokes.encode(**ends, opacity=opacity, size=size))
         for words, heading, x, align in (
             (panel.queries, "from", -8, "right"),
             (panel.keys, "to", room + 8, "left"),
         ):
-            look: dict[str, Any] = {"align": align}
-            above = alt.Chart({"values": [{"place": -1, "label": heading}]})
-            labels = [{"place": place, "label": label} for place, label in enumerate(words)]
             beside = {"x": alt.value(x), "y": alt.Y("place:Q", scale=places), "text": "label:N"}
-            layers.append(alt.Chart({"values": labels}).mark_text(**look).encode(**beside))
-            layers.append(above.mark_text(color=theme.muted, **look).encode(**beside))
+            labels = make_chart([{"place": place, "label": label} for place, label in enumerate(words)])
+            above = make_chart([{"place": -1, "label": heading}])
+            layers.append(labels.mark_text(align=align).encode(**beside))
+            layers.append(above.mark_text(align=align, color=theme.muted).encode(**beside))
         chart = alt.layer(*layers).properties(width=room, height=_LINE * (count + 1))
         return chart.resolve_scale(size="independent", opacity="independent")
 
     notes = [*panel.notes, *_explain_marks(panel.marks, "Broad bands")]
-    return _draw(draw, _BETWEEN, panel.title, notes, theme, width)
+    return _draw(draw, 200, panel.title, notes, theme, width)
 
 
 def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
@@ -211,19 +197,17 @@ def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
         {"query": queries[query], "key": keys[key], "share": float(panel.rows[query, key])}
         for query, key in np.argwhere(panel.rows >= NOTHING).tolist()
     ]
-    words = "slice(datum.value, indexof(datum.value, '|') + 1)"
 
-    def channel(kind: type[Any], name: str, domain: Sequence[str], room: float, **axis: Any) -> Any:
-        size = max(1.0, min(theme.size, room / len(domain) - 1))
-        look = alt.Axis(labelExpr=words, ticks=False, domain=False, labelFontSize=size, **axis)
-        return kind(f"{name}:N", title=name, sort=None, scale=alt.Scale(domain=list(domain)), axis=look)
+    def channel(kind: type[Any], name: str, labels: Sequence[str], room: float, **axis: Any) -> Any:
+        size = max(1.0, min(theme.size, room / len(labels) - 1))
+        look = make_word_axis(labelFontSize=size, titleColor=theme.muted, **axis)
+        return kind(f"{name}:N", title=name, sort=None, scale=alt.Scale(domain=list(labels)), axis=look)
 
     def draw(room: float) -> Any:
         high = room * len(queries) / len(keys)
-        x = channel(alt.X, "key", keys, room, orient="top", labelAngle=-90, titleColor=theme.muted)
-        y = channel(alt.Y, "query", queries, high, titleColor=theme.muted)
-        frame = alt.ViewConfig(stroke=theme.muted)
-        squares = alt.Chart({"values": cells}).mark_rect(aria=False)
+        x = channel(alt.X, "key", keys, room, orient="top", labelAngle=-90)
+        y = channel(alt.Y, "query", queries, high)
+        squares = make_chart(cells).mark_rect(aria=False)
         layers = [squares.encode(x=x, y=y, color=_attention(theme, room))]
         box = {
             "x": alt.X("key:N", bandPosition=0),
@@ -231,31 +215,32 @@ def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
             "y": alt.Y("query:N", bandPosition=0),
             "y2": alt.Y2("query_end:N", bandPosition=1),
         }
-        for kind, marks in _group_marks(panel.marks):
-            gold = [
-                {
-                    "query": queries[mark.rows[0]],
-                    "query_end": queries[mark.rows[1] - 1],
-                    "key": keys[mark.columns[0]],
-                    "key_end": keys[mark.columns[1] - 1],
-                    "name": kind.name,
-                }
-                for mark in marks
-            ]
-            look = _weigh(kind, _SQUARE)
-            rim = {"stroke": theme.background, "strokeWidth": look["strokeWidth"] + 2, "aria": False}
-            edges = alt.Chart({"values": gold})
-            layers.append(edges.mark_rect(filled=False, **rim).encode(**box))
-            square = edges.mark_rect(filled=False, stroke=theme.ink, **look)
-            layers.append(square.encode(**box, description="name:N"))
-        for place, name, labels, axis in zip(
-            panel.second, ("query", "key"), (queries, keys), (alt.Y, alt.X), strict=True
-        ):
-            if place:
-                border = alt.Chart({"values": [{name: labels[place]}]}).mark_rule(color=theme.ink)
-                layers.append(border.encode(axis(f"{name}:N", bandPosition=0)))
-        chart = alt.layer(*layers).properties(width=room, height=high, view=frame)
-        return chart.resolve_scale(size="independent")
+        links = [
+            {
+                "query": queries[mark.rows[0]],
+                "query_end": queries[mark.rows[1] - 1],
+                "key": keys[mark.columns[0]],
+                "key_end": keys[mark.columns[1] - 1],
+                **_weigh(mark, 2),
+            }
+            for mark in panel.marks
+        ]
+        edges = make_chart(links)
+        rims = edges.mark_rect(
+            filled=False, stroke=theme.background, strokeWidth=alt.expr("datum.width + 2"), aria=False
+        )
+        squares = edges.mark_rect(filled=False, stroke=theme.ink, **_WEIGHED)
+        squares = squares.encode(**box, description="name:N")
+        layers += [rims.encode(**box), squares] if links else []
+        second_row, second_column = panel.second
+        if second_row:
+            border = make_chart([{"query": queries[second_row]}]).mark_rule(color=theme.ink)
+            layers.append(border.encode(y=alt.Y("query:N", bandPosition=0)))
+        if second_column:
+            border = make_chart([{"key": keys[second_column]}]).mark_rule(color=theme.ink)
+            layers.append(border.encode(x=alt.X("key:N", bandPosition=0)))
+        frame = alt.ViewConfig(stroke=theme.muted)
+        return alt.layer(*layers).properties(width=room, height=high, view=frame)
 
     notes = [*panel.notes, *_explain_marks(panel.marks, "Squares")]
     return _draw(draw, _LINE * len(keys), panel.title, notes, theme, width)
@@ -269,49 +254,48 @@ def draw_all_heads(title: str, blocks: Sequence[Block], theme: Theme, width: int
         size = room / most
         return alt.vconcat(*(_draw_block(block, size, theme) for block in blocks))
 
-    return _draw(draw, _SMALL * (1 + _GAP) * most, title, (), theme, width)
+    return _draw(draw, 44 * _STEP * most, title, (), theme, width)
 
 
 def _draw_block(block: Block, size: float, theme: Theme) -> Any:
-    """Draw the small maps of a block, each of them 1 wide and ``_GAP`` from the next."""
-    step, cells, frames = 1 + _GAP, [], []
-    for (layer, head), rows in (
-        ((layer, head), rows) for layer, line in enumerate(block.maps) for head, rows in enumerate(line)
-    ):
-        x, y = head * step, layer * step
-        frames.append({"x": x, "x2": x + 1, "y": y, "y2": y + 1, "removed": rows is None})
-        if rows is None:
-            continue
-        wide, high = 1 / rows.shape[1], 1 / rows.shape[0]
-        for row, column in np.argwhere(rows >= NOTHING).tolist():
-            left, top = x + column * wide, y + row * high
-            corners = {"x": left, "x2": left + wide, "y": top, "y2": top + high}
-            cells.append({**corners, "share": float(rows[row, column])})
-    across, down = len(block.heads) * step, len(block.layers) * step
+    """Draw the small maps of a block, each of them 1 wide and ``_STEP`` from the next."""
+    cells, kept, removed = [], [], []
+    for layer, line in enumerate(block.maps):
+        for head, rows in enumerate(line):
+            x, y = head * _STEP, layer * _STEP
+            frame = {"x": x, "x2": x + 1, "y": y, "y2": y + 1}
+            if rows is None:
+                removed.append(frame)
+                continue
+            kept.append(frame)
+            wide, high = 1 / rows.shape[1], 1 / rows.shape[0]
+            for row, column in np.argwhere(rows >= NOTHING).tolist():
+                left, top, share = x + column * wide, y + row * high, float(rows[row, column])
+                cells.append({"x": left, "x2": left + wide, "y": top, "y2": top + high, "share": share})
+    across, down = len(block.heads) * _STEP, len(block.layers) * _STEP
 
     def axis(numbers: Sequence[str], title: str, **look: Any) -> Any:
-        centres = [place * step + 0.5 for place in range(len(numbers))]
-        words = f"{json.dumps(numbers)}[round((datum.value - 0.5) / {step})]"
+        centres = [place * _STEP + 0.5 for place in range(len(numbers))]
+        words = f"{json.dumps(numbers)}[round((datum.value - 0.5) / {_STEP})]"
         plain: dict[str, Any] = {"ticks": False, "domain": False, "grid": False, "titleColor": theme.muted}
         return alt.Axis(values=centres, labelExpr=words, title=title, labelOverlap=True, **plain, **look)
 
     edge: dict[str, Any] = {"nice": False, "zero": False}
-    heads, rows_axis = axis(block.heads, "head", orient="top"), axis(block.layers, "layer")
+    heads, layers = axis(block.heads, "head", orient="top"), axis(block.layers, "layer")
     box = {
         "x": alt.X("x:Q", scale=alt.Scale(domain=[0, across], **edge), axis=heads),
         "x2": "x2:Q",
-        "y": alt.Y("y:Q", scale=alt.Scale(domain=[0, down], reverse=True, **edge), axis=rows_axis),
+        "y": alt.Y("y:Q", scale=alt.Scale(domain=[0, down], reverse=True, **edge), axis=layers),
         "y2": "y2:Q",
     }
-    squares = alt.Chart({"values": cells}).mark_rect(aria=False, strokeWidth=0)
-    layers = [squares.encode(**box, color=_attention(theme, size * len(block.heads)))]
-    for removed, dashes in ((False, [1, 0]), (True, [3, 3])):
-        edges = alt.Chart({"values": [frame for frame in frames if frame["removed"] == removed]})
-        look = {"stroke": theme.muted, "strokeWidth": 0.5, "strokeDash": dashes}
-        layers.append(edges.mark_rect(filled=False, aria=False, **look).encode(**box))
-    chart = alt.layer(*layers)
+    squares = make_chart(cells).mark_rect(aria=False, strokeWidth=0)
+    charts = [squares.encode(**box, color=_attention(theme, size * len(block.heads)))]
+    for frames, dashes in ((kept, [1, 0]), (removed, [3, 3])):
+        edges = {"filled": False, "aria": False, "stroke": theme.muted, "strokeWidth": 0.5}
+        charts.append(make_chart(frames).mark_rect(strokeDash=dashes, **edges).encode(**box))
     named = alt.TitleParams(block.name, fontWeight="normal", color=theme.muted)
-    return chart.properties(width=across * size / step, height=down * size / step, title=named)
+    scale = size / _STEP
+    return alt.layer(*charts).properties(width=across * scale, height=down * scale, title=named)
 
 
 def _draw_image(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
@@ -341,47 +325,33 @@ def draw_patches(
     def draw(room: float) -> Any:
         size = (room - 20) / 2
         high = size * tall / wide
-        image = alt.Chart({"values": [{"address": encode_image(picture)}]})
+        image = make_chart([{"address": encode_image(picture)}])
         shown = image.mark_image(width=size, height=high, aspect=False, aria=False).encode(
             url="address:N", x=alt.value(size / 2), y=alt.value(high / 2)
         )
-        squares = alt.Chart({"values": cells}).mark_rect(aria=False)
+        squares = make_chart(cells).mark_rect(aria=False)
         heat = squares.encode(
             x=alt.X("column:O", axis=None), y=alt.Y("row:O", axis=None), color=_attention(theme, size)
         )
         return alt.hconcat(*(chart.properties(width=size, height=high) for chart in (shown, heat)))
 
-    return _draw(draw, 2 * _IMAGE + 20, title, [note], theme, width)
-
-
-def _ramp(theme: Theme) -> Sequence[str]:
-    return _ON_DARK if theme.name == "dark" else _ON_LIGHT
+    return _draw(draw, 540, title, [note], theme, width)
 
 
 def _attention(theme: Theme, room: float) -> Any:
-    """Make the channel of colours, which follow the square root of attention."""
-    colours = alt.Scale(type="sqrt", domain=[0, 1], range=list(_ramp(theme)), interpolate="rgb", clamp=True)
+    """Make the channel of colours, which follow the square root of attention, so that little shows."""
+    ramp = RAMPS[theme.name]
+    colours = alt.Scale(type="sqrt", domain=[0, 1], range=ramp, interpolate="rgb", clamp=True)
     length = max(_NARROWEST, min(room, 240))
-    legend = alt.Legend(
-        title=None,
-        orient="bottom",
-        direction="horizontal",
-        values=_SHOWN,
-        format=".3~g",
-        gradientLength=length,
-        offset=8,
-    )
+    below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 8}
+    ticks = [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1]
+    legend = alt.Legend(title=None, values=ticks, format=".3~g", gradientLength=length, **below)
     return alt.Color("share:Q", scale=colours, legend=legend)
 
 
-def _group_marks(marks: Sequence[Mark]) -> list[tuple[Mark, list[Mark]]]:
-    """Group gold links that look alike, each group behind a mark of its kind."""
-    return [(kind, [mark for mark in marks if mark.name == kind.name]) for kind in list_kinds(marks)]
-
-
-def _weigh(kind: Mark, width: float) -> dict[str, Any]:
-    """Give the line of a gold link: heavy where it is hit, thin where missed, dashed where possible."""
-    return {"strokeWidth": width * kind.weight, "strokeDash": [1, 0] if kind.sure else [4, 3]}
+def _weigh(mark: Mark, width: float) -> dict[str, Any]:
+    """Give the look of a gold link: heavy where it is hit, thin where missed, dashed where possible."""
+    return {"name": mark.name, "width": width * mark.weight, "dash": [1, 0] if mark.sure else [4, 3]}
 
 
 def _explain_marks(marks: Sequence[Mark], shape: str) -> list[str]:
@@ -394,17 +364,9 @@ def _explain_marks(marks: Sequence[Mark], shape: str) -> list[str]:
 
 def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:
     """Draw a chart in so much room, or in what a width leaves of it beside labels; a title stands above."""
-    prose = width or max(room, _PROSE)
-    heading = alt.TitleParams(
-        wrap_words(title, prose, theme.size + 1),
-        subtitle=[line for note in notes for line in wrap_words(note, prose, theme.small(1))],
-        anchor="start",
-        frame="bounds",
-        offset=12,
-    )
     with debug_mode(False):
         if width is not None:
             labels = measure_picture(draw(room), theme)[0] - room
             room = max(_NARROWEST, width - labels)
-        chart = alt.vconcat(draw(room)).properties(title=heading)
-        return render_svg(make_spec(chart, theme)).decode()
+        heading = make_title(title, notes, width or max(room, 420), theme)
+        return render_svg(make_spec(alt.vconcat(draw(room)).properties(title=heading), theme)).decode()

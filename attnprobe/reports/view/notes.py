@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import is_one_quantity, name_measure, name_source, read_cells
 from attnprobe.table.cells import clean
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 
 #: What names a head in a table.
 _PLACE = ("attention", "layer", "head")
-
-
 #: A table of heads, or the file of one.
 Given = HeadTable | Path | str
 
@@ -63,13 +63,8 @@ def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None
     for maps in known:
         rows = set(_find_rows(table, maps))
         every = {(layer, head) for layer in maps.layers for head in range(maps.rows.shape[1])}
-        there = {
-            (layer, head)
-            for place, layer in enumerate(maps.layers)
-            for head in range(maps.rows.shape[1])
-            if maps.standing[place, head]
-        }
-        if not there <= rows <= every:
+        removed = {(maps.layers[place], head) for place, head in np.argwhere(~maps.standing).tolist()}
+        if not every - removed <= rows <= every:
             raise AttnprobeError(
                 f"{name} has {len(rows)} heads of the {maps.kind.value}, and they are not the "
                 f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(seen.model)}; give a census of "
@@ -97,68 +92,69 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int
     named = [table for table in tables if "role" in table.data]
     if not named:
         raise AttnprobeError("No table of --census names roles; give one that `attnprobe roles` wrote.")
-    found, known = [], dict[str, None]()
+    heads, known = [], dict[str, None]()
     for table in named:
         roles, values = read_cells(table, "role"), read_cells(table, "value")
         for (layer, head), row in _find_rows(table, maps).items():
-            said = str(roles[row] or "")
-            if layer not in maps.layers or not said or said == MIXED:
+            name = str(roles[row] or MIXED)
+            if layer not in maps.layers or name == MIXED:
                 continue
             place = maps.layers.index(layer)
             if not maps.standing[place, head]:
                 continue
-            known[clean(said)] = None
-            if role in (said, find_role_kind(said)):
+            known[clean(name)] = None
+            if role in (name, find_role_kind(name)):
                 value = values[row]
-                found.append((value if is_number(value) else float("-inf"), -place, -head))
-    if not found:
+                heads.append((value if is_number(value) else float("-inf"), -place, -head))
+    if not heads:
         there = f"it has {join_names(list(known))}" if known else "no head has any"
         raise AttnprobeError(f"No head of the {maps.kind.value} has the role {clean(role)!r}; {there}.")
-    _, place, head = max(found)
+    _, place, head = max(heads)
     return -place, -head
 
 
-def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
-    """Describe what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
+def list_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
+    """List what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
 
-    Those of roles come first. ``roles`` are lines of a name and what is said, and ``texts`` numbers of a
-    column, all by layer and head.
+    Those of roles come first. ``roles`` are lines of a name and a text, and ``texts`` numbers of a column,
+    all by layer and head.
     """
-    found = []
+    notes = []
     for table in sorted(tables, key=lambda table: "role" not in table.data):
         rows = _find_rows(table, maps)
         if not rows:
             continue
         roles = "role" in table.data
-        found.append({
-            "source": clean(table.title), "about": clean(name_source(table)),
-            "roles": _by_head(maps, rows, _explain_roles(table)) if roles else None,
-            "columns": [] if roles else _describe_columns(table, maps, rows),
-        })  # fmt: skip
-    return found
+        notes.append(
+            {
+                "source": clean(table.title),
+                "about": clean(name_source(table)),
+                "roles": _by_head(maps, rows, _read_roles(table)) if roles else None,
+                "columns": [] if roles else _read_columns(table, maps, rows),
+            }
+        )
+    return notes
 
 
-def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
+def _read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
     lines = list[list[tuple[str, str]]]()
     names = ("role", "also", "measure", "value", "value_se", "threshold")
     for role, also, measure, value, error, threshold in zip(
         *(read_cells(table, name) for name in names), strict=True
     ):
-        said = [("role", clean(str(role or MIXED)))]
+        line = [("role", clean(str(role or MIXED)))]
         if also:
-            said.append(("also", clean(str(also))))
+            line.append(("also", clean(str(also))))
         if measure and is_number(value):
             above = f", threshold {format_number(threshold)}" if is_number(threshold) else ""
             name = clean(str(measure)).replace("_", " ")
-            said.append((name, f"{format_with_error(value, error)}{above}"))
-        lines.append(said)
+            line.append((name, f"{format_with_error(value, error)}{above}"))
+        lines.append(line)
     return lines
 
 
-def _describe_columns(
-    table: HeadTable, maps: "Maps", rows: dict[tuple[Any, Any], int]
-) -> list[dict[str, Any]]:
-    found = []
+def _read_columns(table: HeadTable, maps: "Maps", rows: dict[tuple[Any, Any], int]) -> list[dict[str, Any]]:
+    columns = []
     for column in table.columns:
         if not is_one_quantity(table, column):
             continue
@@ -169,8 +165,9 @@ def _describe_columns(
         ]
         if any(texts):
             unit = clean(column.unit)
-            found.append({"title": name_measure(column), "unit": unit, "texts": _by_head(maps, rows, texts)})
-    return found
+            texts = _by_head(maps, rows, texts)
+            columns.append({"title": name_measure(column), "unit": unit, "texts": texts})
+    return columns
 
 
 def _by_head(maps: "Maps", rows: dict[tuple[Any, Any], int], cells: Sequence[Any]) -> list[list[Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from attnprobe.reports.page import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
-from attnprobe.reports.view.alignment import EXPLANATION, describe_alignment, describe_rates
-from attnprobe.reports.view.notes import describe_notes
+from attnprobe.reports.view.alignment import list_rates, pack_alignment
+from attnprobe.reports.view.notes import list_notes
 from attnprobe.reports.view.packing import (
     SCALE,
     SMALL,
@@ -28,8 +28,6 @@ from attnprobe.table.table import HeadTable
 
 #: What the page does, in this order.
 _SCRIPTS = ("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")
-#: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
-_LONGEST, _LONGEST_TEXT = 60, 4000
 
 
 def write_page(
@@ -48,12 +46,12 @@ def write_page(
     data = {
         "scale": SCALE,
         "kinds": [
-            _describe_kind(maps, number, sides)
-            | {"gold": describe_alignment(maps, several=len(kinds) > 1)}
-            | {"notes": describe_rates(maps) + describe_notes(notes, maps)}
+            _pack_kind(maps, number, sides)
+            | {"gold": pack_alignment(maps, several=len(kinds) > 1)}
+            | {"notes": list_rates(maps) + list_notes(notes, maps)}
             for number, maps in enumerate(seen.maps)
         ],
-        "sides": [describe_side(side) for side in sides],
+        "sides": [pack_side(side) for side in sides],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
         "picture": None if seen.picture is None else encode_image(seen.picture),
         "chosen": chosen,
@@ -69,16 +67,16 @@ def write_page(
         "view.html.jinja", [read_asset("view.css")],
         [bundle_scripts(*_SCRIPTS)],
         model=make_visible(seen.model),
-        texts=[make_visible(text)[:_LONGEST_TEXT] for text in seen.texts],
+        texts=[make_visible(text)[:4000] for text in seen.texts],
         kinds=kinds,
         chosen=chosen,
         draws=["lines", "map", "text"] if grid is None else ["patches", "map"],
         grid=grid is not None,
         words=_has_words(sides),
         framed=grid is None and any(side.special.any() for side in sides),
-        small=_explain_small_maps(seen, image=grid is not None),
-        note=_explain_numbers(seen, image=grid is not None),
+        pooled=max(max(maps.rows.shape[2:]) for maps in seen.maps) > SMALL,
         aligned=any(maps.alignment is not None for maps in seen.maps),
+        rollout=any(maps.rolled is not None for maps in seen.maps),
         still=still and encode_svg(still),
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
@@ -86,28 +84,31 @@ def write_page(
     )  # fmt: skip
 
 
-def _describe_kind(maps: Maps, number: int, sides: list[Side]) -> dict[str, Any]:
-    queries, keys = (
-        next(n for n, side in enumerate(sides) if side is own) for own in (maps.queries, maps.keys)
-    )
+def _pack_kind(maps: Maps, number: int, sides: list[Side]) -> dict[str, Any]:
+    places = {id(side): place for place, side in enumerate(sides)}
     return {
-        "name": maps.kind.value, "layers": list(maps.layers), "heads": maps.rows.shape[1],
-        "rollout": maps.rolled is not None, "removed": np.argwhere(~maps.standing).tolist(),
-        "queries": queries, "keys": keys, "size": list(maps.rows.shape[2:]),
+        "name": maps.kind.value,
+        "layers": list(maps.layers),
+        "heads": maps.rows.shape[1],
+        "rollout": maps.rolled is not None,
+        "removed": np.argwhere(~maps.standing).tolist(),
+        "queries": places[id(maps.queries)],
+        "keys": places[id(maps.keys)],
+        "size": list(maps.rows.shape[2:]),
         "small": _pack_small_sets(maps),
         "packed": [_name_layer(number, layer) for layer in range(len(maps.layers))],
-    }  # fmt: skip
+    }
 
 
 def _pack_small_sets(maps: Maps) -> dict[str, Any]:
     sides, image = [maps.queries, maps.keys], maps.keys.grid is not None
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
-    found = {}
+    sets = {}
     units = ("tokens", "words") if not image and _has_words(sides) else ("tokens",)
     for unit, plain in product(units, ("", "-plain") if not image and framed else ("",)):
         small = shrink_maps(maps, words=unit == "words", special=not plain)
-        found[unit + plain] = {"size": list(small.shape[2:]), "packed": pack_small_maps(small)}
-    return found
+        sets[unit + plain] = {"size": list(small.shape[2:]), "packed": pack_small_maps(small)}
+    return sets
 
 
 def _has_words(sides: list[Side]) -> bool:
@@ -116,57 +117,22 @@ def _has_words(sides: list[Side]) -> bool:
     return known and any(side.continues is not None and side.continues.any() for side in sides)
 
 
-def describe_side(side: Side) -> dict[str, Any]:
-    """Describe the tokens of a side, for ``data.js``."""
+def pack_side(side: Side) -> dict[str, Any]:
+    """Pack the tokens of a side, for ``data.js``."""
     labels, names, word_labels = (
-        [make_visible(label)[:_LONGEST] for label in one]
-        for one in (side.labels, side.names, side.word_labels)
+        [make_visible(label)[:60] for label in one] for one in (side.labels, side.names, side.word_labels)
     )
     special = side.special.astype(int).tolist()
-    found = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
+    packed = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
     if side.words is not None and side.continues is not None:
-        found |= {
+        packed |= {
             "words": side.words.tolist(),
             "wordLabels": word_labels,
             "specialWords": side.special_words.astype(int).tolist(),
             "continues": side.continues.astype(int).tolist(),
         }
-    return found
+    return packed
 
 
 def _name_layer(kind: int, layer: int) -> str:
     return f"layer-{kind}-{layer}"
-
-
-def _explain_small_maps(seen: SequenceAttention, *, image: bool) -> str:
-    if image:
-        return (
-            "Each small map is the image, as its first token that is no patch looks at it; the stronger a "
-            "colour, the more, up to the most of that map. Choose a head, or walk with the arrow keys."
-        )
-    longest = max(max(maps.rows.shape[2:]) for maps in seen.maps)
-    pooled = " Each cell is the most of the tokens it stands for." if longest > SMALL else ""
-    return (
-        f"From top to bottom: who attends; from left to right: to whom.{pooled} Choose a head, or walk with "
-        "the arrow keys."
-    )
-
-
-def _explain_numbers(seen: SequenceAttention, *, image: bool) -> str:
-    sentences = [
-        "Attention is rounded to four decimals, as a share of all tokens; what is hidden is not shared out "
-        "again. Colours follow the square root, so that little attention shows."
-    ]
-    if not image:
-        sentences.append(
-            "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. "
-            "2019); of rounded numbers, so that the last of its three decimals may be off by one."
-        )
-    if any(maps.alignment is not None for maps in seen.maps):
-        sentences.append(EXPLANATION)
-    if any(maps.rolled is not None for maps in seen.maps):
-        sentences.append(
-            "Rollout multiplies the mean map of each layer, half of it the token itself, over all layers so "
-            "far (Abnar and Zuidema 2020); it is a picture, no measure of a head."
-        )
-    return " ".join(sentences)

@@ -8,6 +8,7 @@ from typing import get_args
 import picture_tables as tables
 import pytest
 from altair.utils import schemapi
+from scipy.stats import t
 
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figure import TALLEST
@@ -130,6 +131,28 @@ def test_a_bar_is_the_mean_of_a_layer():
         layers = table.data["layer"]
         heads = [cell for cell, layer in zip(cells, layers, strict=True) if layer == bar["layer"]]
         assert bar["mean"] == pytest.approx(sum(heads) / len(heads))
+
+
+def test_groups_have_their_cells_the_most_different_row_first():
+    """A panel is a head and a row in it a group; the interval is Student's t over the group's documents."""
+    table = tables.by_group()
+    rows = sorted(
+        (row for row in rows_of(draw_picture([table]).spec) if row.get("mark") == "group"),
+        key=lambda row: row["row"],
+    )
+    cells = {
+        tuple(key): (value, t.ppf(0.975, n - 1) * error)
+        for *key, value, error, n in zip(
+            *(table.data[name] for name in ("layer", "head", "group", "entropy", "entropy_se", "n")),
+            strict=True,
+        )
+    }
+    by_p = [(0, 0), (1, 0), (1, 1), (0, 1)]  # p of 0.01, 0.5, 0.9, none
+    expected = [(*head, group) for head in by_p for group in ("news", "</script>", "=cmd()")]
+    assert [row["name"] for row in rows] == [f"{group} (9)" for *_, group in expected]
+    for row, key in zip(rows, expected, strict=True):
+        value, half = cells[key]
+        assert (row["value"], row["low"], row["high"]) == pytest.approx((value, value - half, value + half))
 
 
 def test_every_kind_is_somebodys():

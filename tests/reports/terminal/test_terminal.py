@@ -116,6 +116,20 @@ def test_other_encodings_get_ascii(heads, hostile):
     assert "0.50 +/- 0.10" in "\n".join(shown(pairs, encoding="ascii"))
 
 
+def test_effects_with_p_values_have_a_line(heads):
+    """How many are significant by adjusted p, and the strongest of those, whatever is larger."""
+    columns = [Column("layer", role="key"), Column("head", role="key"), Column("delta")]
+    columns += [Column("delta_se", role="error"), Column("p_adjusted", "probability")]
+    deltas = [0.1, -0.3, 0.2, 0.5]
+    cells = [[0, 0, 1, 1], [0, 1, 0, 1], deltas, [0.02] * 4, [0.001, 0.01, 0.02, 0.2]]
+    data = {column.name: values for column, values in zip(columns, cells, strict=True)}
+    lines = shown(HeadTable("t", columns, data), 120)
+    assert (
+        "\u2022 delta: 3 of 4 significant; strongest L0 H1, -0.300 \u00b1 0.020 (adjusted p < 0.05)" in lines
+    )
+    assert not any("significant;" in line for line in shown(heads(2, 2, entropy=np.array(deltas))))
+
+
 def test_an_empty_table_says_so():
     assert "no rows" in shown(HeadTable("t", [Column("x")], {"x": []}))
 
@@ -154,8 +168,7 @@ def test_rows_are_the_columns_that_a_reader_needs():
     }  # fmt: skip
     lines = shown(HeadTable("t", columns, data), 120)
     assert "model m \u00b7 dataset d \u00b7 direction dependent_to_head" in lines
-    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line]
-    found, other = cells
+    found, other, _ = (re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line)
     assert found[1:] == [
         "L1 H2",
         "0.500 ± 0.012",
