@@ -124,7 +124,7 @@ def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> 
         *_note_differences(comparison, differences),
         _note_partner(comparison, matched=matched is not None),
     ]
-    return build.table(f"heads of {comparison.labels.model} and of {comparison.other}", notes, "change")
+    return build.table(f"heads of {comparison.labels.model} and of {comparison.other}", notes)
 
 
 def _join_pairs(comparison: ModelComparison) -> dict[str, Floats]:

@@ -33,7 +33,7 @@ def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:
         unit = "probability" if name.endswith("_p") else "correlation"
         build.add(Column(name, unit, title=title), [float(number)])
     notes = [*_note_sides(pair), *_note_noise(pair, true)]
-    return build.table(f"correlation of {pair.inside.column} over heads", notes, "correlations")
+    return build.table(f"correlation of {pair.inside.column} over heads", notes)
 
 
 def tabulate_disagreement(pair: PairedSides, facts: Mapping[str, Any], most: int | None = None) -> HeadTable:
@@ -64,7 +64,7 @@ def tabulate_disagreement(pair: PairedSides, facts: Mapping[str, Any], most: int
     build.add(Column("disagreement", "sd", headline=True, title="disagreement"), disagreement[order])
     column, both = pair.inside.column, "in both checkpoints" if pair.across else "in domain and out"
     title = f"heads that disagree most: {column} {both}" if most else f"{column} of heads {both}"
-    return build.table(title, [*_note_sides(pair)], "two sides")
+    return build.table(title, [*_note_sides(pair)])
 
 
 def _start_table(pair: PairedSides, facts: Mapping[str, Any], rows: int) -> TableBuilder:

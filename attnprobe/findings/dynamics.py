@@ -143,7 +143,7 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
             rows.append(row)
     columns = [_make_column(name) for name in rows[0]]
     data = {name: [row[name] for row in rows] for name in rows[0]}
-    return HeadTable("how the order of heads settles", columns, data, [], provenance, "settling")
+    return HeadTable("how the order of heads settles", columns, data, [], provenance)
 
 
 def correlate_ranks(values: Floats, others: Floats) -> tuple[int, float, float]:

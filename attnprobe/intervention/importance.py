@@ -86,7 +86,7 @@ def tabulate_attributions(
     if method == "ig":
         build.measure("ig", "loss", *signed, headline=True, title="what a head adds to the loss")
         build.measure("ig_abs", "loss", *size, headline=True, title="size of that")
-        return build.table("integrated gradients of heads", notes, "heads")
+        return build.table("integrated gradients of heads", notes)
     if method == "lrp":
         build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
         build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
@@ -95,7 +95,7 @@ def tabulate_attributions(
         build.measure(
             "relevance_share", "share of layer", share.value, share.error, headline=True, title=title
         )
-        return build.table("relevance of heads", notes, "heads")
+        return build.table("relevance of heads", notes)
     unit = "share" if method == "confidence" else "|dL/dmask|"
     build.measure("importance", unit, *size, headline=True, title="importance")
     unit, title = "ratio to l2 norm of layer", "importance within the layer"
@@ -105,7 +105,7 @@ def tabulate_attributions(
         build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
         squares = sums.squares.average, sums.squares.standard_error
         build.measure("fisher", "(dL/dmask)^2", *squares, title="Fisher information")
-    return build.table("importance of heads", notes, "heads")
+    return build.table("importance of heads", notes)
 
 
 #: What the two sides are called.

@@ -187,4 +187,4 @@ def tabulate_pairs(
     title = "loss without both, less those without each"
     build.measure("interaction", unit, mean, error, headline=True, title=title)
     build.test(interactions.p, interactions.adjusted, headline=True)
-    return build.table("interactions of heads", kind="interactions")
+    return build.table("interactions of heads")

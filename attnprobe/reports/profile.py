@@ -88,7 +88,7 @@ def join_beside_profile(tables: Sequence[HeadTable]) -> HeadTable:
     for other in tables:
         if other is not own[0]:
             joined = joined.join(other)
-    return replace(joined, title=own[0].title, kind=own[0].kind)
+    return replace(joined, title=own[0].title)
 
 
 def can_draw_atlas(table: HeadTable) -> bool:

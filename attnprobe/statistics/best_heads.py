@@ -185,11 +185,11 @@ class BestLinkHead:
 
         ``tests`` says how many p values are adjusted together.
         """
-        row: dict[str, Any] = {"n": 0, "n_far": 0, "blocks": 0}
+        row: dict[str, Any] = {"n": 0, "n_far": 0}
         answers = read_answers(counts, self.condition, self.gone)
         if answers is None:
             return row
-        row |= {"n": answers.links.number, "blocks": answers.links.blocks}
+        row["n"] = answers.links.number
         if self.best is None or self.rule is None:
             return row
         fit = self.best.fit

@@ -126,7 +126,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
     build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
     notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
-    return build.table(title, notes, "all pairs")
+    return build.table(title, notes)
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -148,7 +148,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
     known = ~np.isnan(between[place])
     build.add(Column("nearest_head", role="count"), np.where(known.ravel(), nearest.ravel(), None))
-    return build.table(title, kind="heads")
+    return build.table(title)
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -171,7 +171,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     pick = np.arange(layers), odd
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
-    return build.table(title, kind="layers")
+    return build.table(title)
 
 
 BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)

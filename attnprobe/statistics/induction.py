@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnprobe.statistics.positional import previous
+from attnprobe.statistics.positional import PREVIOUS
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
@@ -173,11 +173,11 @@ def previous_again(block: AttentionBlock) -> Tensor:
 
     Source: Olsson et al. (2022); the head detector of TransformerLens (Nanda and Bloom 2022).
     """
-    return previous(block).where((earlier(block) >= 0)[:, None], nan)
+    return block.at_offset(-1).where((earlier(block) >= 0)[:, None], nan)
 
 
 def as_previous(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    mean_and_error(replace(statistic, name=previous.__name__), sums, build)
+    mean_and_error(replace(statistic, name=PREVIOUS.name), sums, build)
 
 
 INDUCTION = Statistic(

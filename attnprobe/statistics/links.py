@@ -19,7 +19,6 @@ from attnprobe.statistics.best_heads import (
     note_one_fold,
     read_folds,
 )
-from attnprobe.statistics.by_group import Part, sort_groups, stack_groups
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -35,7 +34,7 @@ from attnprobe.statistics.rules import (
     offsets_to,
 )
 from attnprobe.statistics.statistic import Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.link_counts import LinkCounts
@@ -180,7 +179,7 @@ class _BestHeads:
         columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
         build = TableBuilder(self.labels, len(rows))
         build.rows([Column(task.label, role="key"), *columns], rows)
-        return build.table(title, [*note_one_fold(rows), *self.notes], "best heads")
+        return build.table(title, [*note_one_fold(rows), *self.notes])
 
 
 def by_label_table(
@@ -230,18 +229,19 @@ def by_label_and_group_table(
     """Tabulate each label and direction over all groups of documents, and below it in each group.
 
     Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
-    group, given what was chosen, and ``p_adjusted`` counts its rows. The test of groups is of ``accuracy``.
+    group, given what was chosen, and ``p_adjusted`` counts its rows.
     """
     table = by_label_table(statistic, task, title, measurement, statistics, labels)
     best = _BestHeads.choose(measurement.sums[statistic.name], labels, task)
     groups = {}
-    for name in sort_groups([*measurement.strata]):
-        group = measurement.strata[name]
-        counts: LinkCounts = group.sums[statistic.name]
-        scores = best.score(counts, whole=False)
-        part = best.tabulate(title, scores, with_control="control" in table.data)
-        groups[name] = Part.of(part, group, [score["blocks"] for score in scores])
-    return stack_groups(Part.of(table, measurement), groups, ("accuracy",))
+    for name in sort_groups(measurement.strata):
+        scores = best.score(measurement.strata[name].sums[statistic.name], whole=False)
+        groups[name] = best.tabulate(title, scores, with_control="control" in table.data)
+    stacked = stack_groups(table, groups, measurement.strata)
+    # All parts have the same rows; those of one label and direction stand together.
+    order = sorted(range(len(stacked)), key=lambda row: row % len(table))
+    data = {name: [cells[row] for row in order] for name, cells in stacked.data.items()}
+    return replace(stacked, data=data)
 
 
 # All heads

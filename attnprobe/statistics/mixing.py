@@ -41,13 +41,13 @@ def overlap(projection: Tensor) -> Tensor:
     kept = _keep_overlaps()
     products = kept.get(projection)
     if products is None:
-        flat = _precise(projection.flatten(0, 1))
+        flat = precise(projection.flatten(0, 1))
         products = kept[projection] = flat @ flat.T
     return products
 
 
-def _precise(values: Tensor) -> Tensor:
-    # Sums of squares over a sequence leave the range of half precision, or its digits.
+def precise(values: Tensor) -> Tensor:
+    """Leave half precision, whose range and digits are too few for sums of squares over a sequence."""
     import torch
 
     return values.to(torch.promote_types(values.dtype, torch.float32))
@@ -63,7 +63,7 @@ def inner_products(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, head), in single precision or double
     """
-    given = _precise(block.outputs)
+    given = precise(block.outputs)
     batch, heads, queries, width = given.shape
     asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
     if not bool(asks.all()):
@@ -306,7 +306,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
-    return build.table(title, kind="layers")
+    return build.table(title)
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -325,7 +325,7 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
         if statistic.name in sums:
             mean_and_error(statistic, sums[statistic.name], build)
     notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
-    return build.table(title, notes, "pairs in layers")
+    return build.table(title, notes)
 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)

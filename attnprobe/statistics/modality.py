@@ -136,42 +136,40 @@ def _on(what: Function, sort: Sort) -> Function:
     return partial(what, sort=sort)
 
 
-def _mass(asker: Asker, sort: Sort, *, headline: bool = False) -> Statistic:
-    name, who = (f"{sort}_mass", "") if asker == "any" else (f"{asker}_to_{sort}", f" of {_NAMES[asker]}")
+def _define(
+    asker: Asker, sort: Sort, measure: Literal["mass", "lift", "entropy"] = "mass", *, headline: bool = False
+) -> Statistic:
+    name = sort if asker == "any" else f"{asker}_to_{sort}"
+    if asker == "any" or measure != "mass":
+        name = f"{name}_{measure}"
+    who = "" if asker == "any" else f" of {_NAMES[asker]}"
+    mean, attention = partial(mean_of, asker=asker), f"attention{who} to {_NAMES[sort]}"
+    unit, function, reduce, title = {
+        "mass": ("share", mass_on, mean, attention),
+        "lift": ("ratio", mass_on, partial(lift, sort=sort, asker=asker), f"{attention} over its share"),
+        "entropy": ("nats", entropy_over, mean, f"entropy{who} over {_NAMES[sort]}"),
+    }[measure]
     return Statistic(
-        name, "share", _on(mass_on, sort), partial(mean_of, asker=asker), family=FAMILY, headline=headline,
-        title=f"attention{who} to {_NAMES[sort]}", about="modalities", order=next(_numbers),
+        name, unit, _on(function, sort), reduce, family=FAMILY, title=title, headline=headline,
+        about="modalities", order=next(_numbers),
     )  # fmt: skip
 
 
-def _lift(asker: Asker, sort: Sort, *, headline: bool = False) -> Statistic:
-    name, who = (sort, "") if asker == "any" else (f"{asker}_to_{sort}", f" of {_NAMES[asker]}")
-    return Statistic(
-        f"{name}_lift", "ratio", _on(mass_on, sort), partial(lift, sort=sort, asker=asker), family=FAMILY,
-        title=f"attention{who} to {_NAMES[sort]} over its share", headline=headline, about="modalities",
-        order=next(_numbers),
-    )  # fmt: skip
-
-
-def _entropy(asker: Asker, sort: Sort) -> Statistic:
-    return Statistic(
-        f"{asker}_to_{sort}_entropy", "nats", _on(entropy_over, sort), partial(mean_of, asker=asker),
-        family=FAMILY, title=f"entropy of {_NAMES[asker]} over {_NAMES[sort]}", about="modalities",
-        order=next(_numbers),
-    )  # fmt: skip
-
-
-IMAGE_MASS, TEXT_MASS, SPECIAL_MASS = _mass("any", "image"), _mass("any", "text"), _mass("any", "special")
-IMAGE_LIFT, TEXT_LIFT = _lift("any", "image"), _lift("any", "text")
-TEXT_TO_IMAGE = _mass("text", "image", headline=True)
-TEXT_TO_TEXT, TEXT_TO_SPECIAL = _mass("text", "text"), _mass("text", "special")
-IMAGE_TO_IMAGE, IMAGE_TO_TEXT = _mass("image", "image"), _mass("image", "text")
-IMAGE_TO_SPECIAL = _mass("image", "special")
-TEXT_TO_IMAGE_LIFT = _lift("text", "image", headline=True)
-TEXT_TO_TEXT_LIFT = _lift("text", "text")
-IMAGE_TO_IMAGE_LIFT, IMAGE_TO_TEXT_LIFT = _lift("image", "image"), _lift("image", "text")
-TEXT_TO_IMAGE_ENTROPY, TEXT_TO_TEXT_ENTROPY = _entropy("text", "image"), _entropy("text", "text")
-IMAGE_TO_IMAGE_ENTROPY, IMAGE_TO_TEXT_ENTROPY = _entropy("image", "image"), _entropy("image", "text")
+IMAGE_MASS, TEXT_MASS = _define("any", "image"), _define("any", "text")
+SPECIAL_MASS = _define("any", "special")
+IMAGE_LIFT, TEXT_LIFT = _define("any", "image", "lift"), _define("any", "text", "lift")
+TEXT_TO_IMAGE = _define("text", "image", headline=True)
+TEXT_TO_TEXT, TEXT_TO_SPECIAL = _define("text", "text"), _define("text", "special")
+IMAGE_TO_IMAGE, IMAGE_TO_TEXT = _define("image", "image"), _define("image", "text")
+IMAGE_TO_SPECIAL = _define("image", "special")
+TEXT_TO_IMAGE_LIFT = _define("text", "image", "lift", headline=True)
+TEXT_TO_TEXT_LIFT = _define("text", "text", "lift")
+IMAGE_TO_IMAGE_LIFT = _define("image", "image", "lift")
+IMAGE_TO_TEXT_LIFT = _define("image", "text", "lift")
+TEXT_TO_IMAGE_ENTROPY = _define("text", "image", "entropy")
+TEXT_TO_TEXT_ENTROPY = _define("text", "text", "entropy")
+IMAGE_TO_IMAGE_ENTROPY = _define("image", "image", "entropy")
+IMAGE_TO_TEXT_ENTROPY = _define("image", "text", "entropy")
 TEXT_TO_IMAGE_PEAK = Statistic(
     "text_to_image_peak", "share", peak, peak_share, family=FAMILY,
     title="queries of text that look most at the image", headline=True, about="modalities",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.table.table import HeadTable, stack_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,30 +122,16 @@ def mark_by_norm(table: HeadTable, shared: Sequence[str]) -> HeadTable:
     return replace(table, columns=columns, data=data, notes=[f"Columns that end in _norm {_MEANING}", *notes])
 
 
-def stack_by_norm(as_it_is: Sequence[HeadTable], table: HeadTable, shared: Sequence[str]) -> HeadTable:
+def stack_by_norm(as_it_is: HeadTable | None, table: HeadTable, shared: Sequence[str]) -> HeadTable:
     """Put the rows of a table of weighted attention below those of attention as it is, if there are any.
 
     A column ``weights`` tells them apart. Of notes that are the same, one stands there.
     """
-    marked = [_insert_weights(one, "attention") for one in as_it_is] + [_insert_weights(table, "norm")]
-    columns = list(dict.fromkeys(column for one in marked for column in one.columns))
-    data = {
-        column.name: [cell for one in marked for cell in one.data.get(column.name, [None] * len(one))]
-        for column in columns
-    }
-    notes = [note for one in as_it_is for note in one.notes if note not in shared]
+    notes = [] if as_it_is is None else [note for note in as_it_is.notes if note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *notes}]
     notes = [f"Rows with the weights norm {_MEANING}", *notes, *by_norm, *shared]
-    return replace(marked[0], columns=columns, data=data, notes=notes)
-
-
-def _insert_weights(table: HeadTable, weights: str) -> HeadTable:
-    """Insert a column that says how rows are weighted, behind the data set."""
-    names = [column.name for column in table.columns]
-    place = names.index("dataset") + 1 if "dataset" in names else 0
-    columns = [*table.columns[:place], Column("weights", role="key"), *table.columns[place:]]
-    data = {**table.data, "weights": [weights] * len(table)}
-    return replace(table, columns=columns, data={column.name: data[column.name] for column in columns})
+    parts = {"norm": table} if as_it_is is None else {"attention": as_it_is, "norm": table}
+    return stack_rows(parts, "weights", notes)
 
 
 def _name_by_norm(name: str, table: HeadTable) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from attnprobe.statistics.statistic import (
     Columns,
     Family,
+    Function,
     Statistic,
     mean_and_error,
     mean_over_queries,
@@ -34,78 +36,45 @@ if TYPE_CHECKING:
 FAMILY = Family("positional", "positions heads look at", 1)
 
 
-def previous(block: AttentionBlock) -> Tensor:
-    """Probability of the token before, p_{i,i-1}, averaged over the queries that have one.
+def at_offset(block: AttentionBlock, offset: int) -> Tensor:
+    """Probability of the token at an offset o, p_{i,i+o}: -1 is the previous token, 0 itself, 1 the next.
 
-    Limits: 0 to 1; about 1/n for uniform attention to n keys.
+    It is averaged over the queries that have such a token. In an image, the previous token is the patch to
+    the left.
+
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention, that of the token after is
+    undefined.
 
     Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
     instead of the n - 1 that have a previous token.
 
     >>> from attnprobe.attention.block import build_uniform_block
-    >>> previous(build_uniform_block(length=4))[0, 0]
+    >>> at_offset(build_uniform_block(length=4), -1)[0, 0]
     tensor([   nan, 0.2500, 0.2500, 0.2500])
     """
-    return block.at_offset(-1)
+    return block.at_offset(offset)
 
 
-def itself(block: AttentionBlock) -> Tensor:
-    """Probability of the token itself, p_{i,i}.
-
-    Limits: 0 to 1; 1/n for uniform attention to n keys.
-
-    Source: as for the previous token.
-    """
-    return block.at_offset(0)
-
-
-def following(block: AttentionBlock) -> Tensor:
-    """Probability of the token after, p_{i,i+1}, averaged over the queries that have one.
-
-    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention it is undefined.
-
-    Source: as for the previous token.
-    """
-    return block.at_offset(1)
-
-
-def above(block: AttentionBlock) -> Tensor:
-    """Probability of the patch above, averaged over the patches that have one.
+def at_row(block: AttentionBlock, down: int) -> Tensor:
+    """Probability of the patch above, or of the patch below, averaged over the patches that have one.
 
     Limits: 0 to 1; 1/n for uniform attention to n keys.
 
-    Source: as for the previous token, with rows. In an image, the previous token is the patch to the left.
+    Source: as for the previous token, with rows.
     """
-    return block.at_step(-1, 0)
+    return block.at_step(down, 0)
 
 
-def below(block: AttentionBlock) -> Tensor:
-    """Probability of the patch below, averaged over the patches that have one.
-
-    Limits: 0 to 1; 1/n for uniform attention to n keys.
-
-    Source: as for the patch above.
-    """
-    return block.at_step(1, 0)
+def _define(name: str, function: Function, place: str, order: int, **given: Any) -> Statistic:
+    title = f"mean attention to the {place}"
+    return Statistic(name, "share", function, family=FAMILY, title=title, order=order, **given)
 
 
-PREVIOUS = Statistic(
-    "previous", "share", previous,
-    family=FAMILY, title="mean attention to the previous token", headline=True,
-)  # fmt: skip
-SELF = Statistic("self", "share", itself, family=FAMILY, title="mean attention to the token itself", order=1)
-NEXT = Statistic(
-    "next", "share", following,
-    family=FAMILY, title="mean attention to the next token", headline=True, order=2,
-)  # fmt: skip
-ABOVE = Statistic(
-    "above", "share", above,
-    family=FAMILY, title="mean attention to the patch above", about="patches", order=3,
-)  # fmt: skip
-BELOW = Statistic(
-    "below", "share", below,
-    family=FAMILY, title="mean attention to the patch below", about="patches", order=4,
-)  # fmt: skip
+PREVIOUS = _define("previous", partial(at_offset, offset=-1), "previous token", 0, headline=True)
+SELF = _define("self", partial(at_offset, offset=0), "token itself", 1)
+NEXT = _define("next", partial(at_offset, offset=1), "next token", 2, headline=True)
+ABOVE = _define("above", partial(at_row, down=-1), "patch above", 3, about="patches")
+BELOW = _define("below", partial(at_row, down=1), "patch below", 4, about="patches")
 
 
 Floats = NDArray[np.float64]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnprobe.statistics.mixing import precise
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.clustered import Clustered
@@ -106,23 +107,17 @@ def products(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, 2, width, width); what the blocks of a sequence give adds up.
     """
-    rows, asking = _precise(block.queries), block.layout.queries
+    # Of heads side by side, a copy costs less than products of what lies apart.
+    rows, asking = precise(block.queries).contiguous(), block.layout.queries
     if not asking.all_asking:
         place = slice(block.offset, block.offset + rows.shape[2])
         rows = rows * asking.asking[:, None, place, None].to(rows.dtype)
     squares = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
     squares[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
-        centred = _centred(_precise(block.keys), block.layout)
+        centred = _centred(precise(block.keys).contiguous(), block.layout)
         squares[:, :, 1] = centred.transpose(2, 3) @ centred
     return squares
-
-
-def _precise(values: Tensor) -> Tensor:
-    # Of heads side by side, a copy costs less than products of what lies apart.
-    import torch
-
-    return values.to(torch.promote_types(values.dtype, torch.float32)).contiguous()
 
 
 def _centred(keys: Tensor, layout: Layout) -> Tensor:

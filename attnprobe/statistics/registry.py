@@ -24,11 +24,7 @@ GROUP = "attnprobe.statistics"
 #: Names all that is measured where nothing is named.
 DEFAULT = "census"
 
-EVERYTHING = Tabulation(
-    "head, everything",
-    head_table,
-    "everything about heads",
-)
+EVERYTHING = Tabulation("head, everything", head_table, "everything about heads")
 
 
 @cache
@@ -57,43 +53,41 @@ def families() -> list[Family]:
     return list(dict.fromkeys(statistic.family for statistic in all_statistics().values()))
 
 
-def select_statistics(*names: str) -> list[Statistic]:
-    """List the statistics of some families, in column order, without their controls."""
-    return [one for one in all_statistics().values() if one.family.name in names and not one.control]
+def select_statistics(*names: str, controls: bool = False) -> list[Statistic]:
+    """List the statistics of some families, in column order, or their controls instead.
 
-
-def select_controls(*names: str) -> list[Statistic]:
-    """List the controls of some families: the same measured again over sequences that were changed."""
-    return [one for one in all_statistics().values() if one.family.name in names and one.control]
+    Controls are the same, measured again over sequences that were changed.
+    """
+    every = all_statistics().values()
+    return [
+        statistic
+        for statistic in every
+        if statistic.family.name in names and bool(statistic.control) == controls
+    ]
 
 
 def census_statistics(*names: str) -> list[Statistic]:
     """List the columns of the census of any text; or the statistics of heads of some families."""
-    if not names:
-        every = (one for one in _choosable() if one.about != "modalities" and not one.on_request)
-        return [statistic for statistic in every if statistic.weights == "attention"]
-    return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
+    if names:
+        return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
+    return [
+        statistic
+        for statistic in _choosable()
+        if statistic.about != "modalities" and statistic.weights == "attention" and not statistic.on_request
+    ]
 
 
 def _choosable() -> list[Statistic]:
     """List the statistics that the census can measure: of its families, one number a head."""
-    in_census = (family.name for family in families() if family.in_census)
-    return [statistic for statistic in select_statistics(*in_census) if statistic.rows == "head"]
+    return census_statistics(*(family.name for family in families() if not family.commands))
 
 
 def every_statistic_of_heads() -> list[Statistic]:
     """List the census by both weightings, the norms of what heads carry, mixing, and ranks but of maps."""
     census = census_statistics()
     ranks = [statistic for statistic in select_statistics("rank") if statistic is not MAP_RANK]
-    return [
-        *census,
-        *ranks,
-        CORRELATION,
-        SHUFFLED,
-        NORM,
-        *apply_weights(census, "norm"),
-        *select_statistics("norm"),
-    ]
+    mixing = [CORRELATION, SHUFFLED, NORM]
+    return [*census, *ranks, *mixing, *apply_weights(census, "norm"), *select_statistics("norm")]
 
 
 def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
@@ -151,8 +145,8 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     if isinstance(wanted, str):
         raise AttnprobeError(f"statistics must be a list of names, such as [{wanted!r}].")
     chosen: dict[str, Statistic] = {}
-    for one in wanted:
-        for statistic in _meant(one, every):
+    for name in wanted:
+        for statistic in _find_meant(name, every):
             if chosen.setdefault(statistic.name, statistic) != statistic:
                 raise AttnprobeError(
                     f"Two statistics are called {statistic.name!r}; give one another name: "
@@ -164,35 +158,41 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     return [*inside, *(statistic for statistic in chosen.values() if statistic not in inside)]
 
 
-def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
-    if isinstance(one, Statistic):
-        if one.family.commands:
-            raise _elsewhere(one.name, one.family)
-        if one.rows != "head":
-            raise AttnprobeError(f"The statistic {one.name!r} is not one number a head; see `distance`.")
-        taken = all_statistics().get(one.name)
-        if taken is not None and taken != one:
-            raise AttnprobeError(f"{one.name!r} is the name of a column already; choose another name.")
-        return [one]
-    if not isinstance(one, str):
+def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
+    """Find the statistics that a name stands for, or check that one of a person's can be in a census."""
+    if isinstance(name, Statistic):
+        _check_choosable(name)
+        return [name]
+    if not isinstance(name, str):
         raise AttnprobeError(
-            f"statistics must be names, or functions decorated with attnprobe.statistic, not {one!r}."
+            f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
-    if one == DEFAULT:
+    if name == DEFAULT:
         return census_statistics()
     # "entropy" is both a column and a family; the column wins.
-    if found := [s for s in every if s.name == one] or [s for s in every if s.family.name == one]:
-        return found
+    meant = [statistic for statistic in every if statistic.name == name]
+    if meant := meant or [statistic for statistic in every if statistic.family.name == name]:
+        return meant
     for family in families():
-        names = {found.name for found in select_statistics(family.name)}
-        if family.commands and one in {family.name, *family.commands, *names}:
-            raise _elsewhere(one, family)
-    if one in all_statistics():  # a column of another kind of table
-        raise _unknown(one, every)
+        names = {statistic.name for statistic in select_statistics(family.name)}
+        if family.commands and name in {family.name, *family.commands, *names}:
+            raise _elsewhere(name, family)
+    if name in all_statistics():  # a column of another kind of table
+        raise _unknown(name, every)
     try:
-        return _meant(find_statistic(one), every)
+        return _find_meant(find_statistic(name), every)
     except KeyError:
-        raise _unknown(one, every) from None
+        raise _unknown(name, every) from None
+
+
+def _check_choosable(statistic: Statistic) -> None:
+    name = statistic.name
+    if statistic.family.commands:
+        raise _elsewhere(name, statistic.family)
+    if statistic.rows != "head":
+        raise AttnprobeError(f"The statistic {name!r} is not one number a head; see `distance`.")
+    if all_statistics().get(name, statistic) != statistic:
+        raise AttnprobeError(f"{name!r} is the name of a column already; choose another name.")
 
 
 def _elsewhere(name: str, family: Family) -> AttnprobeError:

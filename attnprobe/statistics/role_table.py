@@ -311,7 +311,7 @@ def role_table(
     build = TableBuilder(labels, len(rows))
     build.heads(heads)
     build.rows(columns, rows)
-    return build.table(title, list(_note_few(corpus.get("clusters", FEW_DOCUMENTS))), "roles")
+    return build.table(title, list(_note_few(corpus.get("clusters", FEW_DOCUMENTS))))
 
 
 def _describe_roles(roles: Sequence[Role]) -> dict[str, Any]:

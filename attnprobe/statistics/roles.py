@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import nan
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from attnprobe.statistics.entropy import entropy
@@ -33,6 +34,11 @@ FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
 #: Counts the keys of a kind that each query sees, (batch, query) or (batch, 1).
 Count = Callable[["Layout"], "Tensor"]
+
+
+def count_keys(layout: Layout, mark: Callable[[Layout], Tensor]) -> Tensor:
+    """Count the keys with a mark, (batch, key), that each query sees."""
+    return layout.seen(mark(layout) & layout.keys.kept)
 
 
 # Beyond uniform attention
@@ -81,20 +87,12 @@ def special_mass(block: AttentionBlock) -> Tensor:
     return block.mass("first") + block.mass("separator")
 
 
-def count_special(layout: Layout) -> Tensor:
-    return layout.seen(layout.keys.special & layout.keys.kept)
-
-
 def punctuation_mass(block: AttentionBlock) -> Tensor:
     """Probability m on punctuation.
 
     Source: Clark et al. (2019), section 3.2.
     """
     return block.mass("punctuation")
-
-
-def count_punctuation(layout: Layout) -> Tensor:
-    return layout.seen(layout.keys.punctuation & layout.keys.kept)
 
 
 def mark_first_token(layout: Layout) -> Tensor:
@@ -111,10 +109,6 @@ def first_mass(block: AttentionBlock) -> Tensor:
     """
     there = mark_first_token(block.layout)[:, :1] & block.layout.keys.kept[:, :1]
     return block.probabilities[..., 0].where(there[:, None], nan)
-
-
-def count_first_token(layout: Layout) -> Tensor:
-    return layout.seen(mark_first_token(layout) & layout.keys.kept)
 
 
 # Breadth, and rare tokens
@@ -245,12 +239,6 @@ def _mass_on_neighbours(block: AttentionBlock, counted: Tensor) -> Tensor:
     return mass
 
 
-def mark_sinks(layout: Layout) -> Tensor:
-    """Mark special tokens and the first token, (batch, query, key)."""
-    marks = (sinks(layout) & layout.keys.kept)[:, None]
-    return layout.hide(marks.expand(-1, layout.queries.length, -1))
-
-
 def mark_neighbours(layout: Layout) -> Tensor:
     """Mark what ``diagonal_mass`` adds up, (batch, query, key)."""
     import torch
@@ -264,26 +252,22 @@ def mark_neighbours(layout: Layout) -> Tensor:
     return layout.hide(near & layout.keys.kept[:, None])
 
 
-def _count_marks(layout: Layout, *marks: Callable[[Layout], Tensor]) -> Tensor:
-    """Count the keys with any of the marks; none where keys are of no text, and have no order."""
-    if not layout.placed or layout.grid is not None:
-        return layout.visible.new_zeros(layout.visible.shape)
-    first, *others = (layout.once(mark) for mark in marks)
-    for other in others:
-        first = first | other
-    return first.sum(-1)
-
-
 def count_sinks(layout: Layout) -> Tensor:
-    return _count_marks(layout, mark_sinks)
+    return _none_without_order(layout, count_keys(layout, sinks))
 
 
 def count_neighbours(layout: Layout) -> Tensor:
-    return _count_marks(layout, mark_neighbours)
+    return _none_without_order(layout, layout.once(mark_neighbours).sum(-1))
 
 
 def count_either(layout: Layout) -> Tensor:
-    return _count_marks(layout, mark_sinks, mark_neighbours)
+    neighbours = layout.once(mark_neighbours) & ~sinks(layout)[:, None]
+    return layout.once(count_sinks) + _none_without_order(layout, neighbours.sum(-1))
+
+
+def _none_without_order(layout: Layout, number: Tensor) -> Tensor:
+    """Count none where keys are of no text, and have no order."""
+    return number if layout.placed and layout.grid is None else number.new_zeros(number.shape)
 
 
 def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
@@ -310,31 +294,35 @@ def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
     return mean_over_queries(beyond.where((chance < 1) & ~peaks.isnan(), nan), layout)
 
 
-def _define_excess(
+def _define(
     name: str, mass: Function, count: Count, title: str, order: int, *, own_count: bool = False
 ) -> Statistic:
     return Statistic(
         f"{name}_excess", "share", mass, partial(excess, count=count), family=FAMILY,
-        title=f"attention {title}, beyond uniform", order=order, own_count=own_count,
+        title=f"attention to {title}, beyond uniform", order=order, own_count=own_count,
     )  # fmt: skip
 
 
-def _define_preference(name: str, mass: Function, count: Count, title: str, order: int) -> Statistic:
-    return Statistic(
+def _define_both(
+    name: str, mass: Function, mark: Callable[[Layout], Tensor], titles: tuple[str, str], order: int
+) -> tuple[Statistic, Statistic]:
+    """Define what keys get beyond uniform attention, and what one of them gets beside another."""
+    count = partial(count_keys, mark=mark)
+    return _define(name, mass, count, titles[0], order), Statistic(
         f"{name}_preference", "share", mass, partial(preference, count=count), family=FAMILY,
-        title=f"attention to {title}, beside another", order=order,
+        title=f"attention to {titles[1]}, beside another", order=order + 1,
     )  # fmt: skip
 
 
-SPECIAL_EXCESS = _define_excess("special", special_mass, count_special, "to special tokens", 0)
-SPECIAL_PREFERENCE = _define_preference(
-    "special", special_mass, count_special, "one of the special tokens", 1
+SPECIAL_EXCESS, SPECIAL_PREFERENCE = _define_both(
+    "special", special_mass, attrgetter("keys.special"), ("special tokens", "one of the special tokens"), 0
 )
-PUNCTUATION_EXCESS = _define_excess(
-    "punctuation", punctuation_mass, count_punctuation, "to punctuation marks", 2
-)
-PUNCTUATION_PREFERENCE = _define_preference(
-    "punctuation", punctuation_mass, count_punctuation, "one of the punctuation marks", 3
+PUNCTUATION_EXCESS, PUNCTUATION_PREFERENCE = _define_both(
+    "punctuation",
+    punctuation_mass,
+    attrgetter("keys.punctuation"),
+    ("punctuation marks", "one of the punctuation marks"),
+    2,
 )
 EFFECTIVE = Statistic(
     "effective_share", "share", entropy, effective_share, family=FAMILY,
@@ -344,17 +332,14 @@ RAREST = Statistic(
     "rarest_excess", "share", peak, rarest_excess, family=FAMILY,
     title="queries that look most at the rarest token, beyond chance", about="text", by_corpus=True, order=5,
 )  # fmt: skip
-SEGMENT = _define_excess(
-    "segment", segment_mass, count_own_text, "within the query's own text", 6, own_count=True
-)
-VERTICAL = _define_excess("vertical", vertical_mass, count_sinks, "to special tokens and the first token", 10)
-DIAGONAL = _define_excess(
-    "diagonal", diagonal_mass, count_neighbours, "to the token itself and its neighbours", 11
-)
-EITHER = _define_excess("vertical_diagonal", either_mass, count_either, "to either of the two", 12)
+SEGMENT = _define("segment", segment_mass, count_own_text, "the query's own text", 6, own_count=True)
+VERTICAL = _define("vertical", vertical_mass, count_sinks, "special tokens and the first token", 10)
+DIAGONAL = _define("diagonal", diagonal_mass, count_neighbours, "the token itself and its neighbours", 11)
+EITHER = _define("vertical_diagonal", either_mass, count_either, "either of the two", 12)
 ALIGNED = Statistic(
     "aligned_excess", "share", peak, aligned_excess, family=FAMILY,
     title="queries that look most at the same relative place, beyond chance", order=13,
 )  # fmt: skip
-FIRST_EXCESS = _define_excess("first_token", first_mass, count_first_token, "to the first token", 14)
-FIRST_PREFERENCE = _define_preference("first_token", first_mass, count_first_token, "the first token", 15)
+FIRST_EXCESS, FIRST_PREFERENCE = _define_both(
+    "first_token", first_mass, mark_first_token, ("the first token", "the first token"), 14
+)

@@ -40,11 +40,6 @@ class Family:
     order: int
     commands: tuple[str, ...] = ()
 
-    @property
-    def in_census(self) -> bool:
-        """Whether its statistics are columns of the census."""
-        return not self.commands
-
 
 #: Statistics that come from outside of this package.
 OTHER = Family("other", "statistics of heads", 99)
@@ -86,10 +81,10 @@ def read_at(peaks: Tensor, feature: Tensor) -> Tensor:
 
 def sinks(layout: Layout) -> Tensor:
     """Tell which keys attract attention whatever they mean, (batch, key): special ones, and the first."""
-    found = layout.keys.special.clone()
+    marked = layout.keys.special.clone()
     if layout.grid is None:  # the first patch of an image is one like the others
-        found[:, 0] = True
-    return found
+        marked[:, 0] = True
+    return marked
 
 
 #: Nothing, or the ordinary tokens of each text in a random order.
@@ -97,16 +92,14 @@ Control = Literal["", "shuffled"]
 #: All of them, in the order of their passes.
 CONTROLS: tuple[Control, ...] = get_args(Control)
 
-#: What a control means, for the definitions of statistics under it.
-MEANING: dict[Control, str] = {
-    "shuffled": (
-        "Over the same sequences with the ordinary tokens of each in a random order: what `--control` adds. "
-        "Special tokens stay where they are, and of a pair each text is shuffled within itself. The order "
-        "depends on the seed and on the tokens of the sequence, and on nothing else. The decoder of an "
-        "encoder-decoder model reads the text as it was shuffled, or its own target texts, shuffled "
-        "likewise. `offset_share` is the share of the offset that the head has in the text as it is."
-    ),
-}
+#: What the control means, for the definitions of statistics under it.
+SHUFFLED = (
+    "Over the same sequences with the ordinary tokens of each in a random order: what `--control` adds. "
+    "Special tokens stay where they are, and of a pair each text is shuffled within itself. The order "
+    "depends on the seed and on the tokens of the sequence, and on nothing else. The decoder of an "
+    "encoder-decoder model reads the text as it was shuffled, or its own target texts, shuffled likewise. "
+    "`offset_share` is the share of the offset that the head has in the text as it is."
+)
 
 
 #: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
@@ -130,21 +123,21 @@ UNWEIGHABLE = frozenset({"scores", "outputs", "queries", "keys"})
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def mean_and_error(statistic: Statistic, found: Any, build: TableBuilder) -> None:
+def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
     """Append the mean of cells (layer, head) and, beside it, its standard error.
 
     A statistic that is undefined for many sequences has its own number of them beside it, as ``NAME_n``.
     """
     unit, headline, title = statistic.unit_of(patches=build.patches), statistic.headline, statistic.title
-    build.measure(statistic.name, unit, found.average, found.standard_error, headline=headline, title=title)
+    build.measure(statistic.name, unit, sums.average, sums.standard_error, headline=headline, title=title)
     if statistic.own_count:
-        build.count(f"{statistic.name}_n", found.count)
+        build.count(f"{statistic.name}_n", sums.count)
 
 
-def value_alone(statistic: Statistic, found: Any, build: TableBuilder) -> None:
+def value_alone(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
     """Append a ``Constant``, which is the same in all sequences, and so has no error."""
     column = Column(statistic.name, statistic.unit, headline=statistic.headline, title=statistic.title)
-    build.add(column, found.average.ravel())
+    build.add(column, sums.average.ravel())
 
 
 @dataclass(frozen=True)
@@ -292,10 +285,10 @@ class Statistic:
     @property
     def definition(self) -> str:
         """What its docstrings say: formula, limits, source."""
-        parts = [part for part in (self.function, self.reduce) if part is not None]
-        texts = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
-        meaning = [MEANING[self.control]] if self.control else []
-        return "\n\n".join(dict.fromkeys([*meaning, *filter(None, texts)]))
+        texts = [SHUFFLED] if self.control else []
+        for part in filter(None, (self.function, self.reduce)):
+            texts.append(inspect.getdoc(part.func if isinstance(part, partial) else part) or "")
+        return "\n\n".join(dict.fromkeys(filter(None, texts)))
 
     def unit_of(self, *, patches: bool) -> str:
         """Give the unit in a table, where tokens may be patches of an image."""
@@ -306,25 +299,20 @@ class Statistic:
         if self.scope == "parameters":
             return _call(self, self.function, (given,), "head", given.queries.shape[:1])
         batch, heads, queries, _ = given.probabilities.shape
-        sizes = batch, heads if self.rows == "head" and self.reduce is None else None, queries
+        axes, sizes = "batch, head, ...", [batch, heads if self.rows == "head" and not self.reduce else None]
         if self.scope == "query":
-            values = _call(self, self.function, (given,), "batch, head, query", sizes)
-        else:
-            values = _call(self, self.function, (given,), "batch, head, ...", sizes[:2])
+            axes, sizes = "batch, head, query", [*sizes, queries]
+        values = _call(self, self.function, (given,), axes, sizes)
         if not values.is_floating_point():  # a share of yes and no
             values = values.to(given.probabilities.dtype)
         return values
 
     def reduce_sequences(self, values: Tensor, layout: Layout, heads: int | None = None) -> Tensor:
         """Take what the function gave for whole sequences to what is summed up, a row for each head."""
-        reduce = self.reduce or (mean_over_queries if self.scope == "query" else _keep)
+        reduce = self.reduce or (mean_over_queries if self.scope == "query" else lambda kept, _: kept)
         by_head = self.rows == "head"
         axes = "batch, head" if by_head and self.columns is mean_and_error else "batch, head, ..."
         return _call(self, reduce, (values, layout), axes, (len(values), heads if by_head else None))
-
-
-def _keep(values: Tensor, _: Layout) -> Tensor:
-    return values
 
 
 def _call(

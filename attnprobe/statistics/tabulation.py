@@ -1,20 +1,27 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.by_group import tabulate_groups
 from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.table import HeadTable, join_side_by_side
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
+from attnprobe.table.builder import Labels, TableBuilder, p_columns
+from attnprobe.table.cells import clean
+from attnprobe.table.kinds import ALL_GROUPS, GROUP
+from attnprobe.table.naming import join_names
+from attnprobe.table.table import Column, HeadTable, join_side_by_side, stack_rows
 
-Floats = NDArray[np.float64]
+#: How the title of a table of groups ends.
+_BY_GROUP = ", by group"
 #: From title, measurement, statistics and labels to a table.
 Build = Callable[[str, Measurement, Sequence[Statistic], Labels], HeadTable]
 
@@ -40,34 +47,30 @@ class Tabulation:
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table; of groups of documents, one after the other, if the measurement has some.
+        """Make the table; of groups of documents, one after the other, if the measurement has some."""
+        if not measurement.strata:
+            return self._tabulate(title, measurement, statistics, labels)
+        if self.build_groups is not None:
+            return self.build_groups(title, measurement, statistics, labels)
+        return tabulate_groups(lambda part: self._tabulate(title, part, statistics, labels), measurement)
 
-        What is weighted by norm is tabulated by its plain names, behind what is not.
-        """
-        if measurement.strata:
-            if self.build_groups is not None:
-                return self.build_groups(title, measurement, statistics, labels)
-
-            def tabulate(group: Measurement) -> HeadTable:
-                return self.table(title, replace(group, strata={}), statistics, labels)
-
-            return tabulate_groups(tabulate, measurement)
+    def _tabulate(
+        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         by_norm = [statistic for statistic in statistics if statistic.of is not None]
-        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
+        lengths = [statistic for statistic in statistics if statistic not in {*as_it_is, *by_norm}]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if by_norm:
-            of, found = strip_norm(by_norm, measurement)
-            table = self.build(title, found, of, labels)
+            plain, sums = strip_norm(by_norm, measurement)
+            table = self.build(title, sums, plain, labels)
             if self.stacked:
-                return stack_by_norm(tables, table, labels.every_note)
+                return stack_by_norm(tables[0] if tables else None, table, labels.every_note)
             tables.append(mark_by_norm(table, labels.every_note))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
-        first, *others = tables
-        for other in others:
-            first = join_side_by_side(first, other)
-        return first
+        return reduce(join_side_by_side, tables)
 
 
 def count_heads(pairs: int) -> int:
@@ -92,8 +95,101 @@ def head_table(
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         statistic.columns(statistic, measurement.sums[statistic.name], build)
-    sorts = {statistic.about for statistic in shown} == {"modalities"}
-    return build.table(title, kind="modalities" if sorts else "heads")
+    return build.table(title)
 
 
 HEADS = Tabulation("head", head_table)
+
+
+# Groups of documents side by side: a row for each and one for all, and a test that they are alike
+
+
+def sort_groups(names: Collection[str]) -> list[str]:
+    """Sort the names of groups, numbers in them by their size.
+
+    >>> sort_groups(["10", "9", "news", "2b"])
+    ['2b', '9', '10', 'news']
+    """
+    return sorted(
+        names,
+        key=lambda name: [
+            (len(part), part) if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
+        ],
+    )
+
+
+def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Measurement) -> HeadTable:
+    """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
+
+    Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
+    Cochran's Q over groups; ``NAME_q_p``, how likely chance alone would make it so large, see
+    ``compare_groups``; ``NAME_q_p_adjusted``, the same, corrected for the number of rows (Holm). What is
+    chosen by the numbers themselves, such as an offset, is chosen for each group by itself.
+    """
+    strata = measurement.strata
+    groups = {name: build(strata[name]) for name in sort_groups(strata)}
+    table = stack_groups(build(measurement), groups, strata)
+    return add_tests(table, {name: strata[name].documents for name in groups})
+
+
+def stack_groups(
+    whole: HeadTable, groups: Mapping[str, HeadTable], strata: Mapping[str, Measurement]
+) -> HeadTable:
+    """Put the rows of all groups above those of each group."""
+    notes = [*_describe_groups({name: strata[name] for name in groups}), *whole.notes]
+    # What is merged is called so already.
+    title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
+    return replace(stack_rows({ALL_GROUPS: whole, **groups}, GROUP, notes), title=title)
+
+
+def add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
+    """Test in the rows of all groups whether groups are alike, in each measure with an error.
+
+    ``documents`` are those of each group; an error is of no more of them than its row counts.
+    """
+    keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
+    rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
+    places = {names: row for row, names in enumerate(rows)}
+    whole = [names for group, *names in rows if group == ALL_GROUPS]
+    at = np.array([[places.get((group, *names), -1) for names in whole] for group in documents], np.intp)
+    most = np.array([*documents.values()])[:, None]
+
+    def read(name: str) -> NDArray[np.float64]:
+        """Give a column (group, row); NaN where there is no such row, or no number."""
+        return np.array([*table.data[name], None], np.float64)[at]
+
+    columns, data = list[Column](), {}
+    for column in table.columns:
+        columns.append(column)
+        data[column.name] = table.data[column.name]
+        if column.role != "error":
+            continue
+        name = column.name.removesuffix("_se")
+        counts = [read(count) for count in (f"{name}_n", "n") if count in table.data]
+        q, p = compare_groups(read(name), read(column.name), np.fmin(counts[0], most) if counts else most)
+        title = f"Cochran's Q of {table.column(name).title or name}"
+        tests = [Column(f"{name}_q", title=title), *p_columns(f"{name}_q_p", f" of {title}")]
+        for test, cells in zip(tests, (q, p, adjust(p)), strict=True):
+            columns.append(test)
+            data[test.name] = [*cells.tolist(), *[np.nan] * (len(table) - len(whole))]
+    return replace(table, columns=columns, data=data)
+
+
+def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
+    counted = all(map(_counts_documents, groups.values()))
+    listed = [
+        f"{clean(name)} ({group.documents:,})" if counted else clean(name) for name, group in groups.items()
+    ]
+    if len(listed) == 1:
+        yield f"There is one group only, {listed[0]}, and nothing to compare it with."
+        return
+    yield f"{len(listed)} groups{', with their documents' * counted}: {join_names(listed, 20)}."
+    few = [clean(name) for name, group in groups.items() if group.documents < FEWEST_DOCUMENTS]
+    if few:
+        yield f"Groups of fewer than {FEWEST_DOCUMENTS} documents do not count in Q: {join_names(few)}."
+
+
+def _counts_documents(group: Measurement) -> bool:
+    """Tell whether sums tell all documents apart, so that there are no more than they count."""
+    clustered = [sums for sums in group.sums.values() if isinstance(sums, Clustered)]
+    return bool(clustered) and not any(sums.groups.shared for sums in clustered)

@@ -72,7 +72,7 @@ def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
         **{name: [getattr(one, name) for one in findings] for name in ("check", "status", "detail")},
     }
     columns = [Column(name, role="key") for name in data]
-    return HeadTable("diagnosis", columns, data, (), labels.provenance, "checks")
+    return HeadTable("diagnosis", columns, data, (), labels.provenance)
 
 
 def _report_removed(architecture: Architecture) -> list[Finding]:

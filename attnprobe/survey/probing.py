@@ -224,7 +224,7 @@ def tabulate_labels(
     remarks = [*_note_few_documents(scored)]
     if rare:
         remarks.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
-    return build.table("probe: what all heads know together", [*remarks, *notes], "probes")
+    return build.table("probe: what all heads know together", [*remarks, *notes])
 
 
 def tabulate_heads(
@@ -251,7 +251,7 @@ def tabulate_heads(
     weights, share = probe * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
     build.add(Column("weight", "log odds", title="weight of attention"), weights[order])
     build.add(Column("share", "share of weight", headline=True, title="share of the weight"), share[order])
-    return build.table("probe: what each head weighs", notes, "heads")
+    return build.table("probe: what each head weighs", notes)
 
 
 def name_way(task: LinkTask, backward: bool) -> str:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
-from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column, HeadTable
 
 Cells = list[Any]
@@ -175,7 +174,7 @@ class TableBuilder:
         for column, values in zip(p_columns(name, beside, headline=headline), (cells, others), strict=True):
             self.add(column, values)
 
-    def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
+    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
@@ -183,4 +182,4 @@ class TableBuilder:
         if self._kinds or self._absent:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
         every = [*notes, *self._labels.every_note]
-        return HeadTable(title, self.columns, self.data, every, self._labels.provenance, kind)
+        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)

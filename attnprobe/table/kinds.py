@@ -1,7 +1,7 @@
 """Kinds of tables: what a row of each is, and by which columns it is known.
 
-A table is of its kind from where it is made, or else, as a file that a stranger wrote, of the first kind that
-has its columns. This is the only place that tells; a terminal and pictures ask ``table.kind``.
+A table is of the first kind whose columns it has, whether a command made it or it was read from a file. This
+is the only place that tells; a terminal and pictures ask ``table.kind``.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -158,19 +158,16 @@ ESSENTIAL: Mapping[TableKind, Collection[str]] = {
 }
 
 
-def guess_kind(columns: Sequence[Column], data: Data) -> TableKind:
+def find_kind(columns: Sequence[Column], data: Data) -> TableKind:
     """Tell the kind of a table from its columns: the first that has them.
 
     >>> keys = [Column("layer", role="key"), Column("head", role="key")]
-    >>> guess_kind([*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]})
+    >>> find_kind([*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]})
     'heads'
     """
-    return next(name for name in KINDS if is_of_kind(name, columns, data))
-
-
-def is_of_kind(name: TableKind, columns: Sequence[Column], data: Data) -> bool:
-    """Tell whether a table has what makes it one of a kind."""
-    kind = KINDS[name]
-    return (
-        list_keys(columns) >= set(kind.keys) and data.keys() >= set(kind.columns) and kind.fits(columns, data)
+    keys = list_keys(columns)
+    return next(
+        name
+        for name, kind in KINDS.items()
+        if keys.issuperset(kind.keys) and data.keys() >= set(kind.columns) and kind.fits(columns, data)
     )

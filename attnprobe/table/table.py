@@ -4,17 +4,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
+from attnprobe.table import plotting
 from attnprobe.table.cells import Cell, Role, check_precision, clean, to_plain, to_plain_column
 from attnprobe.table.column import Column
 from attnprobe.table.destination import Destination, Saveable, check_file
 from attnprobe.table.formats import FORMATS
 from attnprobe.table.formats.json import write_description
-from attnprobe.table.kinds import ESSENTIAL, TableKind, guess_kind, is_of_kind
+from attnprobe.table.kinds import ESSENTIAL, TableKind, find_kind
 from attnprobe.table.notebook import render_notebook
 from attnprobe.table.reading import read_parts
 from attnprobe.table.sheet import Sheet
@@ -44,7 +46,6 @@ class HeadTable:
             number is NaN, an absent label None; both are written as an empty cell.
         notes: Sentences worth reading beside the table, such as a trend over depth.
         provenance: Everything needed to make the table again.
-        kind: What a row is, one of ``table.kinds``; told from the columns where nobody says so.
     """
 
     title: str
@@ -52,7 +53,6 @@ class HeadTable:
     data: Mapping[str, Sequence[Cell]]
     notes: Sequence[str] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    kind: TableKind = "other"
 
     def __post_init__(self) -> None:
         """Refuse columns without cells, cells without a column, and ragged data."""
@@ -61,9 +61,6 @@ class HeadTable:
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
         if len({len(cells) for cells in self.data.values()}) > 1:
             raise ValueError("all columns of a table must have the same length")
-        # Some of the columns of its kind may have been left out.
-        if self.kind == "other" or not is_of_kind(self.kind, self.columns, self.data):
-            object.__setattr__(self, "kind", guess_kind(self.columns, self.data))
 
     @classmethod
     def read(cls, path: Path | str) -> "HeadTable":
@@ -92,6 +89,11 @@ class HeadTable:
     def column(self, name: str) -> Column:
         """Find the description of a column."""
         return next(column for column in self.columns if column.name == name)
+
+    @cached_property
+    def kind(self) -> TableKind:
+        """What a row is, one of ``table.kinds``, as the columns tell."""
+        return find_kind(self.columns, self.data)
 
     @property
     def models(self) -> list[str]:
@@ -251,10 +253,7 @@ class HeadTable:
         self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
     ) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
-        # A table knows no room above its own. It asks the package for its plot, as any user does.
-        import attnprobe
-
-        return attnprobe.plot(self, **{"kind": kind, "only": only, **options})
+        return plotting.draw(self, kind=kind, only=only, **options)
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
@@ -324,3 +323,21 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
     return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
+
+
+def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) -> HeadTable:
+    """Put the rows of tables below one another, told apart by a column behind those of model and data set.
+
+    Title and provenance are those of the first. Cells of columns that a part lacks are None.
+    """
+    first, *_ = tables = list(parts.values())
+    columns = {column.name: column for table in reversed(tables) for column in reversed(table.columns)}
+    names = [*dict.fromkeys(column.name for table in tables for column in table.columns)]
+    data = {
+        key: [cell for table in tables for cell in table.data.get(key, [None] * len(table))] for key in names
+    }
+    data[name] = [part for part, table in parts.items() for _ in range(len(table))]
+    columns[name] = Column(name, role="key")
+    names.insert(sum(key in {"model", "dataset"} for key in names), name)
+    ordered = {key: data[key] for key in names}
+    return HeadTable(first.title, [columns[key] for key in names], ordered, list(notes), first.provenance)

@@ -119,7 +119,7 @@ FOUND = {
         "notes": "attnprobe.statistics.positional:controlled_table",
     },
     "--by-group": {
-        "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
+        "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.tabulation:tabulate_groups",
         "Q and its p": "attnprobe.sums.inference:compare_groups",
         "Of syntax, coreference and links": "attnprobe.statistics.links:by_label_and_group_table",
     },

@@ -196,8 +196,6 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
             assert found["accuracy"] == pytest.approx(number / found["n"])
             total += number
         assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])
-        every_row = {name: cells[row] for name, cells in rows_of(table, ALL_GROUPS).items()}
-        assert np.isfinite(every_row["accuracy_q_p"]) or every_row["accuracy"] == 1
     assert differ > 1
 
 

@@ -13,7 +13,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links import SYNTAX, make_control
-from attnprobe.statistics.registry import census_statistics, select_controls
+from attnprobe.statistics.registry import census_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import DIRECTED, TREES
 from attnprobe.survey.measure import open_evaluator
@@ -56,7 +56,7 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     are read off too are few, and left out here.
     """
     census = [SYNTAX, *census_statistics()]
-    shuffled = [one for one in select_controls("positional") if one.control == "shuffled"]
+    shuffled = [one for one in select_statistics("positional", controls=True) if one.control == "shuffled"]
     for name, shape, batches, (bar, aim), syntax, control in (
         (
             "MiniLM-L6, sentences of a treebank",

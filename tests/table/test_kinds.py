@@ -1,6 +1,4 @@
-"""Which kind a table is of: from where it is made, or else from its columns; here and nowhere else."""
-
-from dataclasses import replace
+"""Which kind a table is of: its columns tell."""
 
 import picture_tables as tables
 import pytest
@@ -43,14 +41,3 @@ def test_pairs_and_layers_of_few_columns():
     assert of("step", "layer") == "layers of checkpoints"
     assert of("word") == "other"
     assert of() == "other"
-
-
-def test_a_kind_that_is_said_stays_until_its_columns_go():
-    table = tables.correlated()
-    said = replace(table, kind="heads")
-    assert (table.kind, said.kind) == ("two sides", "heads")
-    assert replace(said, title="another").kind == "heads"
-    roles = tables.roles()
-    columns = [column for column in roles.columns if column.name != "role"]
-    fewer = replace(roles, columns=columns, data={one.name: roles.data[one.name] for one in columns})
-    assert fewer.kind == "heads"

@@ -61,9 +61,9 @@ def ask_family(name: str, weights: str = "attention") -> Answer:
 def ask_control() -> Answer:
     """Ask for positions, in the text and with its tokens shuffled."""
     from attnprobe.statistics.positional import CONTROLLED
-    from attnprobe.statistics.registry import census_statistics, select_controls
+    from attnprobe.statistics.registry import census_statistics, select_statistics
 
-    return [*census_statistics("positional"), *select_controls("positional")], CONTROLLED
+    return [*census_statistics("positional"), *select_statistics("positional", controls=True)], CONTROLLED
 
 
 def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Answer:

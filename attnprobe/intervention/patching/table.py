@@ -75,10 +75,9 @@ def tabulate_patching(
     build.test(p, adjusted, headline=not fast)
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
-    what = "heads at positions" if plan.positions else "heads"
     notes = _describe_gap(bench.objective.described, clean, corrupted, gap)
     title = "patching of heads at each position" if plan.positions else "patching of heads"
-    table = build.table(title, notes, what)
+    table = build.table(title, notes)
     return _drop_empty(table) if plan.positions else table
 
 
@@ -168,4 +167,4 @@ def _drop_empty(table: HeadTable) -> HeadTable:
     """Leave out the positions that no pair has in a layer."""
     kept = [row for row, number in enumerate(table.data["n"]) if number]
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
-    return HeadTable(table.title, table.columns, data, table.notes, table.provenance, table.kind)
+    return HeadTable(table.title, table.columns, data, table.notes, table.provenance)

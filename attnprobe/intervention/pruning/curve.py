@@ -287,7 +287,7 @@ def tabulate_curve(
     notes = []
     if margin is not None:
         notes.append(f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go.")
-    return build.table("score while heads are removed", notes, "pruning"), within
+    return build.table("score while heads are removed", notes), within
 
 
 def _pad(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:

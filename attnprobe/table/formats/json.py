@@ -18,36 +18,39 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def render(sheet: Sheet, precision: int | None = None) -> str:
-    """Write ``{title, columns, rows, notes, provenance}``, one line a row so that it can be diffed."""
+    """Write ``{title, columns, notes, provenance, rows}``, one line a row so that it can be diffed."""
     names = [column.name for column in sheet.columns]
-    rows: list[Json] = [
+    rows = [
         {name: to_json(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
         for row in sheet.rows()
     ]
-    parts = [
-        f'  "title": {_dump(sheet.title)}',
-        f'  "columns": {_dump_lines(_describe_columns(sheet))}',
-        f'  "rows": {_dump_lines(rows)}',
-        f'  "notes": {_dump_lines([*sheet.notes])}',
-        f'  "provenance": {_dump_indented(to_json(sheet.provenance))}',
-    ]
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    about = dump(make_description(sheet), indent=2).removesuffix("\n}")
+    lines = ",\n".join(f"    {dump(row)}" for row in rows)
+    return f'{about},\n  "rows": [\n{lines}\n  ]\n}}\n'
 
 
 def make_description(sheet: Sheet) -> dict[str, Json]:
     """Describe a table by all but its rows, for a file beside it or for its own format."""
-    return {
-        "title": sheet.title,
-        "columns": _describe_columns(sheet),
-        "notes": [*sheet.notes],
-        "provenance": to_json(sheet.provenance),
-    }
+    columns: list[Json] = [
+        {
+            **{"name": column.name, "unit": column.unit, "role": column.role},
+            **({"title": column.title} if column.title else {}),
+            **({"headline": True} if column.headline else {}),
+        }
+        for column in sheet.columns
+    ]
+    provenance = to_json(sheet.provenance)
+    return {"title": sheet.title, "columns": columns, "notes": [*sheet.notes], "provenance": provenance}
 
 
 def write_description(sheet: Sheet, name: str) -> str:
     """Write the description of a table that lies in the file ``name``."""
-    about: dict[str, Json] = {"table": clean(name), "rows": len(sheet), **make_description(sheet)}
-    return json.dumps(about, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    return dump({"table": clean(name), "rows": len(sheet), **make_description(sheet)}, indent=2) + "\n"
+
+
+def dump(value: Json, indent: int | None = None) -> str:
+    """Write strict JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
@@ -80,30 +83,6 @@ def to_json(value: object) -> Json:
         return [to_json(item) for item in value]
     cell = to_plain(value)
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
-
-
-def _describe_columns(sheet: Sheet) -> list[Json]:
-    return [
-        {
-            **{"name": column.name, "unit": column.unit, "role": column.role},
-            **({"title": column.title} if column.title else {}),
-            **({"headline": True} if column.headline else {}),
-        }
-        for column in sheet.columns
-    ]
-
-
-def _dump(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _dump_lines(items: list[Json]) -> str:
-    lines = [f"    {_dump(item)}" for item in items]
-    return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
-
-
-def _dump_indented(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2).replace("\n", "\n  ")
 
 
 FORMAT = Format(render, read, read_description, stands_alone=True, holds_notes=True)

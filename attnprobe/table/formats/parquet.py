@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, format_cell, round_cell
 from attnprobe.table.formats import Format
-from attnprobe.table.formats.json import make_description
+from attnprobe.table.formats.json import dump, make_description
 from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -24,16 +24,10 @@ def render(sheet: Sheet, precision: int | None = None) -> bytes:
     except ImportError as error:
         raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
     arrays = [_make_array([round_cell(value, precision) for value in cells]) for cells in sheet.cells]
-    about = make_description(sheet)
-    # Notes lie under a name of their own too, for readers that know nothing of the rest.
-    metadata = {
-        name: json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        for name, value in ((b"attnprobe", about), (b"notes", about["notes"]))
-    }
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(arrow.replace_schema_metadata(metadata), sink)
+    parquet.write_table(arrow.replace_schema_metadata({"attnprobe": dump(make_description(sheet))}), sink)
     return sink.getvalue().to_pybytes()
 
 
@@ -41,14 +35,10 @@ def _make_array(values: list[Cell]) -> "pyarrow.Array":
     """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 
-    if all(value is None for value in values):
-        return pyarrow.array(values, pyarrow.float64())
-    if any(isinstance(value, str) for value in values):
-        words = [None if value is None else format_cell(value) for value in values]
-        return pyarrow.array(words, pyarrow.string())
-    if any(isinstance(value, float) for value in values):
-        return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
-    return pyarrow.array(values)
+    types = {type(value) for value in values if value is not None}
+    if str in types:
+        return pyarrow.array([None if value is None else format_cell(value) for value in values])
+    return pyarrow.array(values, pyarrow.float64() if float in types or not types else None)
 
 
 def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":

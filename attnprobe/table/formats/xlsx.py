@@ -1,17 +1,16 @@
 """Excel workbooks: the table on one sheet, what is said about it on another."""
 
 import io
-import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import Cell, format_cell, guard, round_cell
+from attnprobe.table.cells import Cell, clean, format_cell, guard, round_cell
 from attnprobe.table.formats import Format
-from attnprobe.table.formats.json import Json, make_description
+from attnprobe.table.formats.json import dump, to_json
 from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -47,26 +46,17 @@ def render(sheet: Sheet, precision: int | None = None) -> bytes:
             "parquet"
         )
     book = Workbook(write_only=True)
-    rows = _add_sheet(book, "table", len(sheet.columns))
+    rows, about = (book.create_sheet(name) for name in ("table", "about"))
+    rows.freeze_panes = "A2"
+    rows.sheet_format.defaultColWidth = about.sheet_format.defaultColWidth = _WIDTH
     rows.append([_make_cell(rows, column.name, bold=True) for column in sheet.columns])
     for row in sheet.rows():
         rows.append([_make_cell(rows, round_cell(value, precision)) for value in row])
-    about = _add_sheet(book, "about", 2)
-    for name, value in _list_said(make_description(sheet)):
+    for name, value in _list_facts(sheet):
         about.append([_make_cell(about, name, bold=True), _make_cell(about, value)])
     content = io.BytesIO()
     book.save(content)
     return _remove_times(content.getvalue())
-
-
-def _add_sheet(book: Any, name: str, columns: int) -> Any:
-    from openpyxl.utils import get_column_letter
-
-    sheet = book.create_sheet(name)
-    sheet.freeze_panes = "A2" if name == "table" else None
-    for column in range(1, columns + 1):
-        sheet.column_dimensions[get_column_letter(column)].width = _WIDTH
-    return sheet
 
 
 def _make_cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
@@ -89,29 +79,15 @@ def _make_cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
     return cell
 
 
-def _list_said(about: Mapping[str, Json]) -> Iterator[tuple[str, Cell]]:
-    yield "title", str(about["title"])
-    for note in _ensure_list(about["notes"]):
-        yield "note", str(note)
-    for column in _ensure_list(about["columns"]):
-        if isinstance(column, dict):
-            said = [str(column[key]) for key in ("role", "unit", "title") if column.get(key)]
-            yield f"column {column['name']}", ", ".join(said)
-    yield from _walk_leaves("", about["provenance"])
-
-
-def _ensure_list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _walk_leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk_leaves(f"{name}.{key}" if name else key, item)
-    elif isinstance(value, list):
-        yield name, json.dumps(value, ensure_ascii=False)
-    else:
-        yield name, value
+def _list_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """List what is said about a table, with a name each."""
+    yield "title", sheet.title
+    for note in sheet.notes:
+        yield "note", note
+    for column in sheet.columns:
+        yield f"column {column.name}", ", ".join(filter(None, (column.role, column.unit, column.title)))
+    for name, value in sheet.provenance.items():
+        yield clean(name), value if isinstance(value, str) else dump(to_json(value))
 
 
 def _remove_times(content: bytes) -> bytes:

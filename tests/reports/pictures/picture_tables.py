@@ -348,8 +348,7 @@ def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=T
             "value": numbers(rows),
             "value_se": [0.01] * rows,
         }
-    found = table("census of heads", {**named(rows), **places(layers, heads)}, **columns)
-    return replace(found, kind="heads")
+    return table("census of heads", {**named(rows), **places(layers, heads)}, **columns)
 
 
 #: The picture that each table has by nature, and a column of it that is drawn.

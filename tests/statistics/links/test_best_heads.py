@@ -97,7 +97,7 @@ def test_links_in_one_fold_are_no_choice():
     counts.asked[..., :3] = counts.hits[..., :3] = 4
     chosen, row = find_best(counts, gone)
     assert chosen.best is None
-    assert row == {"n": 12, "n_far": 0, "blocks": 3}
+    assert row == {"n": 12, "n_far": 0}
 
 
 def test_the_rule_is_at_least_chance_among_candidates():

@@ -22,11 +22,13 @@ from attnprobe.attention.layout import Layout
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.gold_trees import (
+from attnprobe.statistics.trees import (
     ARC_COUNTS,
     BARE,
+    BY_HEAD,
     CHAIN,
     CUT,
+    DIRECTED,
     GOLD,
     HELD,
     LEFT,
@@ -35,11 +37,11 @@ from attnprobe.statistics.gold_trees import (
     RANDOM_EDGES,
     RIGHT,
     RIGHT_HEADS,
+    TREES,
     WORDS,
     build_tree,
     find_root,
 )
-from attnprobe.statistics.trees import BY_HEAD, DIRECTED, TREES
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
