@@ -131,7 +131,7 @@ def test_what_ships_with_attnprobe(invoke, causal):
     assert code == 0
     assert {row["dataset"] for row in rows(out)} == {"embedded"}
     assert {row["n"] for row in rows(out)} == {"36"}
-    assert "significantly" in error
+    assert "m is the logit of the answer" in error
     code, _, error = invoke("patch", "demo", "--label-column", "answer")
     assert (code, "name none" in error) == (2, True)
 
