@@ -131,10 +131,10 @@ def _join_pairs(comparison: ModelComparison) -> dict[str, Floats]:
     """Give what is known of every head with every other head, (head, other head), by name."""
     join, known = comparison.shared.join, dict[str, Floats]()
     if comparison.outputs:
-        known["cka"] = join({kind: one.cka for kind, one in comparison.outputs.items()})
+        known["cka"] = join({kind: moments.cka for kind, moments in comparison.outputs.items()})
     if comparison.pairs:
-        known["jsd"] = join({kind: one.average for kind, one in comparison.pairs.items()})
-        known["jsd_se"] = join({kind: one.standard_error for kind, one in comparison.pairs.items()})
+        known["jsd"] = join({kind: pairs.average for kind, pairs in comparison.pairs.items()})
+        known["jsd_se"] = join({kind: pairs.standard_error for kind, pairs in comparison.pairs.items()})
     return known
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -130,32 +131,31 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
     first = steps[0][1]
     kinds = "attention" in first.data
     rows: list[dict[str, Cell]] = []
-    for measure in _list_measures(first):
-        for kind in _list_kinds(first):
-            values = [_read_values(table, measure, kind) for _, table in steps]
-            for place, (step, table) in enumerate(steps):
-                row: dict[str, Cell] = {name: table.data[name][0] for name in _FIRST}
-                row |= {STEP: step, "measure": measure} | ({"attention": kind} if kinds else {})
-                before = values[place - 1] if place else np.full_like(values[0], np.nan)
-                for name, other in (("last", values[-1]), ("previous", before)):
-                    heads, spearman, kendall = correlate_ranks(values[place], other)
-                    row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
-                rows.append(row)
+    for measure, kind in product(_list_measures(first), _list_kinds(first)):
+        values = [_read_values(table, measure, kind) for _, table in steps]
+        nothing = np.full_like(values[0], np.nan)
+        for (step, table), here, before in zip(steps, values, [nothing, *values], strict=False):
+            row: dict[str, Cell] = {name: table.data[name][0] for name in _FIRST}
+            row |= {STEP: step, "measure": measure} | ({"attention": kind} if kinds else {})
+            for name, other in (("last", values[-1]), ("previous", before)):
+                heads, spearman, kendall = correlate_ranks(here, other)
+                row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
+            rows.append(row)
     columns = [_make_column(name) for name in rows[0]]
     data = {name: [row[name] for row in rows] for name in rows[0]}
     return HeadTable("how the order of heads settles", columns, data, [], provenance)
 
 
-def correlate_ranks(one: Floats, other: Floats) -> tuple[int, float, float]:
+def correlate_ranks(values: Floats, others: Floats) -> tuple[int, float, float]:
     """Count the heads that are defined in both, and compute Spearman's rho and Kendall's tau-b over them."""
     from scipy.stats import kendalltau, spearmanr  # takes a second to import
 
-    there = np.isfinite(one) & np.isfinite(other)
-    one, other, heads = one[there], other[there], int(there.sum())
-    if heads < LEAST_HEADS or not np.ptp(one) or not np.ptp(other):
+    there = np.isfinite(values) & np.isfinite(others)
+    values, others, heads = values[there], others[there], int(there.sum())
+    if heads < LEAST_HEADS or not np.ptp(values) or not np.ptp(others):
         return heads, np.nan, np.nan
-    spearman: Any = spearmanr(one, other)
-    kendall: Any = kendalltau(one, other)
+    spearman: Any = spearmanr(values, others)
+    kendall: Any = kendalltau(values, others)
     return heads, float(spearman.statistic), float(kendall.statistic)
 
 
@@ -168,9 +168,8 @@ def _list_measures(table: HeadTable) -> list[str]:
 
 
 def _read_values(table: HeadTable, measure: str, kind: Cell) -> Floats:
-    cells = _read_cells(table, measure)
-    rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
-    return cells[rows]
+    kinds = table.data.get("attention", [None] * len(table))
+    return _read_cells(table, measure)[[kind_here == kind for kind_here in kinds]]
 
 
 def _read_cells(table: HeadTable, measure: str) -> Floats:

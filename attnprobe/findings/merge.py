@@ -1,7 +1,8 @@
 """Merging the tables of separate jobs into that of the whole, from the sums in their records."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -67,19 +68,19 @@ class Job:
         path = Path(table)
         path = path if path.suffix == ".json" else find_description(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            job = cls._read_record(str(path), content["title"], content["provenance"])
-            return replace(job, described=describe_table(path))
+            text, described = path.read_bytes(), describe_table(path)
         except OSError as error:
             raise AttnprobeError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise _make_error(str(path), error) from error
+        with _refuse_damage(str(path)):
+            content = json.loads(text.decode())
+            job = cls._read_record(str(path), content["title"], content["provenance"])
+        return replace(job, described=described)
 
     @classmethod
     def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Job":
-        try:
+        with _refuse_damage(name):
             measured, corpus = record["measurement"], record["corpus"]
             options = record.get("options") or {}
             beside = measured.get("beside", {}).items()
@@ -98,8 +99,6 @@ class Job:
                     for dataset in _list_datasets(record)
                 ],
             )
-        except (ValueError, KeyError, TypeError) as error:
-            raise _make_error(name, error) from error
 
     @property
     def datasets(self) -> list[Any]:
@@ -118,10 +117,8 @@ class Job:
                 read.add_parts(self.name, parts)
 
     def measure(self, statistics: Sequence[Statistic]) -> Measurement:
-        try:
+        with _refuse_damage(self.name):
             return Measurement.from_arrays(self.sums, {each.name: each.sums for each in statistics})
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise _make_error(self.name, error) from error
 
 
 class _Whole:
@@ -272,13 +269,18 @@ def _list_datasets(record: Mapping[str, Any]) -> list[Any]:
     return record.get("merged") or [record.get("dataset")]
 
 
-def _make_error(name: str, error: Exception) -> AttnprobeError:
-    known = list_mergeable_commands()
-    lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
-    return AttnprobeError(
-        f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
-        f"tables of {', '.join(known[:-1])} or {known[-1]}."
-    )
+@contextmanager
+def _refuse_damage(name: str) -> Iterator[None]:
+    """Refuse a record that is not what a command writes, whatever is wrong with it."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        known = list_mergeable_commands()
+        lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
+        raise AttnprobeError(
+            f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
+            f"tables of {', '.join(known[:-1])} or {known[-1]}."
+        ) from error
 
 
 def list_mergeable_commands() -> list[str]:
@@ -298,10 +300,10 @@ def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
 
-def _leaves_out_counts(one: Job, other: Job, custom: Sequence[Statistic]) -> bool:
+def _leaves_out_counts(job: Job, other: Job, custom: Sequence[Statistic]) -> bool:
     """Tell whether a job holds all that another measured, but for what merging leaves out (``by_corpus``)."""
-    lacking = set(other.identities) - set(one.identities)
-    if lacking and "merged" not in one.record:
+    lacking = set(other.identities) - set(job.identities)
+    if lacking and "merged" not in job.record:
         return False
     statistics = _find_statistics(replace(other, identities=sorted(lacking)), custom)
     return all(statistic.by_corpus for statistic in statistics)

@@ -52,10 +52,10 @@ class Sample:
         sides = [(self.count[part], self.total[part]) for part in (slice(half), slice(half, None))]
         if not all(count.any() for count, _ in sides):
             return float("nan")
-        one, other = (total.sum(0) / count.sum() for count, total in sides)
-        if not (np.ptp(one) > 0 and np.ptp(other) > 0):
+        first, second = (total.sum(0) / count.sum() for count, total in sides)
+        if not (np.ptp(first) > 0 and np.ptp(second) > 0):
             return float("nan")
-        r = float(np.corrcoef(one, other)[0, 1])
+        r = float(np.corrcoef(first, second)[0, 1])
         return 2 * r / (1 + r) if r > 0 else r
 
 
@@ -129,7 +129,7 @@ def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Di
 
 def _leave_out_blocks(terms: Floats, total: Floats) -> Estimate:
     """Estimate r, where ``total`` is summed over all samples and ``terms`` are the blocks of one of them."""
-    others, filled = total - terms.sum(0), terms.any(1).astype(np.float64)
+    others, filled = total - terms.sum(0), np.any(terms, axis=1).astype(np.float64)
     return jackknife(lambda sums: _correlate(others + sums), terms, filled, unbiased=True)
 
 
@@ -137,7 +137,7 @@ def _list_terms(inside: Sample, outside: Sample) -> Floats:
     """List what a correlation is made of, block by block: S, T, S.S, T.T, S.T, n, m, n n, m m, n m."""
     s, t = (side.total - side.total.mean(1, keepdims=True) for side in (inside, outside))
     n, m = inside.count, outside.count
-    products = [(one * other).sum(1) for one, other in ((s, s), (t, t), (s, t))]
+    products = [(s * s).sum(1), (t * t).sum(1), (s * t).sum(1)]
     return np.column_stack([s, t, *products, n, m, n * n, m * m, n * m])
 
 
@@ -152,11 +152,11 @@ def _correlate(total: Floats) -> Floats:
     return np.where((ours > 0) & (theirs > 0), r, np.nan)
 
 
-def _are_equal(one: Sample, other: Sample) -> bool:
+def _are_equal(inside: Sample, outside: Sample) -> bool:
     """Tell whether both sides are the same numbers, so that no noise is left."""
-    if not np.array_equal(one.count, other.count):
+    if not np.array_equal(inside.count, outside.count):
         return False
-    return np.allclose(one.total, other.total, _ROUNDING, _ROUNDING * np.abs(one.total).max())
+    return np.allclose(inside.total, outside.total, _ROUNDING, _ROUNDING * np.abs(inside.total).max())
 
 
 def block_record(column: str, places: Sequence[Place], blocks: Blocked, values: Floats) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class HeadGrid:
 
     def layers(self, kind: Kind) -> list[int]:
         """List the layers of a kind, in the order of a forward pass."""
-        return [layer for layer, one in enumerate(self.kinds) if one is kind]
+        return [layer for layer in range(len(self.kinds)) if self.kinds[layer] is kind]
 
     def number(self, kind: Kind) -> Places:
         """Number the heads of a kind through all layers of the model, (layer of the kind, head)."""
@@ -82,8 +82,8 @@ class SharedHeads:
         kinds = tuple(kind for kind in ours if kind in theirs)
         sides = list(zip(names, (ours, theirs), strict=True))
         if not kinds:
-            one, other = (f"{name} has {_join_kinds(listed)} attention" for name, listed in sides)
-            raise AttnprobeError(f"{one} and {other}; only heads of one kind can be compared.")
+            shapes = " and ".join(f"{name} has {_join_kinds(listed)} attention" for name, listed in sides)
+            raise AttnprobeError(f"{shapes}; only heads of one kind can be compared.")
         left_out = [
             f"{name} also has {_join_kinds(extra)} attention, which the other has not; it is left out."
             for name, listed in sides

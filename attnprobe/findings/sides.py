@@ -228,13 +228,13 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
     names = [side.model or side.name for side in sides]
     alike = [kind for kind, shape in shapes[0].items() if shapes[1].get(kind) == shape]
     if not alike:
-        one, other = (
-            _describe_shapes(shape, named=_ATTENTION in side.keys)
-            for side, shape in zip(sides, shapes, strict=True)
+        described = " and ".join(
+            f"{name} has {_describe_shapes(shape, named=_ATTENTION in side.keys)}"
+            for name, side, shape in zip(names, sides, shapes, strict=True)
         )
         raise AttnprobeError(
-            f"{names[0]} has {one} and {names[1]} has {other}, so that heads can't be put side by side; "
-            f"`attnprobe compare {names[0]} {names[1]}` takes checkpoints of different shapes."
+            f"{described}, so that heads can't be put side by side; "
+            f"`attnprobe compare {' '.join(names)}` takes checkpoints of different shapes."
         )
     notes = [
         f"Only heads of {join_names(alike)} attention are compared; those of {join_names(more)} attention in "
@@ -250,10 +250,10 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
     common = [place for place in ours if place in theirs]
     first = inside.select([ours[place] for place in common])
     second = outside.select([theirs[place] for place in common])
-    if _ATTENTION in {*inside.keys, *outside.keys}:
-        return PairedSides(first, second, _PLACE, common, True, shared, tuple(notes))
-    heads = [place[1:] for place in common]
-    return PairedSides(first, second, _PLACE[1:], heads, True, shared, tuple(notes))
+    keys, heads = _PLACE, common
+    if _ATTENTION not in {*inside.keys, *outside.keys}:
+        keys, heads = _PLACE[1:], [place[1:] for place in common]
+    return PairedSides(first, second, keys, heads, across=True, shared=shared, notes=tuple(notes))
 
 
 def _place_heads(side: TableSide) -> dict[Head, Head]:
@@ -277,15 +277,15 @@ def _find_shapes(side: TableSide, places: Iterable[Head]) -> dict[str, tuple[int
         size = architecture.get(name)
         return max(size, least) if isinstance(size, int) else least
 
-    by_kind: dict[str, list[Head]] = {}
+    layers: dict[str, set[Any]] = {}
+    heads: dict[str, int] = {}
     for kind, layer, head in places:
-        by_kind.setdefault(kind, []).append((layer, head))
-    shapes = {}
-    for kind, heads in by_kind.items():
-        layers = len({layer for layer, _ in heads})
-        layers = read_size("layers", layers) if len(by_kind) == 1 else layers
-        shapes[kind] = layers, read_size("heads", max(int(head) for _, head in heads) + 1)
-    return shapes
+        layers.setdefault(kind, set()).add(layer)
+        heads[kind] = max(heads.get(kind, 0), int(head) + 1)
+    numbers = {kind: len(numbered) for kind, numbered in layers.items()}
+    if len(numbers) == 1:
+        numbers = {kind: read_size("layers", number) for kind, number in numbers.items()}
+    return {kind: (number, read_size("heads", heads[kind])) for kind, number in numbers.items()}
 
 
 def _describe_shapes(shapes: Mapping[str, tuple[int, int]], *, named: bool) -> str:

@@ -54,6 +54,9 @@ def _render(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:
 _ID = re.compile(r'\sid="([^"]+)"')
 _ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
 
+#: In json, characters that no XML may hold, at which vl-convert would end the whole process.
+_NO_XML = re.compile(r"\\uff(?:fe|ff)")
+
 Spec = Mapping[str, Any]
 
 
@@ -117,7 +120,7 @@ def make_spec(chart: Any, theme: Theme) -> dict[str, Any]:
 
 
 def _draw_svg(spec: Spec) -> str:
-    return _convert(json.dumps(spec, allow_nan=False))
+    return _convert(_NO_XML.sub(r"\\ufffd", json.dumps(spec, allow_nan=False)))
 
 
 @lru_cache(maxsize=1)  # a picture that was measured is written without being drawn again

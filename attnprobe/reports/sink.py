@@ -26,15 +26,17 @@ def check_output(output: Path | None, overwrite: bool = False, format: str | Non
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    found = (
+    destination = (
         _choose_stream_format(format)
         if output is None or str(output) == "-"
         else check_file(output, overwrite, format)
     )
-    package = OF_FILES[found.format].package if found.format in OF_FILES else ""
+    package = OF_FILES[destination.format].package if destination.format in OF_FILES else ""
     if package and importlib.util.find_spec(package) is None:
-        raise AttnprobeError(f"{found.format} needs {package}: pip install {package}, or choose csv or json")
-    return found
+        raise AttnprobeError(
+            f"{destination.format} needs {package}: pip install {package}, or choose csv or json"
+        )
+    return destination
 
 
 def _choose_stream_format(format: str | None) -> Destination:
@@ -42,9 +44,6 @@ def _choose_stream_format(format: str | None) -> Destination:
     if format in OF_FILES and OF_FILES[format].binary and terminal:
         raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
     return Destination(format or ("table" if terminal else "csv"))
-
-
-__all__ = ["FORMATS", "check_output", "write_rescued", "write_rescued_tables", "write_table"]
 
 
 def write_table(
@@ -120,7 +119,7 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
 
     Returns that folder, which nobody else may read. Raises AttnprobeError if there is no room anywhere.
     """
-    told: Exception | None = None
+    first: Exception | None = None
     for room in (tempfile.gettempdir, Path.home, Path.cwd):
         with contextlib.ExitStack() as undo:
             try:
@@ -128,12 +127,12 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
                 save(folder)
             except (AttnprobeError, OSError, RuntimeError) as error:  # full, closed, or not there
-                told = told or error
+                first = first or error
                 continue
             undo.pop_all()
             return folder
-    said = reason(told) if isinstance(told, OSError) else told
-    raise AttnprobeError(f"could not write the {what} anywhere: {said}") from told
+    why = reason(first) if isinstance(first, OSError) else first
+    raise AttnprobeError(f"could not write the {what} anywhere: {why}") from first
 
 
 def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool, rows: int | None) -> None:

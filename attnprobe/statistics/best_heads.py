@@ -57,7 +57,7 @@ NAME_COLUMNS = (
 def score_share(name: str, side: CrossFit | Difference) -> dict[str, float]:
     """Give the share of links that are found, and its error; nothing where there is no link."""
     difference = side if isinstance(side, Difference) else Difference(side)
-    if not difference.one.scored.number:
+    if not difference.head.scored.number:
         return {}
     estimate = difference.estimate
     return {name: float(estimate.value), f"{name}_se": float(estimate.error)}

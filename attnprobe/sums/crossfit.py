@@ -197,21 +197,21 @@ class CrossFit:
 
 @dataclass(frozen=True)
 class Difference:
-    """What is found of the same documents by one, less what another finds: a head and a rule, or a control.
+    """The share that a head answers rightly, less that of a baseline over the same documents.
 
-    Without the other, it is what the one finds.
+    A baseline is a rule, or a control; without one, it is the share of the head.
     """
 
-    one: CrossFit
-    other: CrossFit | None = None
+    head: CrossFit
+    baseline: CrossFit | None = None
 
     @property
     def value(self) -> float:
-        return self.one.share - (0.0 if self.other is None else self.other.share)
+        return self.head.share - (0.0 if self.baseline is None else self.baseline.share)
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
-        draws = self.one.draw(signs, tied=tied)
-        return draws if self.other is None else draws - self.other.draw(signs, tied=tied)
+        draws = self.head.draw(signs, tied=tied)
+        return draws if self.baseline is None else draws - self.baseline.draw(signs, tied=tied)
 
     @property
     def estimate(self) -> Estimate:
@@ -221,7 +221,7 @@ class Difference:
         draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
         ratio, with blocks for documents.
         """
-        links = self.one.scored.asked + (0 if self.other is None else self.other.scored.asked)
+        links = self.head.scored.asked + (0 if self.baseline is None else self.baseline.scored.asked)
         blocks, error = int((links > 0).sum()), np.nan
         if blocks > 1:
             draws = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
@@ -241,7 +241,7 @@ class Difference:
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
         """
-        value, links = self.value, self.one.scored
+        value, links = self.value, self.head.scored
 
         def draw(random: np.random.Generator, number: int) -> Floats:
             signs = draw_signs(random, number)

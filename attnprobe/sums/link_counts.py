@@ -120,7 +120,8 @@ class LinkCounts(Sum):
 
         def move(counts: NDArray[Any]) -> NDArray[Any]:
             moved = np.zeros((len(place), *counts.shape[1:]), counts.dtype)
-            np.add.at(moved, to, counts[kept])
+            for old, new in zip(kept, to, strict=True):
+                moved[new] += counts[old]
             return moved
 
         return replace(self, keys=keys, **{name: move(getattr(self, name)) for name in _BY_KEY})

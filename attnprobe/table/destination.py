@@ -44,9 +44,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
             f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
             f".{chosen}"
         )
-    path = resolve_links(output)
-    _check_folder(path)
-    _check_free(path, overwrite)
+    path = _check_path(output, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = find_description(path)
@@ -73,10 +71,7 @@ def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = Fals
     Its name may end in one of ``endings``. Raises AttnprobeError in a sentence that says what to do instead.
     """
     find_format(output, endings)
-    path = resolve_links(output)
-    _check_folder(path)
-    _check_free(path, overwrite, example=f"heads.{endings[0]}")
-    return path
+    return _check_path(output, overwrite, example=f"heads.{endings[0]}")
 
 
 def read_description(path: Path) -> dict[str, object]:
@@ -102,9 +97,9 @@ def resolve_links(output: Path) -> Path:
     """Follow links to the file itself."""
     try:
         path = output.resolve()
-        for one in (path, find_description(path)):
+        for file in (path, find_description(path)):
             with contextlib.suppress(FileNotFoundError):
-                one.stat()
+                file.stat()
     except RuntimeError as error:
         raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
     except OSError as error:  # a name that is too long, or a path through a file
@@ -114,11 +109,15 @@ def resolve_links(output: Path) -> Path:
     return path
 
 
-def _check_folder(path: Path) -> None:
+def _check_path(output: Path, overwrite: bool, example: str = "heads.csv") -> Path:
+    """Follow links to a file that may be written; raises AttnprobeError where it may not."""
+    path = resolve_links(output)
     if not path.parent.is_dir():
         raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
+    _check_free(path, overwrite, example)
+    return path
 
 
 def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None:

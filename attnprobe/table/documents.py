@@ -16,21 +16,17 @@ def count_documents(table: HeadTable, name: str) -> NDArray[np.float64]:
     infinite where neither is known.
     """
     known = min(_list_documents(table.provenance), default=np.inf)
-    found = np.full(len(table), known, np.float64)
+    documents = np.full(len(table), known, np.float64)
     for count in ("n", f"{name}_n"):
         if count in table.data:
             cells = [np.inf if cell is None else cell for cell in table.data[count]]
-            found = np.fmin(found, np.array(cells, np.float64))
-    return found
+            documents = np.fmin(documents, np.array(cells, np.float64))
+    return documents
 
 
 def _list_documents(record: Mapping[str, Any]) -> list[int]:
     corpus = record.get("corpus")
     if isinstance(corpus, Mapping):
         return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []
-    found: list[int] = []
-    for part in record.values():
-        for one in part if isinstance(part, list) else [part]:
-            if isinstance(one, Mapping):
-                found += _list_documents(one)
-    return found
+    parts = [part for value in record.values() for part in (value if isinstance(value, list) else [value])]
+    return [number for part in parts if isinstance(part, Mapping) for number in _list_documents(part)]

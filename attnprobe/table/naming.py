@@ -12,10 +12,10 @@ def join_names(names: Sequence[str], most: int = NAMED) -> str:
     >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    some = list(names[:most])
-    if more := len(names) - len(some):
-        some.append(f"{more} more")
-    *first, last = some
+    named = list(names[:most])
+    if more := len(names) - len(named):
+        named.append(f"{more} more")
+    *first, last = named
     return f"{', '.join(first)} and {last}" if first else last
 
 

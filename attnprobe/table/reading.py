@@ -105,10 +105,10 @@ def _read_description(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _describe_column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
-    if said is not None and said.get("role") in get_args(Role):
-        headline, title = said.get("headline") is True, str(said.get("title", ""))
-        return Column(name, str(said.get("unit", "")), said["role"], headline, title)
+def _describe_column(name: str, about: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
+    if about is not None and about.get("role") in get_args(Role):
+        headline, title = about.get("headline") is True, str(about.get("title", ""))
+        return Column(name, str(about.get("unit", "")), about["role"], headline, title)
     return Column(name, role=_guess_role(name, names))
 
 

@@ -42,8 +42,6 @@ _PLAIN = {"opacity": "1", "fill-opacity": "1", "stroke-width": "0", "font-weight
 _UNSEEN = re.compile(r"(\.\d)\d+")
 #: A path of nothing but straight lines, and a point of it.
 _LINES, _POINT = re.compile(r"[MLZ\d.,-]+"), re.compile(r"([ML])([\d.-]+),([\d.-]+)")
-#: Characters that no XML may hold, beside those that ``clean`` replaces.
-_NO_XML = re.compile("[\ufffe\uffff]")
 _RGB = re.compile(r"rgb\((\d+), (\d+), (\d+)\)")
 
 
@@ -88,7 +86,7 @@ def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
 
 def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
     picture = draw_picture([table], kind, theme=_THEME, width=width)
-    root = ElementTree.fromstring(_NO_XML.sub("\ufffd", picture.rendered("svg").decode()))
+    root = ElementTree.fromstring(picture.rendered("svg"))
     parents = {child: parent for parent in root.iter() for child in parent}
     has_roles = {"layer", "head", "role"} <= table.data.keys()
     roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}

@@ -82,7 +82,6 @@ class Layout(NamedTuple):
 
     numbers: NumberFormat
     wide: int  # the width of a cell, with the space before it
-    after: int  # spaces after it, if there is room
     pieces: list[range]  # the columns that stand side by side; the others follow below
 
 
@@ -121,33 +120,32 @@ class HeatMap:
         return max(map(len, self.rows)) + 1
 
     def arrange(self, room: int, precision: int | None) -> Layout:
-        """Choose the layout with the fewest pieces; among those the most digits, then the most air."""
+        """Choose the layout with the fewest pieces; among those the most digits."""
         digits = precision or DIGITS
         full, short = (
             choose_format(self.values.flat, digits=n, most_decimals=_MOST_DECIMALS, large=_LARGE)
             for n in (digits, digits - 1)
         )
         formats = [full, short] if precision is None and full.decimals >= DIGITS else [full]
-        tried = [self._try(numbers, after, room) for numbers in formats for after in (1, 0)]
-        return min(tried, key=lambda layout: len(layout.pieces))
+        return min((self._try(numbers, room) for numbers in formats), key=lambda layout: len(layout.pieces))
 
-    def _try(self, numbers: NumberFormat, after: int, room: int) -> Layout:
+    def _try(self, numbers: NumberFormat, room: int) -> Layout:
         written = [numbers.write(value) for value in self.values.flat if not np.isnan(value)]
         wide = 1 + max(map(len, [*self.columns, *written]))
         mean = self._measure_means(numbers) if self.averaged else 0
-        pieces = math.ceil(len(self.columns) / max(1, (room - self._label - mean) // (wide + after)))
+        pieces = math.ceil(len(self.columns) / max(1, (room - self._label - mean) // wide))
         bounds = [round(place * len(self.columns) / pieces) for place in range(pieces + 1)]
-        return Layout(numbers, wide, after, [range(*ends) for ends in itertools.pairwise(bounds)])
+        return Layout(numbers, wide, [range(*ends) for ends in itertools.pairwise(bounds)])
 
     def _measure_means(self, numbers: NumberFormat) -> int:
         written = map(_write_mean(numbers).write, self.means[~np.isnan(self.means)])
         return max(map(len, [_MEAN, *written])) + _GAP
 
     def _draw_piece(self, piece: range, layout: Layout, console: Console) -> None:
-        undefined, after = choose_signs(console).undefined, " " * layout.after
+        undefined = choose_signs(console).undefined
         # The mean is over all heads, so it stands after the last.
         mean = self._measure_means(layout.numbers) if self.averaged and piece.stop == len(self.columns) else 0
-        header = "".join(f"{self.columns[column].rjust(layout.wide)}{after}" for column in piece)
+        header = "".join(self.columns[column].rjust(layout.wide) for column in piece)
         header = f"{' ' * self._label}{header}{_MEAN.rjust(mean) if mean else ''}"
         lines = [*([Text()] if piece.start else []), Text(header, "bold")]
         for row, average in enumerate(self.means):
@@ -158,7 +156,7 @@ class HeatMap:
                 text = gap if np.isnan(value) else layout.numbers.write(value)
                 shaded = has_palette(console) and np.isfinite(value) and not self.pale[row, column]
                 style = style_cell(value, self.scale) if shaded else ""
-                line.append(f"{text.rjust(layout.wide)}{after}", style)
+                line.append(text.rjust(layout.wide), style)
             if mean:
                 text = undefined if np.isnan(average) else _write_mean(layout.numbers).write(average)
                 line.append(text.rjust(mean))

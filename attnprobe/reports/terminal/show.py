@@ -47,14 +47,15 @@ def show(
         full: Whether all measures are shown as maps, and all rows.
         rows: How many rows of a list are shown where not all are.
     """
-    console.print(Text(clean(table.title), "bold"))
+    if table.title:
+        console.print(Text(clean(table.title), "bold"))
     constant = _find_constants(table)
     if constant:
         console.print(Text(choose_signs(console).between.join(constant)))
     shown: Set[str] = table.data.keys()
     columns = list(table.columns) if full else table.essential()
-    measures = [one for one in columns if one.role == "measure" and _is_defined(table, one)]
-    measures = [one for one in measures if not one.is_probability] or measures
+    measures = [column for column in columns if column.role == "measure" and _is_defined(table, column)]
+    measures = [column for column in measures if not column.is_probability] or measures
     measures.sort(key=lambda column: not column.headline)
     is_at_positions = bool(measures) and table.kind == "heads at positions"
     at_positions = lay_out_positions(table, measures[0].name) if is_at_positions else []
@@ -81,7 +82,9 @@ def show(
         shown = {column.name for column in measures}
     else:
         listed = _drop_random_orders(table)
-        varying = [one for one in columns if one.role != "key" or not _is_constant(listed, one.name)]
+        varying = [
+            column for column in columns if column.role != "key" or not _is_constant(listed, column.name)
+        ]
         varying.sort(key=lambda column: column.name == "n")
         print_rows(listed, varying, console, precision, most=None if full else rows or MOST_ROWS)
         shown = {column.name for column in columns}

@@ -17,8 +17,7 @@ def render(sheet: Sheet, precision: int | None = None) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
     columns = [list(map(escape, sheet.write(place, precision))) for place in range(len(sheet.columns))]
     lines = [
-        f"### {escape(sheet.title)}",
-        "",
+        *([f"### {escape(sheet.title)}", ""] if sheet.title else []),
         _write_row([escape(column.name) for column in sheet.columns]),
         _write_row(list(map(_write_rule, sheet.cells))),
         *map(_write_row, zip(*columns, strict=True)),

@@ -35,7 +35,8 @@ def render(sheet: Sheet, precision: int | None = None) -> str:
     """Write the table, its notes as comments."""
     import pandas
 
-    caption, formats, shown = [escape(sheet.title)], list[str](), dict[str, Sequence[str]]()
+    caption = [escape(sheet.title)] if sheet.title else []
+    formats, shown = list[str](), dict[str, Sequence[str]]()
     for place, column in enumerate(sheet.columns):
         cells, name = sheet.cells[place], column.name.replace("_", " ")
         is_text = any(isinstance(cell, str | bool) for cell in cells)
@@ -51,13 +52,14 @@ def render(sheet: Sheet, precision: int | None = None) -> str:
             with_errors = ", separate-uncertainty" if _PLUS_MINUS in digits else ""
             formats.append(f"S[table-format={digits}{with_errors}]")
     long = len(sheet) > _PAGE
+    label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-")
     table = (
         pandas.DataFrame(shown, dtype=str)
         .style.hide(axis="index")
         .to_latex(
             column_format=f"@{{}}{' '.join(formats)}@{{}}",
             caption="; ".join(caption),
-            label=f"tab:{re.sub(r'[^a-z0-9]+', '-', sheet.title.lower()).strip('-')}",
+            label=f"tab:{label}" if label else None,
             hrules=True,
             position=None if long else "t",
             position_float=None if long else "centering",
