@@ -42,6 +42,7 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
     )
     title = spec.get("title", "")
     text = title.get("text", "") if isinstance(title, Mapping) else title
+    text = text if isinstance(text, str) else " ".join(text)  # lines of a long title
     return render_page(
         "chart.html.jinja", [read_asset("chart.css"), style], [load_vega(), read_asset("chart.js")],
         title=clean(str(text)) or "attnprobe", spec=encode_json(spec),
