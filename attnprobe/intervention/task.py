@@ -187,6 +187,13 @@ def choose_subject(
     return TaskModel(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
+def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptions:
+    """Limit the tokens of a batch where nobody said how many, on a processor."""
+    if options.batch_tokens is not None or checkpoint.device.type != "cpu":
+        return options
+    return replace(options, batch_tokens=BATCH_TOKENS_CPU)
+
+
 @contextmanager
 def bind_task(
     subject: TaskModel,
@@ -206,8 +213,7 @@ def bind_task(
     checkpoint, progress = subject.checkpoint, run.progress
     kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
     options = replace(options, truncate=options.truncate or bool(gold))
-    if options.batch_tokens is None and checkpoint.device.type == "cpu":
-        options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
+    options = limit_batches(options, checkpoint)
     filtered, reading = LabelledExamples(documents, kinds=gold or None), options
     examples = kind.read_examples(filtered.examples) if gold else documents
     if kind.related:  # what is chosen are examples, not texts

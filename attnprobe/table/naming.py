@@ -42,8 +42,6 @@ LETTERS = {
     "sink": "F",
     MIXED: ".",
 }
-#: Roles that are only a direction, as a noun.
-NOUNS = {"previous": "previous token", "next": "next token", "self": "token itself"}
 
 
 def find_role_kind(role: str) -> str:

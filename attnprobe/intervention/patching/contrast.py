@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain, islice
 
 from attnprobe.corpus.sources.document import Contrast, Document
@@ -13,7 +13,7 @@ from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import BATCH_TOKENS_CPU, TaskData, TaskModel, choose_subject
+from attnprobe.intervention.task import TaskData, TaskModel, choose_subject, limit_batches
 from attnprobe.model.gates import freeze_weights
 from attnprobe.run.contrasts import tokenise_contrasts
 from attnprobe.run.memory import report_halving
@@ -76,8 +76,7 @@ def bind_pairs(
 ) -> Iterator[TaskData]:
     """Tokenise the pairs of a subject and bind what is read off to them."""
     checkpoint, architecture, progress = subject.checkpoint, subject.architecture, run.progress
-    if options.batch_tokens is None and checkpoint.device.type == "cpu":
-        options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
+    options = limit_batches(options, checkpoint)
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     with (

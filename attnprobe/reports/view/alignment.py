@@ -80,7 +80,7 @@ def find_second_text(side: "Side", places: NDArray[np.int64], *, words: bool) ->
     return before if before < len(places) else 0
 
 
-def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
+def state_alignment(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
     """State how many sure links a head hits and its error rate, first in the way in which it hits more.
 
     Without a sure link, only the name of the head is left.
@@ -112,7 +112,7 @@ def pack_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | N
         return None
     findings = [[""] * maps.standing.shape[1] for _ in maps.layers]
     for layer, head in np.argwhere(maps.standing).tolist():
-        findings[layer][head] = state_finding(maps, layer, head, several=several)
+        findings[layer][head] = state_alignment(maps, layer, head, several=several)
     return {
         "links": [[*asker, *answer, int(sure)] for asker, answer, sure in maps.alignment.links],
         "hits": [["".join(map(str, row)) for row in layer] for layer in maps.alignment.hits.astype(int)],

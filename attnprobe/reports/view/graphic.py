@@ -18,7 +18,7 @@ from attnprobe.reports.view.alignment import (
     explain_hits,
     find_second_text,
     place_marks,
-    state_finding,
+    state_alignment,
 )
 from attnprobe.reports.view.packing import (
     add_rollout,
@@ -123,7 +123,7 @@ def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
     notes = [explain_hits(maps)]
     if start.draw == "map" and any(panel.second):
         notes.append("Lines part the first text from the second.")
-    return replace(panel, title=state_finding(maps, *head, several=len(seen.maps) > 1), notes=notes)
+    return replace(panel, title=state_alignment(maps, *head, several=len(seen.maps) > 1), notes=notes)
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
