@@ -13,16 +13,14 @@ TASKS = {
     "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
 }
 OBJECTIVE = '''
-from attnprobe.intervention.objectives.representation import embed
+from attnprobe.intervention.objectives.embeddings import Representation, embed
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.representation import Representation
 
 
 class Norm(Representation):
-    """The length of the pooled state."""
+    """Norm: how long the pooled state is."""
 
     name = "norm"
-    about = "Norm: how long the pooled state is."
 
     def answer(self, batch, untouched=None):
         norm = embed(self.checkpoint, batch).norm(dim=-1)

@@ -12,8 +12,7 @@ from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas, find_ex
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import Correction, adjust

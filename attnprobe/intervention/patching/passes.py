@@ -101,7 +101,7 @@ class Patcher:
         with torch.inference_mode():
             self._gates.open()
             with self._gates.record_outputs() as others:
-                source_m = self._measure.measure(source, corrupted=self._plan.noising).loss
+                source_m = self._measure.answer(source, corrupted=self._plan.noising).loss
         slopes: dict[int, Tensor] = {}
         recording = self._replay.record if self._resumes else self._gates.record_outputs
         with torch.enable_grad() if attribute else torch.inference_mode():
@@ -194,7 +194,7 @@ class Patcher:
         self._gates.rows, self._gates.replacements = {layer: row}, {layer: patched}
 
     def _run(self, base: Batch) -> Answer:
-        return self._measure.measure(base, corrupted=not self._plan.noising)
+        return self._measure.answer(base, corrupted=not self._plan.noising)
 
 
 def _as_array(values: Tensor) -> Floats:
