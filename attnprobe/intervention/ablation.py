@@ -42,20 +42,20 @@ def run_ablation(
     question: dict[str, object] = {"--keep-one": keep_one}
     if replaced_by != "zero":
         question["--with"] = replaced_by
-    with session.open_task("ablate", question, scored=True) as bench:
+    with session.open_task("ablate", question, scored=True) as data:
         return tabulate_ablation(
-            bench,
-            session.build_metric(bench),
+            data,
+            session.build_metric(data),
             session.source.name,
             keep_one=keep_one,
             correction=correction,
             facts=session.facts,
-            replacing=build_replacing(replaced_by, bench, draws=draws, seed=session.task.seed),
+            replacing=build_replacing(replaced_by, data, draws=draws, seed=session.task.seed),
         )
 
 
 def tabulate_ablation(
-    bench: TaskData,
+    data: TaskData,
     metric: Score,
     dataset: str,
     *,
@@ -64,12 +64,12 @@ def tabulate_ablation(
     correction: Correction = "holm",
     replacing: Replacing | None = None,
 ) -> HeadTable:
-    """Tabulate ablation over the examples of a bench."""
-    shape, kept = bench.subject.shape, bench.subject.architecture.standing
-    by_example = find_example_score(bench, metric)
+    """Tabulate ablation over the examples of a task."""
+    shape, kept = data.model.shape, data.model.architecture.standing
+    by_example = find_example_score(data, metric)
     masks = (keep_single_heads if keep_one else cut_single_heads)(*shape)
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
-    run = run_trials(bench, [*compress(masks, kept.ravel())], [*needs], "ablating", replacing)
+    run = run_trials(data, [*compress(masks, kept.ravel())], [*needs], "ablating", replacing)
     scored, moved = ScoreDeltas.of(metric, run), AbsoluteEffects.of(by_example, run)
 
     def place(values: Floats) -> Floats:
@@ -80,19 +80,19 @@ def tabulate_ablation(
 
     scores, deltas, errors = place(scored.scores), place(scored.deltas), place(scored.delta_errors)
     adjusted = place(adjust(scored.p, correction))
-    blocks = Blocked.of(place(scored.added), documents=bench.documents)
-    labels = bench.labels(dataset, facts)
+    blocks = Blocked.of(place(scored.added), documents=data.documents)
+    labels = data.labels(dataset, facts)
     labels = labels.with_record(block_record("score", labels.places, blocks, scores))
     baseline, error = (
         np.full(shape, measure(run.untouched)) for measure in (metric.score, metric.standard_error)
     )
     name, rows = metric.name.replace("_", " "), kept.size
     build = TableBuilder(labels, rows)
-    build.key("objective", [bench.objective.name] * rows)
+    build.key("objective", [data.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.key("replaced_by", [replacing.name if replacing else "zero"] * rows)
     build.heads(shape[1])
-    build.count("n", np.full(rows, len(bench.documents)))
+    build.count("n", np.full(rows, len(data.documents)))
     build.measure("baseline", metric.unit, baseline, error, title=f"{name} of the whole")
     title = f"{name} of the head alone in its layer" if keep_one else f"{name} without the head"
     build.measure("score", metric.unit, scores, place(scored.errors), headline=keep_one, title=title)

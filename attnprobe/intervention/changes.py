@@ -75,17 +75,17 @@ class AbsoluteEffects:
         return cls(mean.average, mean.standard_error)
 
 
-def find_example_score(bench: TaskData, metric: Score) -> Score | None:
+def find_example_score(data: TaskData, metric: Score) -> Score | None:
     """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
 
     None where an example has none, as where text is generated and scored for the corpus as a whole.
     """
     if metric.is_mean:
         return metric
-    return find_loss(bench) if bench.objective.resumable else None
+    return find_loss(data) if data.objective.resumable else None
 
 
-def find_loss(bench: TaskData) -> Score | None:
+def find_loss(data: TaskData) -> Score | None:
     """Find the loss that each example has of its own."""
-    name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
-    return None if name is None else build_metric(name, bench, 0)
+    name = next((name for name in ("loss", "mse") if name in data.model.metrics), None)
+    return None if name is None else build_metric(name, data, 0)

@@ -74,7 +74,7 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def sum_attributions(
-    bench: TaskData,
+    data: TaskData,
     attribute: Callable[[Batch], Tensor],
     name: str,
     *,
@@ -90,7 +90,7 @@ def sum_attributions(
     Raises:
         AttnprobeError: When a number is NaN or infinite.
     """
-    halving, checkpoint = Halving(), bench.subject.checkpoint
+    halving, checkpoint = Halving(), data.model.checkpoint
 
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))
@@ -101,21 +101,21 @@ def sum_attributions(
             )
         return sums.of(values.cpu().double().numpy(), batch)
 
-    return bench.total(
+    return data.total(
         name, attribute_batch, sums.from_arrays, thread_context=thread_context, question=question
     )
 
 
-def open_all_heads(bench: TaskData, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def open_all_heads(data: TaskData, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """Give the mask of open heads (layer, head), all where none was given, for a model with gradients.
 
     Raises:
         AttnprobeError: When the weights are quantised so that nothing can be differentiated.
     """
-    checkpoint = bench.subject.checkpoint
+    checkpoint = data.model.checkpoint
     if checkpoint.quantisation is not None:
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    return np.ones(bench.subject.shape, bool) if open_heads is None else open_heads
+    return np.ones(data.model.shape, bool) if open_heads is None else open_heads
 
 
 def name_pass(name: str, open_heads: NDArray[np.bool_]) -> str:
@@ -124,7 +124,7 @@ def name_pass(name: str, open_heads: NDArray[np.bool_]) -> str:
 
 
 def sum_derivatives(
-    bench: TaskData,
+    data: TaskData,
     target: Callable[[Answer], Tensor],
     name: str,
     open_heads: NDArray[np.bool_] | None = None,
@@ -137,19 +137,19 @@ def sum_derivatives(
     derivatives. Where an example is about several texts, each text counts as one: see ``RelatedTexts``.
 
     Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
+        data: Checkpoint, whose weights are frozen, task and examples.
         target: Reads the number to differentiate off an answer, (batch,).
         name: Of the pass.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
         sums: What is kept of the derivatives.
     """
-    checkpoint = bench.subject.checkpoint
-    mask = open_all_heads(bench, open_heads)
-    objective = _bind_texts(bench, mask)
+    checkpoint = data.model.checkpoint
+    mask = open_all_heads(data, open_heads)
+    objective = _bind_texts(data, mask)
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     at = torch.from_numpy(mask).to(checkpoint.device, kind)
-    with rules(), bench.subject.gate() as gates:
+    with rules(), data.model.gate() as gates:
 
         def differentiate(part: Batch) -> Tensor:
             xi = at.repeat(len(part), 1, 1).requires_grad_()
@@ -163,7 +163,7 @@ def sum_derivatives(
                 yield
 
         return sum_attributions(
-            bench,
+            data,
             differentiate,
             name_pass(name, mask),
             thread_context=thread_context,
@@ -172,17 +172,17 @@ def sum_derivatives(
         )
 
 
-def _bind_texts(bench: TaskData, open_heads: NDArray[np.bool_]) -> Objective:
+def _bind_texts(data: TaskData, open_heads: NDArray[np.bool_]) -> Objective:
     """Give the objective, with a number for each text where examples are about several."""
-    objective = bench.objective
+    objective = data.objective
     if not isinstance(objective, RelatedTexts):
         return objective
     cuts = [] if open_heads.all() else [open_heads]
-    *_, answers = collect_answers(bench, cuts, ["state"], name_pass("embedding", open_heads))
-    return objective.find_slopes(answers["state"], bench.corpus.batches)
+    *_, answers = collect_answers(data, cuts, ["state"], name_pass("embedding", open_heads))
+    return objective.find_slopes(answers["state"], data.corpus.batches)
 
 
-def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def gradient_importance(data: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
         g_h(x) = d L(x) / d xi_h
@@ -200,7 +200,7 @@ def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = 
     |gradient_signed| <= importance <= sqrt(fisher).
 
     Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
+        data: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
 
     Raises:
@@ -210,10 +210,10 @@ def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = 
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
         Theis et al. (2018), Faster gaze prediction with dense networks and Fisher pruning: E g g^T by gates.
     """
-    return sum_derivatives(bench, lambda answer: answer.loss, "gradients", open_heads)
+    return sum_derivatives(data, lambda answer: answer.loss, "gradients", open_heads)
 
 
-def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def head_relevance(data: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|,
@@ -228,7 +228,7 @@ def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None)
     Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
 
     Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
+        data: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
 
     Raises:
@@ -238,7 +238,7 @@ def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None)
         Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
         Ali et al. (2022), XAI for transformers; Achtibat et al. (2024), AttnLRP: the rules.
     """
-    return sum_derivatives(bench, _compute_margin, "relevance", open_heads, rules=Relevance)
+    return sum_derivatives(data, _compute_margin, "relevance", open_heads, rules=Relevance)
 
 
 def _compute_margin(answer: Answer) -> Tensor:

@@ -41,24 +41,24 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
-    with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
-        return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
+    with session.open_task("importance", {"--method": method}, methods=[method]) as data:
+        return tabulate_task(data, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
 def attribute(
-    bench: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    data: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
 ) -> Attributions:
     """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
-        return integrate_gradients(bench, nodes, open_heads)
-    return (head_relevance if method == "lrp" else gradient_importance)(bench, open_heads)
+        return integrate_gradients(data, nodes, open_heads)
+    return (head_relevance if method == "lrp" else gradient_importance)(data, open_heads)
 
 
 def tabulate_task(
-    bench: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
+    data: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
-    objective, labels = bench.objective, bench.labels(dataset, facts)
+    objective, labels = data.objective, data.labels(dataset, facts)
     notes = []
     if method == "gradient" and isinstance(objective, RelatedTexts):
         notes.append(_PER_TEXT)
@@ -68,7 +68,7 @@ def tabulate_task(
         notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
     if method == "ig":
         labels = labels.with_record({"integrated": {"nodes": nodes}})
-    return tabulate_attributions(attribute(bench, method, nodes), objective.name, method, labels, notes)
+    return tabulate_attributions(attribute(data, method, nodes), objective.name, method, labels, notes)
 
 
 def tabulate_attributions(
@@ -128,23 +128,23 @@ def measure_sides(
     if any(gold for gold, _ in peeked) and not labelled:
         bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
         session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(
+    model = choose_subject(
         session.load,
         session.task,
         labelled=labelled,
         progress=session.progress,
         modality=session.source.kind,
     ).check_methods([measure])
-    metric = session.find_metric(subject) if measure == "ablation" else ""
+    metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
-    with session.open_run(subject, "correlate", {"measure": measure, "metric": metric}) as run:
+    with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            with session.bind(subject, documents, run, metric, domain) as bench:
+            with session.bind(model, documents, run, metric, domain) as data:
                 if measure == "ablation":
-                    table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
+                    table = tabulate_ablation(data, session.build_metric(data), source.name, facts={})
                 else:
-                    table = tabulate_task(bench, source.name, measure, facts={})
+                    table = tabulate_task(data, source.name, measure, facts={})
             sides.append(TableSide.from_table(table, source.name))
-            records.append(bench.record)
+            records.append(data.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

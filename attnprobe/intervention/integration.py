@@ -33,7 +33,7 @@ def find_nodes(number: int) -> tuple[Floats, Floats]:
 
 
 def integrate_gradients(
-    bench: TaskData, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    data: TaskData, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
 ) -> Attributions:
     """Integrate the derivative of each example's loss by each gate, along a line for each layer.
 
@@ -50,7 +50,7 @@ def integrate_gradients(
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
 
     Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
+        data: Checkpoint, whose weights are frozen, task and examples.
         nodes: How many points of the line the derivative is taken at.
         open_heads: Which gates are open (layer, head) at the end of the line; the others stay closed.
 
@@ -60,23 +60,23 @@ def integrate_gradients(
     References:
         Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks.
     """
-    subject = bench.subject
-    checkpoint, objective = subject.checkpoint, bench.objective
-    mask = open_all_heads(bench, open_heads)
+    model = data.model
+    checkpoint, objective = model.checkpoint, data.objective
+    mask = open_all_heads(data, open_heads)
     places, weights = find_nodes(nodes)
-    resumable = subject.gating.replays and objective.resumable
+    resumable = model.gating.replays and objective.resumable
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     opened = torch.from_numpy(mask).to(checkpoint.device, kind)
-    with subject.gate() as gates:
+    with model.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
 
         def integrate(part: Batch) -> Tensor:
-            integral = torch.zeros(len(part), *subject.shape, dtype=torch.float64)
+            integral = torch.zeros(len(part), *model.shape, dtype=torch.float64)
             base = {layer: opened[layer][None] for layer in np.flatnonzero(~mask.all(-1)).tolist()}
             gates.rows = base
             with torch.no_grad(), replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
-            for layer in range(subject.shape[0]):
+            for layer in range(model.shape[0]):
                 with replay.resume_at(layer) if resumable else nullcontext():
                     for place, weight in zip(places, weights, strict=True):
                         slopes = differentiate(part, whole, layer, base, float(place))
@@ -95,9 +95,9 @@ def integrate_gradients(
                 (slopes,) = torch.autograd.grad(loss, row, allow_unused=True)
             return torch.zeros_like(row).detach() if slopes is None else slopes * opened[layer]
 
-        with replay.watch(subject.architecture.sites) if resumable else nullcontext():
+        with replay.watch(model.architecture.sites) if resumable else nullcontext():
             return sum_attributions(
-                bench,
+                data,
                 integrate,
                 name_pass("integrated gradients", mask),
                 thread_context=gates.thread_context,

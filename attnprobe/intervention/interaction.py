@@ -63,7 +63,7 @@ class MeanDerivatives(Sum):
         return cls(Moments.of(values))
 
 
-def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
+def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
     """Propose how every two heads interact, from one pass of gradients for each head that is off.
 
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
@@ -75,14 +75,14 @@ def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
     """
-    subject, standing = bench.subject, bench.subject.architecture.standing
+    model, standing = data.model, data.model.architecture.standing
     heads = [(int(layer), int(head)) for layer, head in np.argwhere(standing)]
 
     def average(off: Head | None, name: str) -> Floats:
-        gates = np.ones(subject.shape, bool)
+        gates = np.ones(model.shape, bool)
         if off is not None:
             gates[off] = False
-        derivatives = sum_derivatives(bench, lambda answer: answer.loss, name, gates, sums=MeanDerivatives)
+        derivatives = sum_derivatives(data, lambda answer: answer.loss, name, gates, sums=MeanDerivatives)
         return derivatives.moments.average[standing]
 
     whole = average(None, "gradients")
@@ -107,24 +107,24 @@ def agree_both_ways(changed: Floats) -> Floats:
 
 def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
     """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
-    with session.open_task("interact", {"--pairs": pairs}) as bench:
-        interactions = find_interactions(bench, pairs)
-        return tabulate_pairs(bench, interactions, session.source.name, session.facts)
+    with session.open_task("interact", {"--pairs": pairs}) as data:
+        interactions = find_interactions(data, pairs)
+        return tabulate_pairs(data, interactions, session.source.name, session.facts)
 
 
-def find_interactions(bench: TaskData, most: int) -> Interactions:
+def find_interactions(data: TaskData, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
     """
-    loss = find_loss(bench)
+    loss = find_loss(data)
     if loss is None:
         raise AttnprobeError(
-            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
+            f"interact needs a loss of each example, and --objective {data.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
         )
-    halves = [bench.half(second) for second in (False, True)]
+    halves = [data.half(second) for second in (False, True)]
     if any(len(np.unique(half.documents)) < 2 for half in halves):
         raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
     heads, proposed = propose_pairs(halves[0])
@@ -136,7 +136,7 @@ def find_interactions(bench: TaskData, most: int) -> Interactions:
     return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
 
 
-def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+def confirm_pairs(data: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
@@ -154,10 +154,10 @@ def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Sco
     removed = [*sorted({(head,) for pair in pairs for head in pair}), *pairs]
     masks = []
     for heads in removed:
-        mask = np.ones(bench.subject.shape, bool)
+        mask = np.ones(data.model.shape, bool)
         mask[tuple(np.transpose(heads))] = False
         masks.append(mask)
-    trials = run_trials(bench, masks, loss.needs, "confirming")
+    trials = run_trials(data, masks, loss.needs, "confirming")
     whole = loss.pseudovalues(trials.untouched)
     without = [loss.pseudovalues(predictions) for predictions in trials.masked]
     deltas = {heads: values - whole for heads, values in zip(removed, without, strict=True)}
@@ -166,12 +166,12 @@ def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Sco
 
 
 def tabulate_pairs(
-    bench: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
+    data: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Tabulate the pairs, the strongest proposal first."""
-    labels, rows = bench.labels(dataset, facts), len(interactions.pairs)
+    labels, rows = data.labels(dataset, facts), len(interactions.pairs)
     build = TableBuilder(labels, rows)
-    build.key("objective", [bench.objective.name] * rows)
+    build.key("objective", [data.objective.name] * rows)
     for side, name in enumerate("ab"):
         places = [labels.places[pair[side][0]] for pair in interactions.pairs]
         if any(place.kind is not None for place in places):
@@ -179,7 +179,7 @@ def tabulate_pairs(
         build.key(f"layer_{name}", [place.layer for place in places])
         build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in interactions.pairs])
     build.count("n", interactions.confirmed.count)
-    unit = "nats" if "loss" in bench.subject.metrics else ""
+    unit = "nats" if "loss" in data.model.metrics else ""
     build.add(
         Column("proposed", unit, title="interaction by gradients, on the other half"), interactions.proposed
     )

@@ -53,7 +53,7 @@ class Replacing(ABC):
         """Give what takes the place in each layer. All gates are open."""
 
 
-def build_replacing(name: ReplacedBy, bench: TaskData, *, draws: int, seed: int) -> Replacing | None:
+def build_replacing(name: ReplacedBy, data: TaskData, *, draws: int, seed: int) -> Replacing | None:
     """Prepare what takes the place of heads: a pass over all examples for means. None for zero.
 
     Raises:
@@ -62,15 +62,15 @@ def build_replacing(name: ReplacedBy, bench: TaskData, *, draws: int, seed: int)
     """
     if name == "zero":
         return None
-    if not bench.objective.resumable:
+    if not data.objective.resumable:
         raise AttnprobeError(
             f"--with {name} needs answers of one forward pass, and text is generated token by token here; "
             "take --with zero, or another --metric."
         )
-    check_replacements(bench.subject.checkpoint, bench.subject.architecture)
+    check_replacements(data.model.checkpoint, data.model.architecture)
     if name == "mean":
-        return MeanOutputs(bench.subject.architecture, average_outputs(bench))
-    return OtherExamples(bench, draws, seed)
+        return MeanOutputs(data.model.architecture, average_outputs(data))
+    return OtherExamples(data, draws, seed)
 
 
 def find_features(batch: Batch, kind: Kind | str) -> TokenFeatures | None:
@@ -137,7 +137,7 @@ class OutputSums(Sum):
         return torch.from_numpy(self.total[layer, :, :heads, :width] / count).float()
 
 
-def average_outputs(bench: TaskData) -> OutputSums:
+def average_outputs(data: TaskData) -> OutputSums:
     """Average what every head gives over the tokens of all examples, in one pass.
 
         r_h(kind) = mean over tokens of a kind of o_h
@@ -145,20 +145,20 @@ def average_outputs(bench: TaskData) -> OutputSums:
     with o_h what head h gives to the output projection. The kinds are the first special token, the last
     special token, and all others.
     """
-    subject, halving = bench.subject, Halving()
-    with subject.gate() as gates:
+    model, halving = data.model, Halving()
+    with model.gate() as gates:
 
         def sum_part(part: Batch) -> OutputSums:
             gates.open()
             with gates.record_outputs() as outputs:
-                bench.objective.answer(part)
-            return OutputSums.of(outputs, part, subject.architecture)
+                data.objective.answer(part)
+            return OutputSums.of(outputs, part, model.architecture)
 
         def sum_batch(batch: Batch) -> OutputSums:
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, sum_part))
 
-        return bench.total(
+        return data.total(
             "averaging outputs", sum_batch, OutputSums.from_arrays, thread_context=gates.thread_context
         )
 
@@ -206,10 +206,10 @@ class OtherExamples(Replacing):
 
     name = "resample"
 
-    def __init__(self, bench: TaskData, draws: int, seed: int) -> None:
-        self.draws, self._bench = draws, bench
+    def __init__(self, data: TaskData, draws: int, seed: int) -> None:
+        self.draws, self._bench = draws, data
         self.key = f"resample {draws} {seed}"
-        self._examples = ResampledExamples(bench.corpus.batches, seed)
+        self._examples = ResampledExamples(data.corpus.batches, seed)
 
     def place(self, batch: Batch, draw: int, gates: Gates) -> Outputs:
         examples = self._examples
@@ -230,7 +230,7 @@ class OtherExamples(Replacing):
 
     def _align(self, output: Tensor, layer: int, batch: Batch, others: Batch) -> Tensor:
         """Give what other examples gave in a layer at the positions of those of a batch."""
-        architecture = self._bench.subject.architecture
+        architecture = self._bench.model.architecture
         kind = architecture.kinds[layer]
         here, there = find_features(batch, kind), find_features(others, kind)
         if architecture.layer_heads or here is None or there is None or output.shape[1] != there.length:

@@ -108,7 +108,7 @@ def _switch_off(layers: int, heads: int, layer: int, off: Sequence[int]) -> Head
 
 
 def run_trials(
-    bench: TaskData,
+    data: TaskData,
     masks: Sequence[HeadMask],
     needs: Sequence[str],
     name: str = "ablating",
@@ -125,9 +125,9 @@ def run_trials(
     heads that are off, if it is not zero. Where it is known what the ``untouched`` model gives, no pass is
     made with all heads on, unless the answers under a mask are compared with its own.
     """
-    objective, batches = bench.objective, bench.corpus.batches
+    objective, batches = data.objective, data.corpus.batches
     alone = untouched is not None and replacing is None and not objective.compares
-    answers = collect_answers(bench, masks, objective.list_kept(needs), name, replacing, with_whole=not alone)
+    answers = collect_answers(data, masks, objective.list_kept(needs), name, replacing, with_whole=not alone)
     predictions = [objective.complete(kept, batches, needs) for kept in answers]
     if untouched is None or not alone:
         untouched = predictions.pop(0)
@@ -138,7 +138,7 @@ def run_trials(
 
 
 def collect_answers(
-    bench: TaskData,
+    data: TaskData,
     masks: Sequence[NDArray[Any]],
     kept: Sequence[str],
     name: str,
@@ -156,15 +156,15 @@ def collect_answers(
     Raises:
         AttnprobeError: When an answer is no number, or those under one mask alone do not fit the memory.
     """
-    subject, objective, halving = bench.subject, bench.objective, Halving()
-    architecture, device = subject.architecture, subject.checkpoint.device
-    resumable = subject.gating.replays and objective.resumable
+    model, objective, halving = data.model, data.objective, Halving()
+    architecture, device = model.architecture, model.checkpoint.device
+    resumable = model.gating.replays and objective.resumable
     question = {"cuts": compute_digest(*masks), "numbers that are kept": " ".join(kept)}
     if replacing is not None:
         question["what heads are replaced by"] = replacing.key
     trials = _order_trials(masks, 1 if replacing is None else replacing.draws)
-    with subject.gate() as gates:
-        replay = BatchReplay(subject.checkpoint.body, gates)
+    with model.gate() as gates:
+        replay = BatchReplay(model.checkpoint.body, gates)
 
         def answer_alone(part: Batch, group: range) -> list[Answer]:
             answers = []
@@ -176,8 +176,8 @@ def collect_answers(
         def answer_all(part: Batch, group: range) -> list[Answer]:
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
-            _check_loss(whole, objective, subject.checkpoint.name)
-            answers, before, drawn = dict[int, Answer](), np.ones(subject.shape), None
+            _check_loss(whole, objective, model.checkpoint.name)
+            answers, before, drawn = dict[int, Answer](), np.ones(model.shape), None
             placed: Mapping[int, Tensor] = {}
             for draw, place in trials:
                 number = draw * len(masks) + place
@@ -205,9 +205,9 @@ def collect_answers(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: answer_part(part, group)))
 
-        for place, group in enumerate(_group_masks(bench, len(trials))):
+        for place, group in enumerate(_group_masks(data, len(trials))):
             with replay.watch(architecture.sites):
-                mine = bench.share(
+                mine = data.share(
                     name,
                     lambda batch, group=group: answer_batch(batch, group),
                     MaskedAnswers.from_arrays,
@@ -215,7 +215,7 @@ def collect_answers(
                     question=question,
                     turn=place,
                 )
-            yield from bench.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
+            yield from data.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 
 
 #: Bytes of embeddings that are held at once, unless those under one mask are more.
@@ -224,12 +224,12 @@ _HELD = 1 << 30
 _TOO_MANY = 1 << 33
 
 
-def _group_masks(bench: TaskData, masks: int) -> list[range]:
+def _group_masks(data: TaskData, masks: int) -> list[range]:
     """Divide the masks into groups whose embeddings fit the memory; other answers are small."""
-    objective, texts = bench.objective, len(bench.corpus.batches.members)
-    width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
+    objective, texts = data.objective, len(data.corpus.batches.members)
+    width = getattr(data.model.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
     size = 4 * width * texts if isinstance(objective, RelatedTexts) else 0
-    kept = size * (masks + 1) if bench.run.state.path is not None else 2 * size
+    kept = size * (masks + 1) if data.run.state.path is not None else 2 * size
     if kept > _TOO_MANY:
         without = ", or leave out --resume" if 2 * size <= _TOO_MANY else ""
         raise AttnprobeError(

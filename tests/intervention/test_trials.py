@@ -137,7 +137,7 @@ def test_heads_off_by_hand(
         found = run_trials(bench, cuts, needs)
     for cut, outcome in zip(cuts, found.masked, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
-        subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
+        subject = replace(bench.model, checkpoint=by_hand)  # all its heads off would do nothing to check
         with bind_task(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
@@ -193,7 +193,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
 def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
     with benched(headed(name, "classification"), documents("classification")) as bench:
         fast = run_trials(bench, SOME, ("loss",))
-        object.__setattr__(bench.subject, "gating", gating)
+        object.__setattr__(bench.model, "gating", gating)
         slow = run_trials(bench, SOME, ("loss",))
     for one, other in zip(fast.masked, slow.masked, strict=True):
         np.testing.assert_array_equal(one["loss"], other["loss"])
@@ -213,13 +213,13 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
 
     monkeypatch.setattr(BatchReplay, "resume_at", noted)
     with benched(headed(name, kind), documents(kind), kind) as bench:
-        layers, heads = bench.subject.shape
+        layers, heads = bench.model.shape
         draw = np.random.default_rng(0)
         cuts = [draw.random((layers, heads)) < share for share in np.repeat([0.95, 0.8, 0.5, 0.1], 6)]
         firsts.clear()
         found = run_trials(bench, cuts, ("loss",))
         together, batches = list(firsts), len(bench.corpus.batches)
-        object.__setattr__(bench.subject, "gating", Gating(False, ""))  # whole passes
+        object.__setattr__(bench.model, "gating", Gating(False, ""))  # whole passes
         alone = [run_trials(bench, [cut], ("loss",)).masked[0]["loss"] for cut in cuts]
     for one, other in zip(found.masked, alone, strict=True):
         np.testing.assert_array_equal(one["loss"], other)

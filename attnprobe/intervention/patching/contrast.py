@@ -35,13 +35,13 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     return any(contrast.answer is not None for contrast in contrasts), chain(first, rest)
 
 
-def choose_measure(subject: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
+def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
     """Choose what is read off a checkpoint, by its head and by whether pairs have answers.
 
     Raises:
         AttnprobeError: When nothing can be, with what to do.
     """
-    name, objective = subject.checkpoint.name, subject.objective
+    name, objective = model.checkpoint.name, model.objective
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:
         return measure
@@ -54,7 +54,7 @@ def choose_measure(subject: TaskModel, *, answered: bool) -> type[ContrastMeasur
     if objective == "masked-lm":
         raise AttnprobeError(
             f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
-            f"write {getattr(subject.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
+            f"write {getattr(model.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
             "texts, and give columns answer and other."
         )
     what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
@@ -66,7 +66,7 @@ def choose_measure(subject: TaskModel, *, answered: bool) -> type[ContrastMeasur
 
 @contextmanager
 def bind_pairs(
-    subject: TaskModel,
+    model: TaskModel,
     documents: Iterable[Document],
     options: CorpusOptions,
     measure: type[ContrastMeasure],
@@ -74,8 +74,8 @@ def bind_pairs(
     run: Run,
     workers: int | None = None,
 ) -> Iterator[TaskData]:
-    """Tokenise the pairs of a subject and bind what is read off to them."""
-    checkpoint, architecture, progress = subject.checkpoint, subject.architecture, run.progress
+    """Tokenise the pairs of a model and bind what is read off to them."""
+    checkpoint, architecture, progress = model.checkpoint, model.architecture, run.progress
     options = limit_batches(options, checkpoint)
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
@@ -97,11 +97,11 @@ def bind_pairs(
             "objective": objective.name,
             "measure": objective.described,
             "head": checkpoint.head.name if checkpoint.head else None,
-            "gates": subject.gating.evidence,
+            "gates": model.gating.evidence,
             "pairs": asdict(tokenised.counts),
         }
         with freeze_weights(checkpoint):
-            yield TaskData(subject, tokenised.corpus, objective, record, run, shared)
+            yield TaskData(model, tokenised.corpus, objective, record, run, shared)
 
 
 def run_patching(
@@ -115,19 +115,19 @@ def run_patching(
         )
     answered, documents = peek_answers(source.documents)
     labelled = Gold.CLASS if answered else Gold.NONE
-    subject = choose_subject(session.load, task, labelled=labelled, progress=session.progress)
-    measure = choose_measure(subject, answered=answered)
+    model = choose_subject(session.load, task, labelled=labelled, progress=session.progress)
+    measure = choose_measure(model, answered=answered)
     if source.name == EMBEDDED and measure.asked not in {"mask", "next"}:
         raise AttnprobeError(
-            f"The pairs that ship with attnprobe ask for a word, and {subject.checkpoint.name} gives none; "
+            f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
         )
     question = {"measure": measure.about, **plan.describe(), "--fast": fast, "--top": top}
     with (
-        session.open_run(subject, "patch", question) as run,
-        bind_pairs(subject, documents, session.options, measure, run=run, workers=session.workers) as bench,
+        session.open_run(model, "patch", question) as run,
+        bind_pairs(model, documents, session.options, measure, run=run, workers=session.workers) as data,
     ):
-        pairs = measure_pairs(bench, plan, fast=fast, top=top)
+        pairs = measure_pairs(data, plan, fast=fast, top=top)
         return tabulate_patching(
-            bench, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
+            data, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
         )

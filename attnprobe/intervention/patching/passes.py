@@ -87,11 +87,11 @@ class PatchedPairs(Sum):
 class Patcher:
     """Patches heads of batches of pairs, within ``gate_attention``."""
 
-    def __init__(self, bench: TaskData, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
-        assert isinstance(bench.objective, ContrastMeasure)
-        self._measure, self._subject, self._plan = bench.objective, bench.subject, plan
+    def __init__(self, data: TaskData, plan: PatchPlan, gates: Gates, replay: BatchReplay) -> None:
+        assert isinstance(data.objective, ContrastMeasure)
+        self._measure, self._subject, self._plan = data.objective, data.model, plan
         self._gates, self._replay = gates, replay
-        self._resumes = bench.subject.gating.replays
+        self._resumes = data.model.gating.replays
 
     def patch(self, batch: Batch, chosen: Cells, *, attribute: bool) -> PatchedPairs:
         """Patch the chosen heads of a batch; with ``attribute``, the first order of all is there too."""
@@ -202,7 +202,7 @@ def _as_array(values: Tensor) -> Floats:
 
 
 def patch_pairs(
-    bench: TaskData, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
+    data: TaskData, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
 ) -> PatchedPairs:
     """Measure every pair on both sides, and with each of the chosen heads patched.
 
@@ -216,7 +216,7 @@ def patch_pairs(
     Unit: that of m. Limits: 0 where both texts are the same.
 
     Args:
-        bench: Checkpoint, whose weights are frozen, measure and pairs.
+        data: Checkpoint, whose weights are frozen, measure and pairs.
         plan: How they are patched.
         chosen: Which heads (layer, head), or heads at positions (layer, head, position), are patched.
         name: Of the pass.
@@ -226,20 +226,20 @@ def patch_pairs(
         Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis; Meng
         et al. (2022), Locating and editing factual associations in GPT; Kramar et al. (2024), AtP*.
     """
-    subject, halving = bench.subject, Halving()
-    checkpoint = subject.checkpoint
+    model, halving = data.model, Halving()
+    checkpoint = model.checkpoint
     if attribute and checkpoint.quantisation is not None:
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    with subject.gate() as gates:
+    with model.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
-        patcher = Patcher(bench, plan, gates, replay)
+        patcher = Patcher(data, plan, gates, replay)
 
         def patch_batch(batch: Batch) -> PatchedPairs:
             parts = halving.run(batch, lambda part: patcher.patch(part, chosen, attribute=attribute))
             return reduce(add, parts)
 
-        with replay.watch(subject.architecture.sites) if subject.gating.replays else nullcontext():
-            pairs: PatchedPairs = bench.total(
+        with replay.watch(model.architecture.sites) if model.gating.replays else nullcontext():
+            pairs: PatchedPairs = data.total(
                 name,
                 patch_batch,
                 PatchedPairs.from_arrays,
@@ -249,22 +249,22 @@ def patch_pairs(
             return pairs.sort()
 
 
-def measure_pairs(bench: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
+def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
     """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
-    subject, batches = bench.subject, bench.corpus.batches
-    kept = subject.architecture.standing
+    model, batches = data.model, data.corpus.batches
+    kept = model.architecture.standing
     every = kept
     if plan.positions:
         every = np.repeat(kept[..., None], int(batches.longer[batches.members].max()), -1)
     if not fast:
-        differentiable = subject.checkpoint.quantisation is None
-        return patch_pairs(bench, plan, every, "patching", attribute=differentiable)
-    first = patch_pairs(bench, plan, np.zeros(every.shape, bool), "attributing", attribute=True)
+        differentiable = model.checkpoint.quantisation is None
+        return patch_pairs(data, plan, every, "patching", attribute=differentiable)
+    first = patch_pairs(data, plan, np.zeros(every.shape, bool), "attributing", attribute=True)
     size = np.abs(np.nansum(first.attribution, 0))
     chosen = np.zeros(every.shape, bool)
     chosen.flat[np.argsort(-size, axis=None, kind="stable")[:top]] = True
     chosen &= every
     if not chosen.any():
         return first
-    confirmed = patch_pairs(bench, plan, chosen, "confirming", attribute=False)
+    confirmed = patch_pairs(data, plan, chosen, "confirming", attribute=False)
     return replace(confirmed, attribution=first.attribution)

@@ -27,7 +27,7 @@ _USUAL = 0.5
 
 
 def tabulate_patching(
-    bench: TaskData,
+    data: TaskData,
     plan: PatchPlan,
     pairs: PatchedPairs,
     dataset: str,
@@ -37,8 +37,8 @@ def tabulate_patching(
     facts: Mapping[str, Any],
 ) -> HeadTable:
     """Tabulate the effects of all heads, one row a head, or a head and a position."""
-    assert isinstance(bench.objective, ContrastMeasure)
-    unit, batches = bench.objective.unit, bench.corpus.batches
+    assert isinstance(data.objective, ContrastMeasure)
+    unit, batches = data.objective.unit, data.corpus.batches
     clusters, documents = batches.clusters[pairs.members], batches.documents[pairs.members]
     effects, attributions, gap = (
         Clustered.of(values, clusters).estimate for values in (pairs.effect, pairs.attribution, pairs.gap)
@@ -54,18 +54,18 @@ def tabulate_patching(
         "corrupted": float(corrupted.mean()),
         "total_effect": float(gap.value),
         "total_effect_se": float(gap.error),
-        "flips": count_flips(clean, corrupted, signed=bench.objective.signed),
+        "flips": count_flips(clean, corrupted, signed=data.objective.signed),
     }
-    labels = bench.labels(dataset, facts).with_record({"patching": record})
+    labels = data.labels(dataset, facts).with_record({"patching": record})
     if not plan.positions and not fast:
         blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
     cells = counted.size
     build = TableBuilder(labels, cells)
-    build.key("objective", [bench.objective.name] * cells)
+    build.key("objective", [data.objective.name] * cells)
     build.key("method", [record["method"]] * cells)
     if plan.positions:
-        _name_positions(build, bench, plan, counted.shape)
+        _name_positions(build, data, plan, counted.shape)
     else:
         build.heads(counted.shape[1])
     build.count("n", counted, "pairs")
@@ -75,7 +75,7 @@ def tabulate_patching(
     build.test(p, adjusted, headline=not fast)
     title = "first order of the effect"
     build.measure("attribution", unit, attributions.value, attributions.error, title=title)
-    notes = _describe_gap(bench.objective.described, clean, corrupted, gap)
+    notes = _describe_gap(data.objective.described, clean, corrupted, gap)
     title = "patching of heads at each position" if plan.positions else "patching of heads"
     table = build.table(title, notes)
     return _drop_empty(table) if plan.positions else table
@@ -119,26 +119,26 @@ def count_flips(clean: Floats, corrupted: Floats, *, signed: bool) -> int:
     return int(((clean > 0) & (corrupted < 0)).sum() if signed else (clean > corrupted).sum())
 
 
-def _name_positions(build: TableBuilder, bench: TaskData, plan: PatchPlan, shape: tuple[int, ...]) -> None:
+def _name_positions(build: TableBuilder, data: TaskData, plan: PatchPlan, shape: tuple[int, ...]) -> None:
     layers, heads, positions = shape
     build.layers(np.repeat(np.arange(layers), heads * positions).tolist())
     build.key("head", np.tile(np.repeat(np.arange(heads), positions), layers))
     build.key("position", np.tile(np.arange(positions), layers * heads))
-    named = {side: _name_tokens(bench, plan, positions, targets=side) for side in (False, True)}
-    targets = bench.corpus.batches.targets is not None
-    kinds = [place.kind for place in bench.subject.architecture.places]
+    named = {side: _name_tokens(data, plan, positions, targets=side) for side in (False, True)}
+    targets = data.corpus.batches.targets is not None
+    kinds = [place.kind for place in data.model.architecture.places]
     sides = [targets and kind in (Kind.DECODER, Kind.CROSS) for kind in kinds]
     build.add(Column("token", role="text"), [token for side in sides for token in named[side] * heads])
 
 
-def _name_tokens(bench: TaskData, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
+def _name_tokens(data: TaskData, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
     """Name the token at each position that most pairs have there; None where they differ."""
-    batches = bench.corpus.batches
+    batches = data.corpus.batches
     assert isinstance(batches, ContrastBatches)
     side = batches.targets if targets else batches.source if plan.noising else batches.corrupted
     if side is None:
         return [None] * positions
-    checkpoint = bench.subject.checkpoint
+    checkpoint = data.model.checkpoint
     tokenizer: Any = (targets and checkpoint.target_tokenizer) or checkpoint.tokenizer
     rows = [side.store.ids(int(member)) for member in batches.members]
     named: list[str | None] = []
