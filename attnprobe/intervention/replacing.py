@@ -158,7 +158,7 @@ def replace_by_means(data: TaskData) -> Replacing:
             OutputSums.from_arrays,
             thread_context=gates.thread_context,
         )
-    means, with_special = sums.average(), sums.count[:, :ORDINARY].any(1)
+    means, with_special = sums.average(), sums.count[:, :ORDINARY].max(1) > 0
 
     def place(batch: Batch, draw: int, gates: Gates) -> Outputs:
         placed: Outputs = {}

@@ -156,7 +156,7 @@ def collect_answers(
         @torch.inference_mode()
         def answer_part(part: Batch, group: range) -> MaskedAnswers:
             answers, placed, drawn = dict[int, Answer](), dict[int, Tensor](), None
-            before: HeadMask | None = None
+            before, recorded = np.ones(model.shape, bool), with_whole
             gates.open()
             if with_whole:
                 with resume(None):
@@ -167,13 +167,12 @@ def collect_answers(
                         f"{model.checkpoint.name} gives a NaN or infinite {objective.name} loss; try --dtype "
                         "float32, or look at its weights."
                     )
-                before = np.ones(model.shape, bool)
             for trial in order:
                 if trial not in group:
                     continue
                 draw, number = divmod(trial, len(masks))
                 mask = masks[number]
-                changed = mask if before is None else before ^ mask
+                changed = before ^ mask
                 if replacing is not None and drawn != draw:
                     gates.open()
                     placed, drawn = replacing.place(part, draw, gates), draw
@@ -181,9 +180,9 @@ def collect_answers(
                 gates.rows = close_gates(mask, device)
                 gates.replacements = {layer: placed[layer] for layer in gates.rows if layer in placed}
                 first = int(changed.any(-1).argmax()) if changed.any() else len(mask) - 1
-                with resume(None if before is None else first):
+                with resume(first if recorded else None):
                     answers[trial] = objective.answer(part, answers.get(_WHOLE))
-                before = mask
+                before, recorded = mask, True
             wanted = [_WHOLE, *group] if with_whole and not group.start else group
             return MaskedAnswers.of(part.members, [answers[trial] for trial in wanted], kept)
 
