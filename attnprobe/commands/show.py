@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from attnprobe.reports.report_page.report import Report
     from attnprobe.table.table import HeadTable
 
-_REPORT = "Report"
-
 
 class _Drawing(Group):
     """How tables are drawn."""
@@ -178,7 +176,6 @@ def report(
             "--label-column or --objective importance and prune; with --out-domain correlate.",
             metavar="NAME,NAME",
             line=str | None,
-            panel=_REPORT,
         ),
     ] = None,
     treebank: "Texts" = None,
@@ -206,7 +203,6 @@ def report(
             metavar="DIR",
             line=Path | None,
             reads="data",
-            panel=_REPORT,
         ),
     ] = None,
     save_tables: Annotated[
@@ -217,7 +213,6 @@ def report(
             metavar="DIR",
             line=Path | None,
             place=True,
-            panel=_REPORT,
         ),
     ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from attnprobe.reports.view.view import View
     from attnprobe.table.table import HeadTable
 
-_VIEW = "Picture"
 _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
 
 
@@ -94,7 +93,7 @@ def view(
     ] = None,
     attention: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
-        Option("Which attention is shown first, of a model with an encoder and a decoder.", panel=_VIEW),
+        Option("Which attention is shown first, of a model with an encoder and a decoder."),
     ] = None,
     alignment: Annotated[
         str | None,
@@ -103,7 +102,6 @@ def view(
             "1p3 (p: possible; words between blanks, from 0). Mark it between whole words, and count what "
             "each head finds of it.",
             metavar="LINKS",
-            panel=_VIEW,
         ),
     ] = None,
     layer: Annotated[
@@ -112,19 +110,17 @@ def view(
             "The layer to show, counted from 0. Default: that of the sharpest head, whose attention beyond "
             "special tokens has the lowest entropy; with --alignment, of the head with the fewest errors.",
             low=0,
-            panel=_VIEW,
         ),
     ] = None,
     head: Annotated[
         int | None,
-        Option("The head to show, counted from 0. A graphic shows all heads without it.", low=0, panel=_VIEW),
+        Option("The head to show, counted from 0. A graphic shows all heads without it.", low=0),
     ] = None,
     role: Annotated[
         str | None,
         Option(
             "Show the head that has this role most clearly, such as previous, in a table of --census.",
             metavar="NAME",
-            panel=_VIEW,
         ),
     ] = None,
     census: Annotated[
@@ -135,7 +131,6 @@ def view(
             metavar="TABLE",
             line=list[Path] | None,
             reads="table",
-            panel=_VIEW,
         ),
     ] = None,
     draw: Annotated[
@@ -143,31 +138,26 @@ def view(
         Option(
             "Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches; of "
             "an --alignment, a map.",
-            panel=_VIEW,
         ),
     ] = None,
     words: Annotated[
         bool,
         Option(
             "Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
-            panel=_VIEW,
         ),
     ] = False,
     hide_special: Annotated[
         bool,
-        Option("Leave special tokens out of the picture. Other numbers stay what they are.", panel=_VIEW),
+        Option("Leave special tokens out of the picture. Other numbers stay what they are."),
     ] = False,
     rollout: Annotated[
         bool,
-        Option(
-            "Show attention rolled out over layers too. It is a picture, no measure of a head.", panel=_VIEW
-        ),
+        Option("Show attention rolled out over layers too. It is a picture, no measure of a head."),
     ] = False,
     theme: Annotated[
         ThemeName | None,
         Option(
             "Colours and sizes of a graphic; paper has black ink. A page is as its reader's screen.",
-            panel=_VIEW,
         ),
     ] = None,
     width: Annotated[
@@ -176,7 +166,6 @@ def view(
             "About how wide a graphic is: 3.05in, 85mm or 605px. Labels keep their size.",
             metavar="LENGTH",
             line=str | None,
-            panel=_VIEW,
         ),
     ] = None,
     **options: Any,

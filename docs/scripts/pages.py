@@ -175,9 +175,9 @@ def commands() -> str:
     from typer.cli import get_docs_for_click
     from typer.main import get_command
 
-    from attnprobe.cli.app import app
+    from attnprobe.cli.app import make_app
 
-    command = get_command(app)
+    command = get_command(make_app(everything=True))
     found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     found = re.sub(
         r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
