@@ -169,9 +169,9 @@ def report(
             "Measure only these: census, roles, sentences, syntax, coreference, links, groups, importance, "
             "distance, prune, correlate. Default: what the data allow.",
             doc="Measure only these: census, roles, sentences, syntax, coreference, links, groups, "
-            "importance, distance, prune, correlate. By default census, roles, sentences, distance; with treebank also "
-            "syntax, with coreference coreference, with links links, with by_group groups; with label_column "
-            "or objective importance and prune; with out_domain correlate.",
+            "importance, distance, prune, correlate. By default census, roles, sentences, distance; with "
+            "treebank also syntax, with coreference coreference, with links links, with by_group groups; "
+            "with label_column or objective importance and prune; with out_domain correlate.",
             metavar="NAME,NAME",
             line=str | None,
         ),
