@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import TableSide
@@ -15,6 +12,7 @@ from attnprobe.intervention.integration import NODES, integrate_gradients
 from attnprobe.intervention.objectives.embeddings import RelatedTexts, Representation
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession
+from attnprobe.intervention.trials import HeadMask
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
@@ -44,7 +42,7 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
 
 
 def attribute(
-    data: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    data: TaskData, method: Method, nodes: int = NODES, open_heads: HeadMask | None = None
 ) -> Attributions:
     """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
@@ -73,41 +71,41 @@ def tabulate_attributions(
     sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
     """Tabulate what a method attributes to heads, one row a head."""
-    size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
+    size, signed = sums.size.estimate, sums.signed.estimate
     layers, heads = sums.size.count.shape
-    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size[0]))
+    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size.value))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
     build.heads(heads)
     build.count("n", sums.size.count)
     if method == "ig":
-        build.measure("ig", "loss", *signed, headline=True, title="what a head adds to the loss")
-        build.measure("ig_abs", "loss", *size, headline=True, title="size of that")
-        return build.table("integrated gradients of heads", notes)
-    if method == "lrp":
-        build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
-        build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
-        title = "share of the layer's relevance"
-        share = sums.share
-        build.measure(
-            "relevance_share", "share of layer", share.value, share.error, headline=True, title=title
-        )
-        return build.table("relevance of heads", notes)
-    unit = "share" if method == "confidence" else "|dL/dmask|"
-    build.measure("importance", unit, *size, headline=True, title="importance")
-    unit, title = "ratio to l2 norm of layer", "importance within the layer"
-    share = sums.normalized
-    build.measure("importance_normalized", unit, share.value, share.error, headline=True, title=title)
+        title = "integrated gradients of heads"
+        measures = [
+            ("ig", "loss", signed, True, "what a head adds to the loss"),
+            ("ig_abs", "loss", size, True, "size of that"),
+        ]
+    elif method == "lrp":
+        title = "relevance of heads"
+        measures = [
+            ("relevance", "dz/dmask", signed, True, "relevance"),
+            ("relevance_abs", "|dz/dmask|", size, False, "size of relevance"),
+            ("relevance_share", "share of layer", sums.share, True, "share of the layer's relevance"),
+        ]
+    else:
+        title, of = "importance of heads", "ratio to l2 norm of layer"
+        measures = [
+            ("importance", "share" if method == "confidence" else "|dL/dmask|", size, True, "importance"),
+            ("importance_normalized", of, sums.normalized, True, "importance within the layer"),
+        ]
     if method == "gradient":
-        build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
-        squares = sums.squares.average, sums.squares.standard_error
-        build.measure("fisher", "(dL/dmask)^2", *squares, title="Fisher information")
-    return build.table("importance of heads", notes)
-
-
-#: What the two sides are called.
-DOMAINS = ("in domain", "out of domain")
+        measures += [
+            ("gradient_signed", "dL/dmask", signed, False, "derivative of the loss"),
+            ("fisher", "(dL/dmask)^2", sums.squares.estimate, False, "Fisher information"),
+        ]
+    for name, unit, estimate, headline, axis in measures:
+        build.measure(name, unit, estimate.value, estimate.error, headline=headline, title=axis)
+    return build.table(title, notes)
 
 
 def measure_sides(
@@ -130,7 +128,9 @@ def measure_sides(
     metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
     with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:
-        for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
+        for source, (_, documents), domain in zip(
+            sources, peeked, ("in domain", "out of domain"), strict=True
+        ):
             with session.bind(model, documents, run, metric, domain) as data:
                 if measure == "ablation":
                     table = tabulate_ablation(data, session.build_metric(data), source.name, facts={})

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention import trials
 from attnprobe.intervention.metrics.score import CLUSTER
 from attnprobe.intervention.metrics.scores import count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
@@ -234,18 +233,6 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
     assert len(together) == len(cuts) * batches
     single = sum(int((~cut).any(-1).argmax()) if not cut.all() else layers - 1 for cut in cuts)
     assert sum(together) > single * batches
-
-
-def test_neighbours_share_the_longest_beginning():
-    draw = np.random.default_rng(1)
-    cuts = [draw.random((4, 2)) < 0.7 for _ in range(60)]
-    order = [place for _, place in trials._order_trials(cuts, 1)]
-    assert sorted(order) == list(range(60))
-    whole = np.ones((4, 2), bool)
-    for place, number in enumerate(order):
-        before = [whole, *(cuts[other] for other in order[:place])]
-        reach = [trials._find_change(one, cuts[number]) for one in before]
-        assert reach[-1] == max(reach)
 
 
 def test_model_is_left_alone(headed: Headed, documents: Any, benched: Any):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.sides import TableSide
-from attnprobe.intervention.changes import find_example_score
+from attnprobe.intervention.ablation import find_example_score
 from attnprobe.intervention.gradient import name_pass
 from attnprobe.intervention.importance import attribute
 from attnprobe.intervention.metrics.score import Score
