@@ -18,8 +18,7 @@ FEW_DOCUMENTS = 30
 
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
     """Say how many documents a corpus on record has, where they are fewer than its sequences."""
-    corpus = record.get("corpus")
-    corpus = corpus if isinstance(corpus, Mapping) else {}
+    corpus = record.get("corpus") or {}
     documents, sequences = corpus.get("clusters"), corpus.get("sequences")
     if documents is None or documents == sequences:
         return []

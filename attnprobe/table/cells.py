@@ -1,17 +1,45 @@
-"""One cell at a time: text without what steers a terminal, and numbers that read back exactly."""
+"""Columns and their cells: text without what steers a terminal, and numbers that read back exactly."""
 
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.column import Column, Role
 
 Cell = str | int | float | None
+Role = Literal["key", "count", "measure", "error", "text"]
 
-# Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
-# that never ends only loses its first two characters, so it can't swallow the text after it.
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds.
+
+    Attributes:
+        name: The header; a contract with programs that read the table.
+        unit: "nats", "share", "tokens", "ratio", ...; what a count counts, if not sequences; "" for labels.
+        role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
+            or an index, "measure" is a measurement, "error" the standard error of the measure
+            whose name comes before ``_se``, "text" a finding in words.
+        headline: Whether a reader is shown the measure when there is no room for all.
+        title: A few words for the axis of a picture, where the name says too little.
+    """
+
+    name: str
+    unit: str = ""
+    role: Role = "measure"
+    headline: bool = False
+    title: str = ""
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether it holds p values."""
+        return self.unit == "probability" or self.name == "p" or self.name.endswith(("_p", "p_adjusted"))
+
+
+# Escape sequences go as a whole, or "[31m" would stay behind. One that never ends loses its first two
+# characters only, so it can't swallow the text after it.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS
@@ -20,11 +48,11 @@ _ESCAPES = re.compile(
 _BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 # C0, DEL, C1; then what reorders text on screen (bidirectional controls) or hides (byte order mark).
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+#: Lone surrogates, which Python makes of undecodable file names, and what XML has no place for.
+_UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
-# The full-width forms start a formula too, in spreadsheets set to East Asian languages. Some spreadsheets
-# trim a cell before they look at its first character. What begins with an apostrophe of its own gets another,
-# so that one can be taken away when the cell is read.
+# The full-width forms start a formula too, in spreadsheets set to East Asian languages; some trim a cell
+# first. What begins with an apostrophe gets another, so that one can be taken away when the cell is read.
 _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 #: An apostrophe that ``guard`` put there.
 GUARDED = rf"^'(?={_FORMULA.pattern})"
@@ -33,13 +61,13 @@ GUARDED = rf"^'(?={_FORMULA.pattern})"
 def clean(text: str) -> str:
     r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
 
-    Lone surrogates, which Python makes of undecodable file names, become U+FFFD: no file can hold them.
+    What no file can hold becomes U+FFFD.
 
     >>> clean("\x1b[31m[CLS]\x1b[0m\nnext")
     '[CLS] next'
     """
     text = _ESCAPES.sub("", _BREAKS.sub(" ", text))
-    return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
+    return _UNWRITABLE.sub("\ufffd", _CONTROLS.sub("", text))
 
 
 def guard(text: str) -> str:
@@ -62,9 +90,8 @@ _MOST_DIGITS = 17  # what a float64 holds; more would be invented
 def to_plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
-    Keys and counts that passed through a float array, as a column with a gap does, become integers
-    again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
-    it was, and stays one.
+    Keys and counts that passed through a float array, as a column with a gap does, become integers again up
+    to 2**53, so that layer 3 is never written as 3.0.
 
     >>> import numpy as np
     >>> to_plain(np.float64("nan")), to_plain(3.0, "count"), to_plain(3.0)

@@ -20,30 +20,21 @@ class Destination:
     """Where a table goes."""
 
     format: str  # one of ``FORMATS``
-    path: Path | None = None  # the file, or None for standard output
-    #: The ``.json`` beside it for units, notes and provenance, or None where the format holds them itself or
-    #: there is no file.
-    description: Path | None = None
+    path: Path | None = None  # None for standard output
+    description: Path | None = None  # the json beside it, where its format does not hold units and notes
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
     """Choose the files of a table; raises AttnprobeError in one sentence that says what to do instead.
 
-    - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
+    ``format`` is one of ``FORMATS``, where the file's extension does not say it; they must agree.
     """
     ending = extension(output)
-    chosen = format or ending
+    chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
         raise AttnprobeError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
-    if chosen not in FORMATS:
-        endings = ", ".join(f".{known}" for known in FORMATS)
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
     if ending in FORMATS and ending != chosen:
-        raise AttnprobeError(
-            f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
-            f".{chosen}"
-        )
+        raise AttnprobeError(f"{output} ends in .{ending}, but --format is {chosen}: leave --format out")
     path = _check_path(output, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
@@ -57,21 +48,17 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
 
 def find_format(output: Path, endings: Sequence[str]) -> str:
-    """Tell the format of a picture or a page from the name of its file; raises AttnprobeError for others."""
+    """Tell the format of a file from its name; raises AttnprobeError for one that is none of ``endings``."""
     ending = extension(output)
     if ending not in endings:
-        listed = ", ".join(f".{known}" for known in endings)
-        raise AttnprobeError(f"can't tell the format of {output}: end its name in {listed}")
+        raise AttnprobeError(f"can't tell the format of {output}: end it in {either(endings, before='.')}")
     return ending
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Choose the file of a picture or a page early, so that no work ends in a refusal.
-
-    Its name may end in one of ``endings``. Raises AttnprobeError in a sentence that says what to do instead.
-    """
+    """Choose the file of a picture or a page, or raise AttnprobeError before any work is done."""
     find_format(output, endings)
-    return _check_path(output, overwrite, example=f"heads.{endings[0]}")
+    return _check_path(output, overwrite)
 
 
 def read_description(path: Path) -> dict[str, object]:
@@ -94,7 +81,6 @@ def find_description(path: Path) -> Path:
 
 
 def resolve_links(output: Path) -> Path:
-    """Follow links to the file itself."""
     try:
         path = output.resolve()
         for file in (path, find_description(path)):
@@ -104,25 +90,25 @@ def resolve_links(output: Path) -> Path:
         raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
     except OSError as error:  # a name that is too long, or a path through a file
         raise AttnprobeError(f"can't write to {output}: {reason(error)}") from error
-    except ValueError as error:
+    except ValueError as error:  # a NUL
         raise AttnprobeError(f"can't write to {str(output)!r}: {error}") from error
     return path
 
 
-def _check_path(output: Path, overwrite: bool, example: str = "heads.csv") -> Path:
-    """Follow links to a file that may be written; raises AttnprobeError where it may not."""
+def _check_path(output: Path, overwrite: bool) -> Path:
+    """Follow links to a file that may be written."""
     path = resolve_links(output)
     if not path.parent.is_dir():
         raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
-    _check_free(path, overwrite, example)
+    _check_free(path, overwrite)
     return path
 
 
-def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None:
+def _check_free(path: Path, overwrite: bool) -> None:
     if path.is_dir():
-        raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / example}")
+        raise AttnprobeError(f"{path} is a folder: name a file in it")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
         raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
@@ -135,12 +121,10 @@ _OTHER = "choose another name"
 def check_apart(
     output: Path, reads: Iterable[Path], *, standard_input: bool = False, option: str = "-o"
 ) -> None:
-    """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
+    """Refuse to write a table, whose file ``option`` names, over anything that the same command reads.
 
-    - ``output``: The file of the table; ``option`` is what names it.
-    - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
-      What is not there, such as the id of a hub dataset, is passed over.
-    - ``standard_input``: Whether standard input is read, which may be a file.
+    In folders that are read, an earlier table of ours may be replaced, and nothing else. What is not there,
+    such as the id of a hub dataset, is passed over. Standard input may be a file too.
     """
     path = resolve_links(output)
     for written in dict.fromkeys((path, find_description(path))):
@@ -156,7 +140,7 @@ def check_apart(
 
 
 def check_apart_from_state(output: Path, state: Path) -> None:
-    """Refuse to write a table where the state of the run is kept; each of several processes keeps its own."""
+    """Refuse to write a table where the state of the run is kept, or that of one of several processes."""
     path = resolve_links(output)
     for written in (path, find_description(path)):
         rank = written.name.removeprefix(f"{state.name}.")
@@ -193,31 +177,24 @@ def _is_standard_input(path: Path) -> bool:
 def _is_table(path: Path) -> bool:
     """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
     format = FORMATS.get(extension(path))
-    if format is not None and format.stands_alone:
-        about = read_description(path)
-        return "provenance" in about and "rows" in about
-    return format is not None and (format.binary or is_description(find_description(path), path))
+    if format is None or not format.stands_alone:
+        return format is not None and (format.binary or is_description(find_description(path), path))
+    return {"provenance", "rows"} <= read_description(path).keys()
 
 
 class Saveable(ABC):
     """A picture or a page: what renders itself in one of several formats, and goes into a file."""
 
-    #: What the name of its file may end in.
-    endings: ClassVar[Sequence[str]]
+    endings: ClassVar[Sequence[str]]  # of the names of its files
 
     @abstractmethod
     def rendered(self, format: str) -> bytes:
         """Give it as bytes of a format, one of ``endings``."""
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write it in the format that the name of the file ends in. The file appears whole or not at all.
+        """Write it in the format that the name of the file ends in; return the file, behind links.
 
-        Args:
-            path: The file.
-            overwrite: Whether a file that exists is replaced.
-
-        Returns:
-            The file, behind links.
+        The file appears whole or not at all; one that exists is only replaced with ``overwrite``.
 
         Raises:
             AttnprobeError: When the file can't be written.

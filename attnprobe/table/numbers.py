@@ -24,20 +24,13 @@ def is_number(cell: object) -> TypeGuard[int | float]:
     return isinstance(cell, int | float) and math.isfinite(cell)
 
 
-def count_decimals(error: object) -> int | None:
-    """Count the decimals that show two digits of an error; None where it is 0 or undefined.
+def count_decimals(error: float) -> int:
+    """Count the decimals that show two digits of an error as it is printed; below 0 where it is large.
 
-    >>> count_decimals(0.0123), count_decimals(0.0996), count_decimals(34.2), count_decimals(0.0)
-    (3, 2, 0, None)
+    >>> count_decimals(0.0123), count_decimals(0.0996), count_decimals(342.0)
+    (3, 2, -1)
     """
-    if not is_number(error) or error == 0:
-        return None
-    return max(0, ERROR_DIGITS - 1 - _find_power(error))
-
-
-def _find_power(error: float) -> int:
-    """Find the power of ten of an error as it is printed: 0.0996 is 0.10."""
-    return int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
+    return ERROR_DIGITS - 1 - int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
 
 
 def format_number(value: object, error: object = None, *, digits: int = DIGITS, signed: bool = False) -> str:
@@ -53,12 +46,14 @@ def format_number(value: object, error: object = None, *, digits: int = DIGITS, 
         return UNDEFINED if value is None else format_cell(value)
     if value == 0:
         return "0"
-    sign, decimals = "+" if signed else "", count_decimals(error)
-    if abs(value) >= LARGE or (decimals or 0) > MOST_DECIMALS:
-        return f"{value:{sign}.{digits}g}"
-    if decimals is None and abs(value) < 10.0 ** (digits - 1):
-        return f"{value:{sign}.{digits}g}"
-    return f"{value:{sign}z.{decimals or 0}f}"
+    sign, decimals = "+" if signed else "", 0
+    if is_number(error) and error:
+        decimals, least = max(0, count_decimals(error)), 0.0
+    else:
+        least = 10.0 ** (digits - 1)
+    if least <= abs(value) < LARGE and decimals <= MOST_DECIMALS:
+        return f"{value:{sign}z.{decimals}f}"
+    return f"{value:{sign}.{digits}g}"
 
 
 def format_with_error(value: object, error: object, *, signed: bool = False) -> str:
@@ -93,15 +88,10 @@ def name_head(*place: Any) -> str:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written, so that they line up.
-
-    Attributes:
-        decimals: Digits after the point.
-        exponent: The power of ten that all are divided by; 0 unless all are tiny or huge.
-    """
+    """How the numbers of a column are written, so that they line up."""
 
     decimals: int = 0
-    exponent: int = 0
+    exponent: int = 0  # the power of ten that all are divided by; 0 unless all are tiny or huge
 
     def write(self, value: float) -> str:
         """Write a number without the power of ten; what rounds to zero loses its minus sign."""
@@ -121,9 +111,7 @@ def choose_format(
     most_decimals: int = MOST_DECIMALS,
     large: float = LARGE,
 ) -> NumberFormat:
-    """Choose how a column is written: to two digits of its typical error, or some of its largest number.
-
-    A column of numbers is read by comparing them, so all have the decimals that suit one.
+    """Choose how a column is written: to two digits of its middle error, or some of its largest number.
 
     >>> choose_format([0.31, 2.0], [0.012, 0.02]), choose_format([3.2e-9])
     (NumberFormat(decimals=3, exponent=0), NumberFormat(decimals=2, exponent=-9))
@@ -134,9 +122,7 @@ def choose_format(
     if peak == 0 or (not spread and peak < large and all(value == round(value) for value in known)):
         return NumberFormat()
     magnitude = max(math.floor(math.log10(peak)), -307)  # ten to a lower power has lost digits
-    decimals = digits - 1 - magnitude
-    if spread:
-        decimals = ERROR_DIGITS - 1 - _find_power(sorted(spread)[(len(spread) - 1) // 2])
+    decimals = count_decimals(sorted(spread)[(len(spread) - 1) // 2]) if spread else digits - 1 - magnitude
     if decimals <= most_decimals and peak < large:
         return NumberFormat(max(0, decimals))
     return NumberFormat(max(0, decimals + magnitude), magnitude)
@@ -151,15 +137,11 @@ def write_column(
     undefined: str = "",
     plus_minus: str = "",
 ) -> list[str]:
-    """Write the cells of a column, all numbers with the same decimals; words stay as they are.
+    """Write plain cells of a column, all numbers with the same decimals; words stay as they are.
 
-    Args:
-        values: Plain cells.
-        errors: The standard error of each, if they have some.
-        precision: Significant digits of each number, in place of decimals that agree.
-        probability: Whether they are p values.
-        undefined: What stands for a cell without content.
-        plus_minus: What stands between a number and its error; without it, errors are only for rounding.
+    - ``precision``: Significant digits of each number, in place of decimals that agree.
+    - ``undefined``: What stands for a cell without content.
+    - ``plus_minus``: What stands between a number and its error; without it, errors are only for rounding.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 
@@ -172,10 +154,9 @@ def write_column(
             return format_cell(value, precision)
         return format_p(value) if probability else chosen.write_whole(value)
 
-    written = [write(value) for value in values]
     if not plus_minus or not errors:
-        return written
+        return list(map(write, values))
     return [
-        f"{text}{plus_minus}{write(error)}" if is_number(value) and is_number(error) else text
-        for text, value, error in zip(written, values, errors, strict=True)
+        write(value) + (f"{plus_minus}{write(error)}" if is_number(value) and is_number(error) else "")
+        for value, error in zip(values, errors, strict=True)
     ]

@@ -1,6 +1,6 @@
 """HeadTable: what every command returns, writes, and reads again."""
 
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
-from attnprobe.table import plotting
-from attnprobe.table.cells import Cell, Role, check_precision, clean, to_plain, to_plain_column
-from attnprobe.table.column import Column
+from attnprobe.table.cells import Cell, Column, Role, check_precision, clean, to_plain, to_plain_column
 from attnprobe.table.destination import Destination, Saveable, check_file
-from attnprobe.table.formats import FORMATS
+from attnprobe.table.formats import FORMATS, check_installed
 from attnprobe.table.formats.json import write_description
-from attnprobe.table.kinds import ESSENTIAL, TableKind, find_kind
-from attnprobe.table.notebook import render_notebook
+from attnprobe.table.kinds import KINDS, find_kind
 from attnprobe.table.reading import read_parts
 from attnprobe.table.sheet import Sheet
 
@@ -91,7 +88,7 @@ class HeadTable:
         return next(column for column in self.columns if column.name == name)
 
     @cached_property
-    def kind(self) -> TableKind:
+    def kind(self) -> str:
         """What a row is, one of ``table.kinds``, as the columns tell."""
         return find_kind(self.columns, self.data)
 
@@ -100,6 +97,20 @@ class HeadTable:
         """The checkpoints that the table is about."""
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
+    def count_documents(self, name: str) -> "np.ndarray":
+        """Count the documents that each number of a column is made of, as far as the table tells.
+
+        They are those on record, or the sequences that the row counts, or the column, where these are fewer;
+        infinite where neither is known.
+        """
+        import numpy as np
+
+        documents = np.full(len(self), min(_list_documents(self.provenance), default=np.inf), np.float64)
+        for count in ("n", f"{name}_n"):
+            cells = [np.inf if cell is None else cell for cell in self.data.get(count, ())]
+            documents = np.fmin(documents, np.array(cells, np.float64)) if cells else documents
+        return documents
+
     def essential(self) -> list[Column]:
         """List the columns that a reader needs: keys, and the measures that tell most with their errors.
 
@@ -107,9 +118,13 @@ class HeadTable:
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
         headlines = [column.name for column in measures if column.headline]
-        named = [one.name for one in measures if not all(map(_is_undefined, self.data[one.name]))]
-        if self.kind in ESSENTIAL:
-            named = [*ESSENTIAL[self.kind], *headlines]
+        named = [
+            column.name
+            for column in measures
+            if any(to_plain(cell) is not None for cell in self.data[column.name])
+        ]
+        if essential := KINDS[self.kind].essential:
+            named = [*essential, *headlines]
         elif len(named) > _MOST_MEASURES:
             named = headlines or named[:_MOST_MEASURES]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
@@ -162,27 +177,29 @@ class HeadTable:
                 f"One table is about {', '.join(self.models)}, the other about {', '.join(other.models)}; "
                 "only tables of the same model can be joined."
             )
-        ours = [column.name for column in self.columns if column.role == "key"]
-        keys = [name for name in ours if name not in _SETTINGS and name in other.data]
+        keys = [column.name for column in self.columns if column.role == "key" and column.name in other.data]
+        keys = [name for name in keys if name not in _SETTINGS]
         if not keys:
             raise AttnprobeError(
                 "The tables have no columns in common that name a row, such as layer and head."
             )
         order = _match_rows(self, other, keys)
-        data = {name: [cells[row] for row in order] for name, cells in other.data.items()}
-        alike = {name for name, cells in data.items() if _are_same(self.data.get(name), cells)}
-        columns, added = list(self.columns), dict[str, Sequence[Cell]]()
+        more = {name: [cells[row] for row in order] for name, cells in other.data.items()}
+        same = {name for name, cells in more.items() if _are_same(self.data.get(name), cells)}
+        columns, data = list(self.columns), dict(self.data)
         for column in other.columns:
-            if column.name in keys or _find_family(column.name, other) <= alike:
+            base = column.name.removesuffix("_se")
+            base = base if base in more else column.name
+            if column.name in keys or {base, f"{base}_se"} & more.keys() <= same:
                 continue
-            columns.append(replace(column, name=_choose_name(column.name, self, suffix)))
-            added[columns[-1].name] = data[column.name]
-        joined = {**self.data, **added}
-        if len(joined) < len(columns):
-            raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
+            name = base + suffix * (base in self.data) + column.name.removeprefix(base)
+            if name in data:
+                raise AttnprobeError(f"Both tables have a column {name!r}; give another suffix.")
+            columns.append(replace(column, name=name))
+            data[name] = more[column.name]
         record = {"joined": [dict(self.provenance), dict(other.provenance)]}
         title = self.title if self.title == other.title else f"{self.title}, and {other.title}"
-        return HeadTable(title, columns, joined, [*self.notes, *other.notes], record)
+        return HeadTable(title, columns, data, [*self.notes, *other.notes], record)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``.
@@ -211,6 +228,7 @@ class HeadTable:
     def render(self, format: str, precision: int | None = None) -> bytes:
         """Give the table as bytes of a format; one for papers has the columns that a reader needs."""
         check_precision(precision)
+        check_installed(format)
         chosen = FORMATS[format]
         sheet = self.to_sheet(self.essential() if chosen.is_for_papers else None)
         content = chosen.write(sheet, precision)
@@ -253,11 +271,11 @@ class HeadTable:
         self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
     ) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
-        return plotting.draw(self, kind=kind, only=only, **options)
+        return sys.modules["attnprobe"].plot(self, kind=kind, only=only, **options)
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
-        return render_notebook(self.to_sheet())
+        return self.to_sheet().to_html()
 
     def __repr__(self) -> str:
         """Say what the table is, in a line."""
@@ -265,10 +283,6 @@ class HeadTable:
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
         return f"HeadTable({self.title!r}: {rows} of {shown})"
-
-
-def _is_undefined(cell: Cell) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
@@ -279,10 +293,10 @@ def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]
         raise AttnprobeError(
             f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
         )
-    if set(ours) != set(theirs):
-        alone = len(set(ours) ^ set(theirs))
+    if alone := places.keys() ^ set(ours):
         raise AttnprobeError(
-            f"The tables are not about the same rows: {alone} of them are in only one ({', '.join(keys)})."
+            f"The tables are not about the same rows: {len(alone)} of them are in only one "
+            f"({', '.join(keys)})."
         )
     return [places[place] for place in ours]
 
@@ -292,34 +306,21 @@ def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
     return ours is not None and [to_plain(cell) for cell in ours] == [to_plain(cell) for cell in theirs]
 
 
-def _find_family(name: str, table: HeadTable) -> set[str]:
-    """Find the columns that stay together: a measure and its error."""
-    base = name.removesuffix("_se")
-    base = base if base in table.data else name
-    return {base, f"{base}_se"} & set(table.data)
-
-
-def _choose_name(name: str, left: HeadTable, suffix: str) -> str:
-    """Give a column a name of its own; an error stays behind the measure it belongs to."""
-    base = name.removesuffix("_se")
-    if base != name and base in left.data:
-        return f"{base}{suffix}_se"
-    return f"{name}{suffix}" if name in left.data else name
+def _list_documents(record: Mapping[str, Any]) -> list[int]:
+    """List the numbers of documents on record; there are several where tables were joined."""
+    corpus = record.get("corpus")
+    if isinstance(corpus, Mapping):
+        return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []
+    parts = [part for value in record.values() for part in (value if isinstance(value, list) else [value])]
+    return [number for part in parts if isinstance(part, Mapping) for number in _list_documents(part)]
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Put the columns of a table behind those of another of the same rows in the same order.
+    """Put the measures of a table behind those of another of the same rows in the same order.
 
-    What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
-    once, and the provenance is that of the left. Raises ValueError when the rows are others, or a column is
-    in both.
+    The provenance is that of the left; notes that both have are given once.
     """
-    keys = [column.name for column in right.columns if column.role == "key"]
-    if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
-        raise ValueError("only tables of the same rows belong side by side")
-    added = [column for column in right.columns if column.name not in {*keys, "n"}]
-    if doubled := {column.name for column in added} & left.data.keys():
-        raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
+    added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
     return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)

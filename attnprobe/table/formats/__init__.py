@@ -7,10 +7,12 @@ takes long to import is imported inside functions, as every ``--help`` reads thi
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class Format:
 
     #: Gives a table as text or bytes, with so many significant digits or all.
     write: Callable[[Sheet, int | None], str | bytes]
-    #: Gives the table in a file, where that can be read; some columns hold words even if they look like
+    #: Gives the rows in a file, where that can be read; some columns hold words even if they look like
     #: numbers.
     read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
     #: Gives what the file itself says of its table, where the format has room for that.
@@ -33,12 +35,6 @@ class Format:
     is_for_papers: bool = False  # whether it has the columns that a reader needs, unless others are chosen
     binary: bool = False  # whether it is no text
     package: str = ""  # what it needs, if that may be missing
-
-
-def load_formats(folder: Iterable[str] = __path__) -> dict[str, Format]:
-    """Read the formats off a folder, by their extensions."""
-    names = sorted(module.name for module in iter_modules(folder))
-    return {name: import_module(f"{__name__}.{name}").FORMAT for name in names}
 
 
 def extension(path: Path) -> str:
@@ -56,6 +52,17 @@ def either(names: Iterable[str], before: str = "") -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-FORMATS = load_formats()
+#: Every format by its extension.
+FORMATS: dict[str, Format] = {
+    name: import_module(f"{__name__}.{name}").FORMAT
+    for name in sorted(module.name for module in iter_modules(__path__))
+}
 #: The extensions of those that can be read again.
 READABLE = tuple(name for name, format in FORMATS.items() if format.read is not None)
+
+
+def check_installed(format: str) -> None:
+    """Refuse a format whose package is missing."""
+    package = FORMATS[format].package
+    if package and find_spec(package) is None:
+        raise AttnprobeError(f"{format} needs {package}: pip install {package}, or choose csv or json")

@@ -31,14 +31,11 @@ def render(sheet: Sheet, precision: int | None = None) -> str:
 
 def make_description(sheet: Sheet) -> dict[str, Json]:
     """Describe a table by all but its rows, for a file beside it or for its own format."""
-    columns: list[Json] = [
-        {
-            **{"name": column.name, "unit": column.unit, "role": column.role},
-            **({"title": column.title} if column.title else {}),
-            **({"headline": True} if column.headline else {}),
-        }
-        for column in sheet.columns
-    ]
+    columns: list[Json] = []
+    for column in sheet.columns:
+        about: dict[str, Json] = {"name": column.name, "unit": column.unit, "role": column.role}
+        about |= {"title": column.title} if column.title else {}
+        columns.append(about | ({"headline": True} if column.headline else {}))
     provenance = to_json(sheet.provenance)
     return {"title": sheet.title, "columns": columns, "notes": [*sheet.notes], "provenance": provenance}
 
@@ -57,13 +54,13 @@ def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
     """Read the rows of a table."""
     import pandas
 
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+    about: Any = read_description(path)
+    rows = about.get("rows") if isinstance(about, dict) else None
+    if not isinstance(rows, list):
         raise ValueError("it has no rows, as tables of attnprobe do")
-    columns = found.get("columns")
-    if not found["rows"] and isinstance(columns, list):
-        return pandas.DataFrame(columns=[str(column["name"]) for column in columns])
-    return pandas.DataFrame(found["rows"])
+    if not rows:
+        return pandas.DataFrame(columns=[str(column["name"]) for column in about["columns"]])
+    return pandas.DataFrame(rows)
 
 
 def read_description(path: Path) -> dict[str, Any]:

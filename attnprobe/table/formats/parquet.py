@@ -5,7 +5,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, format_cell, round_cell
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import dump, make_description
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
 
 def render(sheet: Sheet, precision: int | None = None) -> bytes:
     """Write a table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
+    import pyarrow
+    from pyarrow import parquet
+
     arrays = [_make_array([round_cell(value, precision) for value in cells]) for cells in sheet.cells]
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
