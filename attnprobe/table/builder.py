@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
@@ -22,14 +22,9 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
     documents, sequences = corpus.get("clusters"), corpus.get("sequences")
     if documents is None or documents == sequences:
         return []
-    if documents == 1:
-        number = "only 1 document: standard errors are over documents, and undefined for one"
-    elif documents < FEW_DOCUMENTS:
-        rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
-        number = f"only {documents} documents: {rough}"
-    else:
-        number = f"{documents:,} documents, over which standard errors are taken"
-    return [f"The {sequences:,} sequences are of {number}."]
+    number = "1 document" if documents == 1 else f"{documents:,} documents"
+    rough = f", and rough below {FEW_DOCUMENTS}" if documents < FEW_DOCUMENTS else ""
+    return [f"The {sequences:,} sequences are of {number}: standard errors are over documents{rough}."]
 
 
 @dataclass(frozen=True)
@@ -41,11 +36,9 @@ class Labels:
     provenance: Mapping[str, Any]  # everything needed to make the table again
     places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
     patches: bool = False  # whether tokens are patches of an image, and distances are counted in them
-    #: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
-    removed: Collection[tuple[int, int]] = ()
-    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model beside every table of it
-    #: Heads with the weights of one in an earlier layer, whose row is theirs too; and where layers have
-    #: different numbers of heads, those that are none.
+    removed: Collection[tuple[int, int]] = ()  # places of heads that the checkpoint lacks
+    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model
+    #: Places without a head of their own: its weights are those of an earlier layer, or the layer has fewer.
     tied: Collection[tuple[int, int]] = ()
 
     @property
@@ -56,10 +49,9 @@ class Labels:
     @property
     def every_note(self) -> list[str]:
         """The notes that stand below every table."""
-        number = len(self.removed)
-        heads = "1 head is" if number == 1 else f"{number} heads are"
-        removed = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
-        return [*self.notes, *describe_documents(self.provenance), *removed]
+        heads = "1 head is" if len(self.removed) == 1 else f"{len(self.removed)} heads are"
+        removed = f"{heads} removed from this checkpoint; the others keep their numbers."
+        return [*self.notes, *describe_documents(self.provenance), *([removed] if self.removed else [])]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         return replace(self, provenance={**self.provenance, **more})
@@ -96,7 +88,7 @@ class TableBuilder:
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
     def heads(self, heads: int) -> None:
-        """Append the columns layer and head, for one row a head, layers in the order of a forward pass."""
+        """Append layer and head of one row a head, layers in the order of a forward pass."""
         layers = len(self._labels.places)
         self.layers([layer for layer in range(layers) for _ in range(heads)])
         self.key("head", np.tile(np.arange(heads), layers))
@@ -153,32 +145,29 @@ class TableBuilder:
         title: str = "",
     ) -> None:
         """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
-        for column, cells in zip(
-            measure_columns(name, unit, title, headline=headline), (average, error), strict=True
-        ):
-            self.add(column, cells.ravel())
+        mean_column, error_column = measure_columns(name, unit, title, headline=headline)
+        self.add(mean_column, average.ravel())
+        self.add(error_column, error.ravel())
 
     def test(
         self,
-        p: Iterable[Any],
-        adjusted: Iterable[Any] | None = None,
+        p: ArrayLike,
+        adjusted: ArrayLike | None = None,
         *,
         name: str = "p",
         beside: str = "",
         headline: bool = False,
     ) -> None:
         """Append p values and those adjusted, by Holm where none are given; ``beside`` ends their titles."""
-        cells = np.ravel(np.asarray(p))
-        others = adjust(cells) if adjusted is None else np.ravel(np.asarray(adjusted))
-        for column, values in zip(p_columns(name, beside, headline=headline), (cells, others), strict=True):
-            self.add(column, values)
+        raw_column, adjusted_column = p_columns(name, beside, headline=headline)
+        self.add(raw_column, np.ravel(p))
+        self.add(adjusted_column, adjust(np.ravel(p)) if adjusted is None else np.ravel(adjusted))
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
-        if self._kinds or self._absent:
-            self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
+        data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
         every = [*notes, *self._labels.every_note]
-        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
+        return HeadTable(title, self.columns, data, every, self._labels.provenance)

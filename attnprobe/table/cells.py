@@ -14,23 +14,15 @@ Role = Literal["key", "count", "measure", "error", "text"]
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds.
+    """What a column holds."""
 
-    Attributes:
-        name: The header; a contract with programs that read the table.
-        unit: "nats", "share", "tokens", "ratio", ...; what a count counts, if not sequences; "" for labels.
-        role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
-            or an index, "measure" is a measurement, "error" the standard error of the measure
-            whose name comes before ``_se``, "text" a finding in words.
-        headline: Whether a reader is shown the measure when there is no room for all.
-        title: A few words for the axis of a picture, where the name says too little.
-    """
-
-    name: str
-    unit: str = ""
+    name: str  # the header; a contract with programs that read the table
+    unit: str = ""  # "nats", "share", "tokens", ...; what a count counts, if not sequences; "" for labels
+    #: "key" names the row (model, layer, head, ...), "count" is a number of sequences or an index, "measure"
+    #: a measurement, "error" the standard error of that named before ``_se``, "text" a finding in words.
     role: Role = "measure"
-    headline: bool = False
-    title: str = ""
+    headline: bool = False  # whether a reader is shown the measure when there is no room for all
+    title: str = ""  # a few words for the axis of a picture, where the name says too little
 
     @property
     def is_probability(self) -> bool:
@@ -71,9 +63,7 @@ def clean(text: str) -> str:
 
 
 def guard(text: str) -> str:
-    """Put an apostrophe before a string that a spreadsheet would take for a formula.
-
-    For strings only: a negative number begins with a minus and must stay a number.
+    """Put an apostrophe before a string, never a number, that a spreadsheet would take for a formula.
 
     >>> guard("=cmd()"), guard("bert-base")
     ("'=cmd()", 'bert-base')
@@ -81,7 +71,6 @@ def guard(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-_LARGEST_WHOLE = 2**53
 #: Roles of columns whose numbers are whole.
 _WHOLE = {"key", "count"}
 _MOST_DIGITS = 17  # what a float64 holds; more would be invented
@@ -99,14 +88,13 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE
-        return int(value) if role in _WHOLE and whole else value
     if value is None or isinstance(value, int):
         return value
-    return clean(str(value))
+    if not isinstance(value, float):
+        return clean(str(value))
+    if role in _WHOLE and value.is_integer() and abs(value) <= 2**53:
+        return int(value)
+    return None if math.isnan(value) else value
 
 
 def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
@@ -129,11 +117,9 @@ def check_precision(precision: int | None) -> None:
         raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
 
-def round_cell(value: Cell, precision: int | None) -> Cell:
+def round_cell(value: Cell, precision: int) -> Cell:
     """Round a float to ``precision`` significant digits; integers, text and None stay as they are."""
-    if precision is None or not isinstance(value, float):
-        return value
-    return float(f"{value:.{precision}g}")
+    return float(f"{value:.{precision}g}") if isinstance(value, float) else value
 
 
 def format_cell(value: Cell, precision: int | None = None) -> str:

@@ -86,12 +86,9 @@ def resolve_links(output: Path) -> Path:
         for file in (path, find_description(path)):
             with contextlib.suppress(FileNotFoundError):
                 file.stat()
-    except RuntimeError as error:
-        raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
-    except OSError as error:  # a name that is too long, or a path through a file
-        raise AttnprobeError(f"can't write to {output}: {reason(error)}") from error
-    except ValueError as error:  # a NUL
-        raise AttnprobeError(f"can't write to {str(output)!r}: {error}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a link in circles, a NUL
+        why = reason(error) if isinstance(error, OSError) else error
+        raise AttnprobeError(f"can't write to {str(output)!r}: {why}") from error
     return path
 
 

@@ -42,6 +42,10 @@ class Kind:
     fits: Callable[[Mapping[str, str], Data], bool] = lambda roles, data: True
 
 
+def _has_groups(roles: Mapping[str, str], data: Data) -> bool:
+    return ALL_GROUPS in data[GROUP]
+
+
 def _names_no_head(roles: Mapping[str, str], data: Data) -> bool:
     return "key" not in map(roles.get, HEAD) and bool({*RULES} & data.keys())
 
@@ -54,21 +58,13 @@ def _has_both_domains(roles: Mapping[str, str], data: Data) -> bool:
     return any(name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in data for name in data)
 
 
+def _has_whole_positions(roles: Mapping[str, str], data: Data) -> bool:
+    return all(isinstance(cell, int) for cell in data[POSITION])
+
+
 def _is_of_modalities(roles: Mapping[str, str], data: Data) -> bool:
     measures = [name for name, role in roles.items() if role in {"measure", "error"}]
     return all(name.startswith(("image_", "text_", "special_")) for name in measures)
-
-
-def _all(name: str, types: Any) -> Callable[[Mapping[str, str], Data], bool]:
-    return lambda roles, data: all(isinstance(cell, types) for cell in data[name])
-
-
-def _has_groups(roles: Mapping[str, str], data: Data) -> bool:
-    return ALL_GROUPS in data[GROUP]
-
-
-def _has_no_seed(roles: Mapping[str, str], data: Data) -> bool:
-    return roles.get("seed") != "key"
 
 
 _BEST = ("n", *HEAD, "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
@@ -96,12 +92,12 @@ KINDS: Mapping[str, Kind] = {
         ("alignment",), ("aer", "precision", "recall", "p_adjusted"), (*_RATES, *HEAD, "gain", "p_adjusted")
     ),
     "aligning heads": Kind(HEAD, _RATES),
-    "heads of checkpoints": Kind((STEP, *HEAD), fits=_has_no_seed),
-    "layers of checkpoints": Kind((STEP, "layer"), fits=_has_no_seed),
-    "roles": Kind(HEAD, ("role",), fits=lambda roles, data: not _all("role", int | float)(roles, data)),
+    "heads of checkpoints": Kind((STEP, *HEAD)),
+    "layers of checkpoints": Kind((STEP, "layer")),
+    "roles": Kind(HEAD, ("role",)),
     "change": Kind(HEAD, ("model_b",), fits=_has_changes),
     "two sides": Kind(HEAD, fits=_has_both_domains),
-    "heads at positions": Kind((*HEAD, POSITION), fits=_all(POSITION, int)),
+    "heads at positions": Kind((*HEAD, POSITION), fits=_has_whole_positions),
     "modalities": Kind(HEAD, MODALITIES, fits=_is_of_modalities),
     "heads": Kind(HEAD),
     "interactions": Kind(PAIR, _INTERACTION, (*_INTERACTION, "p_adjusted")),

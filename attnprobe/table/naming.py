@@ -44,9 +44,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
-
-    Those by links of one's own have a name of one's own: "atom-map: C" is of the kind "links".
+    """Find the kind of a role; those by links of one's own have a name of one's own.
 
     >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "atom-map: C", "new")]
     ['previous', 'offset', 'syntactic', 'links', 'mixed']
@@ -62,8 +60,6 @@ REACH, REACH_IN_PATCHES = 10, 3
 def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
     """List the columns of ``profile`` behind its name, each with a title, in their order.
 
-    >>> [column for column, _ in list_offsets(patches=False)][:4]
-    ['first', 'special', 'before', '-10']
     >>> list_offsets(patches=True)[2]
     ('-3_-3', 'attention by offset, rows -3, columns -3')
     """

@@ -1,7 +1,4 @@
-"""The only writer of numbers for readers: rounded to what errors leave, in sentences and in columns.
-
-Files for programs hold all digits; ``cells.format_cell`` writes those.
-"""
+"""The only writer of numbers for readers; ``cells.format_cell`` writes all digits, for programs."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -79,21 +79,21 @@ def read_parts(path: Path) -> Parts:
 
 def _read_description(path: Path) -> Mapping[str, Any]:
     """Read what is known about a table: from the file itself, or from the json beside it."""
-    describe, beside = FORMATS[extension(path)].describe, find_description(path)
+    describe = FORMATS[extension(path)].describe
+    source = find_description(path) if describe is None else path
     try:
         if describe is not None:
             about = describe(path)
         else:
-            about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+            about = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
-        if describe is not None:
-            raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
         raise AttnprobeError(
-            f"{beside}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
             "the table again with -o."
         ) from error
-    of_another = describe is None and isinstance(about, dict) and about.get("table") not in {None, path.name}
-    return about if isinstance(about, dict) and not of_another else {}
+    if not isinstance(about, dict) or (source != path and about.get("table") not in {None, path.name}):
+        return {}
+    return about
 
 
 def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:

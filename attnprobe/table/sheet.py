@@ -21,6 +21,7 @@ class Sheet:
     cells: Sequence[Sequence[Cell]]  # column by column
     notes: Sequence[str]
     provenance: Mapping[str, Any]
+    precision: int | None = None  # the significant digits to which all numbers are rounded, if to any
 
     def __len__(self) -> int:
         return len(self.cells[0]) if self.cells else 0
@@ -38,7 +39,7 @@ class Sheet:
         }
 
     def write(
-        self, precision: int | None = None, *, undefined: str = "", plus_minus: str = ""
+        self, *, undefined: str = "", plus_minus: str = ""
     ) -> Iterator[tuple[Column, Sequence[Cell], list[str]]]:
         """Give each column, its cells, and what a reader sees of them, rounded by their errors.
 
@@ -55,7 +56,7 @@ class Sheet:
             written = write_column(
                 cells,
                 errors,
-                precision=precision,
+                precision=self.precision,
                 probability=column.is_probability,
                 undefined=undefined,
                 plus_minus=between,

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
-from attnprobe.table.cells import Cell, Column, Role, check_precision, clean, to_plain, to_plain_column
+from attnprobe.table.cells import (
+    Cell,
+    Column,
+    Role,
+    check_precision,
+    clean,
+    round_cell,
+    to_plain,
+    to_plain_column,
+)
 from attnprobe.table.destination import Destination, Saveable, check_file
 from attnprobe.table.formats import FORMATS, check_installed
 from attnprobe.table.formats.json import write_description
@@ -39,9 +48,9 @@ class HeadTable:
     Attributes:
         title: What the table shows, in a few words.
         columns: One description a column, in order.
-        data: The cells, column by column; every column has the same length. An undefined
-            number is NaN, an absent label None; both are written as an empty cell.
-        notes: Sentences worth reading beside the table, such as a trend over depth.
+        data: The cells, column by column. An undefined number is NaN, an absent label None; both are
+            written as an empty cell.
+        notes: Sentences worth reading beside the table.
         provenance: Everything needed to make the table again.
     """
 
@@ -52,7 +61,6 @@ class HeadTable:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse columns without cells, cells without a column, and ragged data."""
         names = [column.name for column in self.columns]
         if names != list(self.data):
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
@@ -98,10 +106,9 @@ class HeadTable:
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
     def count_documents(self, name: str) -> "np.ndarray":
-        """Count the documents that each number of a column is made of, as far as the table tells.
+        """Count the documents that each number of a column is made of; infinite where nobody knows.
 
-        They are those on record, or the sequences that the row counts, or the column, where these are fewer;
-        infinite where neither is known.
+        They are those on record, or the sequences that the row or the column counts, where these are fewer.
         """
         import numpy as np
 
@@ -118,15 +125,12 @@ class HeadTable:
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
         headlines = [column.name for column in measures if column.headline]
-        named = [
-            column.name
-            for column in measures
-            if any(to_plain(cell) is not None for cell in self.data[column.name])
-        ]
         if essential := KINDS[self.kind].essential:
             named = [*essential, *headlines]
-        elif len(named) > _MOST_MEASURES:
-            named = headlines or named[:_MOST_MEASURES]
+        else:
+            named = [one.name for one in measures if set(map(to_plain, self.data[one.name])) != {None}]
+            if len(named) > _MOST_MEASURES:
+                named = headlines or named[:_MOST_MEASURES]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
@@ -156,21 +160,16 @@ class HeadTable:
         """Put the columns of another table about the same rows behind these.
 
         Rows are matched by the columns that name them in both, such as layer and head; the rows of this
-        table and their order stay. A column that both have with the same cells is there once.
-
-        Args:
-            other: The other table.
-            suffix: What goes behind the name of a column that both have.
+        table and their order stay. A column that both have with the same cells is there once, another of the
+        same name gets the ``suffix``.
 
         Raises:
             AttnprobeError: When the tables are about different models, or not about the same rows.
 
-        Examples:
-            >>> head, x = Column("head", role="key"), Column("x")
-            >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
-            >>> two = HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]})
-            >>> one.join(two)["x_other"].tolist()
-            [4.0, 3.0]
+        >>> head, x = Column("head", role="key"), Column("x")
+        >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
+        >>> one.join(HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]}))["x_other"].tolist()
+        [4.0, 3.0]
         """
         if self.models != other.models:
             raise AttnprobeError(
@@ -202,10 +201,7 @@ class HeadTable:
         return HeadTable(title, columns, data, [*self.notes, *other.notes], record)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``.
-
-        Text is cleaned as in files: it may hold what steers a terminal, or what no file can hold.
-        """
+        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``; text is cleaned as in files."""
         import pandas
 
         data = {
@@ -216,22 +212,24 @@ class HeadTable:
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 
-    def to_sheet(self, columns: Sequence[Column] | None = None) -> Sheet:
+    def to_sheet(self, columns: Sequence[Column] | None = None, precision: int | None = None) -> Sheet:
         """Give the table, or some of its columns, as it leaves the program: clean text and plain numbers."""
         chosen = self.columns if columns is None else columns
         cleaned = [
             replace(one, name=clean(one.name), unit=clean(one.unit), title=clean(one.title)) for one in chosen
         ]
         cells = [to_plain_column(self.data[column.name], column) for column in chosen]
-        return Sheet(clean(self.title), cleaned, cells, list(map(clean, self.notes)), self.provenance)
+        if precision is not None:
+            cells = [[round_cell(cell, precision) for cell in column] for column in cells]
+        notes = list(map(clean, self.notes))
+        return Sheet(clean(self.title), cleaned, cells, notes, self.provenance, precision)
 
     def render(self, format: str, precision: int | None = None) -> bytes:
         """Give the table as bytes of a format; one for papers has the columns that a reader needs."""
         check_precision(precision)
         check_installed(format)
-        chosen = FORMATS[format]
-        sheet = self.to_sheet(self.essential() if chosen.is_for_papers else None)
-        content = chosen.write(sheet, precision)
+        columns = self.essential() if FORMATS[format].is_for_papers else None
+        content = FORMATS[format].write(self.to_sheet(columns, precision))
         return content if isinstance(content, bytes) else content.encode()
 
     def to_csv(self, precision: int | None = None) -> str:
@@ -242,15 +240,8 @@ class HeadTable:
         """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
-        whole or not at all.
-
-        Args:
-            path: The file.
-            overwrite: Whether files that exist are replaced.
-            precision: Significant digits; all of them by default.
-
-        Returns:
-            The files, the table first.
+        whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
+        of significant digits, all of them by default. Returns the files, the table first.
 
         Raises:
             AttnprobeError: When a file can't be written.
@@ -307,7 +298,6 @@ def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
 
 
 def _list_documents(record: Mapping[str, Any]) -> list[int]:
-    """List the numbers of documents on record; there are several where tables were joined."""
     corpus = record.get("corpus")
     if isinstance(corpus, Mapping):
         return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []
@@ -332,8 +322,8 @@ def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) 
     Title and provenance are those of the first. Cells of columns that a part lacks are None.
     """
     first, *_ = tables = list(parts.values())
-    columns = {column.name: column for table in reversed(tables) for column in reversed(table.columns)}
-    names = [*dict.fromkeys(column.name for table in tables for column in table.columns)]
+    columns = {column.name: column for table in reversed(tables) for column in table.columns}
+    names = list(dict.fromkeys(column for table in tables for column in table.data))
     data = {
         key: [cell for table in tables for cell in table.data.get(key, [None] * len(table))] for key in names
     }

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 class Format:
     """What a format can do."""
 
-    #: Gives a table as text or bytes, with so many significant digits or all.
-    write: Callable[[Sheet, int | None], str | bytes]
-    #: Gives the rows in a file, where that can be read; some columns hold words even if they look like
-    #: numbers.
+    write: Callable[[Sheet], str | bytes]  # gives a table as text or bytes
+    #: Gives the rows in a file, where that can be read; some columns hold words, be they like numbers.
     read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
     #: Gives what the file itself says of its table, where the format has room for that.
     describe: "Callable[[Path], Mapping[str, Any]] | None" = None

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _DECIMAL_COMMA = re.compile(r"(?:^|;)-?\d+,\d+(?:;|$)", re.MULTILINE)
 
 
-def render(sheet: Sheet, precision: int | None = None) -> str:
+def render(sheet: Sheet) -> str:
     """Write a table as RFC 4180 comma-separated values, but for bare newlines, as pipes expect them."""
-
-    def field(value: Cell) -> str:
-        return guard(value) if isinstance(value, str) else format_cell(value, precision)
-
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([guard(column.name) for column in sheet.columns])
-    writer.writerows([field(value) for value in row] for row in sheet.rows())
+    writer.writerows(map(_write_field, row) for row in sheet.rows())
     return out.getvalue()
+
+
+def _write_field(value: Cell) -> str:
+    return guard(value) if isinstance(value, str) else format_cell(value)
 
 
 def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":

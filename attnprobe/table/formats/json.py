@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import clean, round_cell, to_plain
+from attnprobe.table.cells import clean, to_plain
 from attnprobe.table.formats import Format
 from attnprobe.table.sheet import Sheet
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def render(sheet: Sheet, precision: int | None = None) -> str:
+def render(sheet: Sheet) -> str:
     """Write ``{title, columns, notes, provenance, rows}``, one line a row so that it can be diffed."""
     names = [column.name for column in sheet.columns]
-    rows = [
-        {name: to_json(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
-        for row in sheet.rows()
-    ]
+    rows = [{name: to_json(value) for name, value in zip(names, row, strict=True)} for row in sheet.rows()]
     about = dump(make_description(sheet), indent=2).removesuffix("\n}")
     lines = ",\n".join(f"    {dump(row)}" for row in rows)
     return f'{about},\n  "rows": [\n{lines}\n  ]\n}}\n'

@@ -12,10 +12,10 @@ _SPECIAL = re.compile(r"[\\`*|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def render(sheet: Sheet, precision: int | None = None) -> str:
+def render(sheet: Sheet) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
     columns = []
-    for column, cells, written in sheet.write(precision):
+    for column, cells, written in sheet.write():
         rule = "---" if any(isinstance(cell, str) for cell in cells) else "---:"  # numbers to the right
         columns.append([escape(column.name), rule, *map(escape, written)])
     title = [f"### {escape(sheet.title)}", ""] if sheet.title else []

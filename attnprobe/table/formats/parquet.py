@@ -1,11 +1,11 @@
 """Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import Cell, format_cell, round_cell
+from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import dump, make_description
 from attnprobe.table.sheet import Sheet
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def render(sheet: Sheet, precision: int | None = None) -> bytes:
+def render(sheet: Sheet) -> bytes:
     """Write a table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
     import pyarrow
     from pyarrow import parquet
 
-    arrays = [_make_array([round_cell(value, precision) for value in cells]) for cells in sheet.cells]
+    arrays = [_make_array(cells) for cells in sheet.cells]
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
     sink = pyarrow.BufferOutputStream()
@@ -28,7 +28,7 @@ def render(sheet: Sheet, precision: int | None = None) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _make_array(values: list[Cell]) -> "pyarrow.Array":
+def _make_array(values: Sequence[Cell]) -> "pyarrow.Array":
     """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 

@@ -29,14 +29,14 @@ _POWER = re.compile(r"e\+?(-?)0*(\d+)")
 _UNDEFINED = "--"
 
 
-def render(sheet: Sheet, precision: int | None = None) -> str:
+def render(sheet: Sheet) -> str:
     """Write the table, its notes as comments."""
     import pandas
 
     same = sheet.constants()
     facts = [sheet.title, *(f"{name.replace('_', ' ')}: {word}" for name, word in same.items())]
     sides, shown = "", dict[str, list[str]]()
-    for column, cells, written in sheet.write(precision, undefined=_UNDEFINED, plus_minus=r" \pm "):
+    for column, cells, written in sheet.write(undefined=_UNDEFINED, plus_minus=r" \pm "):
         if column.name not in same:
             is_text = any(isinstance(cell, str | bool) for cell in cells)
             sides += "l" if is_text else "r"  # numbers of a column have the same decimals
@@ -77,7 +77,7 @@ def _set_number(text: str) -> str:
     >>> print(_set_number("-3.20e-9"), _set_number("< 0.001"))
     $-3.20 \times 10^{-9}$ $< 0.001$
     """
-    if text == _UNDEFINED:
+    if text == _UNDEFINED or text.replace(".", "").isdigit():
         return text
     return "$" + _POWER.sub(r" \\times 10^{\1\2}", text.replace("inf", r"\infty")) + "$"
 

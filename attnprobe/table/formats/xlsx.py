@@ -1,6 +1,7 @@
-"""Excel workbooks: the table on one sheet, what is said about it on another.
+"""Excel workbooks.
 
-Openpyxl writes them cell by cell, as pandas would: it rounds to 16 digits, and makes formulas of text.
+Openpyxl writes them cell by cell: by itself, as pandas calls it, it rounds to 16 digits and makes formulas of
+text.
 """
 
 import io
@@ -12,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import Cell, clean, format_cell, guard, round_cell
+from attnprobe.table.cells import Cell, format_cell, guard
 from attnprobe.table.formats import Format
-from attnprobe.table.formats.json import dump, to_json
 from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -27,28 +27,21 @@ _MADE = datetime(1980, 1, 1)
 _WIDTH = 16
 
 
-def render(sheet: Sheet, precision: int | None = None) -> bytes:
-    """Write a table as a workbook; title, notes, units and provenance stand on its second sheet."""
+def render(sheet: Sheet) -> bytes:
+    """Write the rows of a table as a workbook of one sheet."""
     from openpyxl import Workbook
     from openpyxl.writer.excel import ExcelWriter
 
     if len(sheet) > _MOST_ROWS:
         raise AttnprobeError(f"xlsx holds {_MOST_ROWS:,} rows, and there are {len(sheet):,}: choose csv")
-    facts = [("title", sheet.title), *(("note", note) for note in sheet.notes)]
-    for column in sheet.columns:
-        about = column.role, column.unit, column.title
-        facts.append((f"column {column.name}", ", ".join(filter(None, about))))
-    for name, value in sheet.provenance.items():
-        facts.append((clean(name), value if isinstance(value, str) else dump(to_json(value))))
     book = Workbook(write_only=True)
     book.properties.created = book.properties.modified = _MADE
-    header = [column.name for column in sheet.columns]
-    for name, rows in {"table": [header, *sheet.rows()], "about": facts}.items():
-        page = book.create_sheet(name)
-        page.freeze_panes = "A2" if name == "table" else None
-        page.sheet_format.defaultColWidth = _WIDTH
-        for row in rows:
-            page.append([_make_cell(page, round_cell(value, precision)) for value in row])
+    page = book.create_sheet("table")
+    page.freeze_panes = "A2"
+    page.sheet_format.defaultColWidth = _WIDTH
+    page.append([_make_cell(page, column.name) for column in sheet.columns])
+    for row in sheet.rows():
+        page.append([_make_cell(page, value) for value in row])
     stamped, content = io.BytesIO(), io.BytesIO()
     ExcelWriter(book, zipfile.ZipFile(stamped, "w")).save()
     with zipfile.ZipFile(stamped) as given, zipfile.ZipFile(content, "w") as kept:
