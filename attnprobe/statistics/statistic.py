@@ -128,8 +128,9 @@ def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None
 
     A statistic that is undefined for many sequences has its own number of them beside it, as ``NAME_n``.
     """
-    unit, headline, title = statistic.unit_of(patches=build.patches), statistic.headline, statistic.title
-    build.measure(statistic.name, unit, sums.average, sums.standard_error, headline=headline, title=title)
+    unit = statistic.unit_of(patches=build.labels.patches)
+    look: Any = {"headline": statistic.headline, "title": statistic.title}
+    build.measure(statistic.name, unit, sums.average, sums.standard_error, **look)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 

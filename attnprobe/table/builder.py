@@ -11,7 +11,6 @@ from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
 from attnprobe.table.table import Column, HeadTable
 
-Cells = list[Any]
 #: Errors over so few documents are rough.
 FEW_DOCUMENTS = 30
 
@@ -43,12 +42,10 @@ class Labels:
 
     @property
     def absent(self) -> frozenset[tuple[int, int]]:
-        """Heads that have no row of their own."""
         return frozenset((*self.removed, *self.tied))
 
     @property
     def every_note(self) -> list[str]:
-        """The notes that stand below every table."""
         heads = "1 head is" if len(self.removed) == 1 else f"{len(self.removed)} heads are"
         removed = f"{heads} removed from this checkpoint; the others keep their numbers."
         return [*self.notes, *describe_documents(self.provenance), *([removed] if self.removed else [])]
@@ -58,12 +55,10 @@ class Labels:
 
 
 def measure_columns(name: str, unit: str = "", title: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe a measure and, beside it, its standard error."""
     return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
 
 
 def p_columns(name: str = "p", beside: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe p values and those that are adjusted."""
     return [
         Column(name, "probability", title=f"p{beside}"),
         Column(f"{name}_adjusted", "probability", headline=headline, title=f"adjusted p{beside}"),
@@ -75,8 +70,8 @@ class TableBuilder:
 
     def __init__(self, labels: Labels, rows: int) -> None:
         self.columns: list[Column] = []
-        self.data: dict[str, Cells] = {}
-        self._labels = labels
+        self.data: dict[str, list[Any]] = {}
+        self.labels = labels
         self._kinds: list[Kind] = []
         self._layers: dict[str, list[int]] = {}
         self._absent: set[int] = set()  # rows of heads that get none
@@ -89,14 +84,14 @@ class TableBuilder:
 
     def heads(self, heads: int) -> None:
         """Append layer and head of one row a head, layers in the order of a forward pass."""
-        layers = len(self._labels.places)
+        layers = len(self.labels.places)
         self.layers([layer for layer in range(layers) for _ in range(heads)])
         self.key("head", np.tile(np.arange(heads), layers))
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
         """Append the layer of each row, and before it its kind of attention where there are several."""
         self._layers[name] = list(layers)
-        places = [self._labels.places[layer] for layer in layers]
+        places = [self.labels.places[layer] for layer in layers]
         if not self._kinds:
             self._kinds = [place.kind for place in places if place.kind is not None]
             if self._kinds:
@@ -111,11 +106,10 @@ class TableBuilder:
         # Of a pair within a layer, both heads are of the one layer that is named.
         layers = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
         heads = zip(layers, self.data[name], strict=True) if layers else ()
-        absent = self._labels.absent
+        absent = self.labels.absent
         self._absent |= {row for row, head in enumerate(heads) if head in absent}
 
     def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
-        """Append a number of sequences, or of what else the unit says."""
         self.add(Column(name, unit, role="count"), cells.astype(int).ravel())
 
     def rows(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -129,10 +123,6 @@ class TableBuilder:
                 continue
             empty = np.nan if column.role in {"measure", "error"} else None
             self.add(column, [row.get(column.name, empty) for row in rows])
-
-    @property
-    def patches(self) -> bool:
-        return self._labels.patches
 
     def measure(
         self,
@@ -169,5 +159,5 @@ class TableBuilder:
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
         data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self._labels.every_note]
-        return HeadTable(title, self.columns, data, every, self._labels.provenance)
+        every = [*notes, *self.labels.every_note]
+        return HeadTable(title, self.columns, data, every, self.labels.provenance)

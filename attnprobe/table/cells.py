@@ -26,7 +26,6 @@ class Column:
 
     @property
     def is_probability(self) -> bool:
-        """Whether it holds p values."""
         return self.unit == "probability" or self.name == "p" or self.name.endswith(("_p", "p_adjusted"))
 
 
@@ -81,10 +80,6 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
 
     Keys and counts that passed through a float array, as a column with a gap does, become integers again up
     to 2**53, so that layer 3 is never written as 3.0.
-
-    >>> import numpy as np
-    >>> to_plain(np.float64("nan")), to_plain(3.0, "count"), to_plain(3.0)
-    (None, 3, 3.0)
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
@@ -112,7 +107,6 @@ def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
 
 
 def check_precision(precision: int | None) -> None:
-    """Refuse digits that a float does not have."""
     if precision is not None and not 1 <= precision <= _MOST_DIGITS:
         raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
@@ -123,11 +117,7 @@ def round_cell(value: Cell, precision: int) -> Cell:
 
 
 def format_cell(value: Cell, precision: int | None = None) -> str:
-    """Write a plain cell for a text format, the same in every locale; None is an empty cell.
-
-    >>> format_cell(0.1 + 0.2), format_cell(0.1 + 0.2, 3), format_cell(12), format_cell(None)
-    ('0.30000000000000004', '0.3', '12', '')
-    """
+    """Write a plain cell for a text format, the same in every locale; None is an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -109,12 +109,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def find_kind(columns: Sequence[Column], data: Data) -> str:
-    """Tell the kind of a table from its columns: the first that has them.
-
-    >>> keys = [Column("layer", role="key"), Column("head", role="key")]
-    >>> find_kind([*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]})
-    'heads'
-    """
+    """Tell the kind of a table from its columns: the first that has them."""
     roles = {column.name: column.role for column in columns}
     keys = {name for name, role in roles.items() if role == "key"}
     return next(

@@ -22,54 +22,39 @@ def is_number(cell: object) -> TypeGuard[int | float]:
 
 
 def count_decimals(error: float) -> int:
-    """Count the decimals that show two digits of an error as it is printed; below 0 where it is large.
-
-    >>> count_decimals(0.0123), count_decimals(0.0996), count_decimals(342.0)
-    (3, 2, -1)
-    """
+    """Count the decimals that show two digits of an error as it is printed; 0.0996 is 0.10 and has two."""
     return ERROR_DIGITS - 1 - int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
 
 
-def format_number(value: object, error: object = None, *, digits: int = DIGITS, signed: bool = False) -> str:
-    """Write a number to the digits that its error leaves, or else to some significant ones.
+def format_number(value: object, digits: int = DIGITS) -> str:
+    """Write a number to some significant digits, or to all of those before the point.
 
-    >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456)]
-    ['0.0781', '1234', '12', '-1.23e-05']
-    >>> format_number(0.87654, 0.0123), format_number(0.5, signed=True)
-    ('0.877', '+0.5')
+    >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456, 0.0)]
+    ['0.0781', '1234', '12', '-1.23e-05', '0']
     """
     value = to_plain(value)
     if not isinstance(value, float):
         return UNDEFINED if value is None else format_cell(value)
-    if value == 0:
-        return "0"
-    sign, decimals = "+" if signed else "", 0
-    if is_number(error) and error:
-        decimals, least = max(0, count_decimals(error)), 0.0
-    else:
-        least = 10.0 ** (digits - 1)
-    if least <= abs(value) < LARGE and decimals <= MOST_DECIMALS:
-        return f"{value:{sign}z.{decimals}f}"
-    return f"{value:{sign}.{digits}g}"
+    whole = 10.0 ** (digits - 1) <= abs(value) < LARGE
+    return f"{value:.0f}" if whole else f"{value:z.{digits}g}"
 
 
-def format_with_error(value: object, error: object, *, signed: bool = False) -> str:
-    """Write a number with its standard error, where it has one.
+def format_with_error(value: object, error: object) -> str:
+    """Write a number with its standard error, where it has one, to two digits of that.
 
     >>> format_with_error(0.06809, 0.0108), format_with_error(2, None), format_with_error(0.25, 0.0)
     ('0.068 ± 0.011', '2', '0.25 ± 0')
     """
     if not (is_number(value) and is_number(error)):
-        return format_number(value, signed=signed)
-    return f"{format_number(float(value), error, signed=signed)} ± {format_number(float(error), error)}"
+        return format_number(value)
+    if not error:
+        return f"{format_number(value)} ± 0"
+    numbers = choose_format([value, error], [error])
+    return f"{numbers.write_whole(value)} ± {numbers.write_whole(error)}"
 
 
 def format_p(p: float) -> str:
-    """Write a p value with three decimals.
-
-    >>> format_p(0.0312), format_p(1e-9)
-    ('0.031', '< 0.001')
-    """
+    """Write a p value with three decimals."""
     return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"
 
 
@@ -91,11 +76,10 @@ class NumberFormat:
     exponent: int = 0  # the power of ten that all are divided by; 0 unless all are tiny or huge
 
     def write(self, value: float) -> str:
-        """Write a number without the power of ten; what rounds to zero loses its minus sign."""
+        """Write a number without the power of ten."""
         return f"{value / 10.0**self.exponent:z.{self.decimals}f}"
 
     def write_whole(self, value: float) -> str:
-        """Write a number with the power of ten."""
         power = f"e{self.exponent}" if self.exponent and math.isfinite(value) else ""
         return f"{self.write(value)}{power}"
 

@@ -56,9 +56,10 @@ def read_parts(path: Path) -> Parts:
     """Read what makes a table: title, columns, cells, notes and provenance.
 
     A csv that lies alone is read as well; what its columns are is then told from their names. Raises
-    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
+    AttnprobeError when there is no such file, it is no table, or what lies beside it can't be read.
     """
-    frame, about = read_table(path), _read_description(path)
+    frame = read_table(path)
+    about: Mapping[str, Any] = frame.attrs or _read_description(path)
     described, notes = (
         value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
     )
@@ -78,22 +79,16 @@ def read_parts(path: Path) -> Parts:
 
 
 def _read_description(path: Path) -> Mapping[str, Any]:
-    """Read what is known about a table: from the file itself, or from the json beside it."""
-    describe = FORMATS[extension(path)].describe
-    source = find_description(path) if describe is None else path
+    """Read the json beside a table; nothing where there is none, or it is about another."""
+    beside = find_description(path)
     try:
-        if describe is not None:
-            about = describe(path)
-        else:
-            about = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
+        about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise AttnprobeError(
-            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            f"{beside}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
             "the table again with -o."
         ) from error
-    if not isinstance(about, dict) or (source != path and about.get("table") not in {None, path.name}):
-        return {}
-    return about
+    return about if isinstance(about, dict) and about.get("table") in {None, path.name} else {}
 
 
 def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:
@@ -104,7 +99,6 @@ def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) 
 
 
 def _guess_role(name: str, names: Sequence[str]) -> Role:
-    """Tell what a column is from its name, where no description does."""
     if name.endswith("_se") and name.removesuffix("_se") in names:
         return "error"
     if name in _KEYS:

@@ -167,5 +167,4 @@ def _name_patches(grid: "Grid") -> list[str]:
 
 
 def _members(groups: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Tell which tokens each group has, (group, token)."""
     return np.arange(int(groups.max()) + 1)[:, None] == groups

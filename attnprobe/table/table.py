@@ -21,11 +21,10 @@ from attnprobe.table.cells import (
     to_plain_column,
 )
 from attnprobe.table.destination import Destination, Saveable, check_file
-from attnprobe.table.formats import FORMATS, check_installed
+from attnprobe.table.formats import FORMATS, Sheet, check_installed
 from attnprobe.table.formats.json import write_description
 from attnprobe.table.kinds import KINDS, find_kind
 from attnprobe.table.reading import read_parts
-from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +69,6 @@ class HeadTable:
     @classmethod
     def read(cls, path: Path | str) -> "HeadTable":
         """Read a table that attnprobe wrote, with units, roles, notes and provenance.
-
-        Its name ends in an extension of a format such as .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -135,11 +132,7 @@ class HeadTable:
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
     def take(self, only: Sequence[str] | None = None, rows: int | None = None) -> "HeadTable":
-        """Take some columns, with their errors and what names the rows; and the first rows.
-
-        Raises:
-            AttnprobeError: When there is no such column.
-        """
+        """Take some columns, with their errors and what names the rows; and the first rows."""
         for name in only or ():
             if name not in self.data:
                 near = get_close_matches(name, self.data, 1)
@@ -265,11 +258,9 @@ class HeadTable:
         return sys.modules["attnprobe"].plot(self, kind=kind, only=only, **options)
 
     def _repr_html_(self) -> str:
-        """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
         return self.to_sheet().to_html()
 
     def __repr__(self) -> str:
-        """Say what the table is, in a line."""
         names = [column.name for column in self.columns if column.role in {"key", "measure"}]
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
@@ -277,7 +268,6 @@ class HeadTable:
 
 
 def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
-    """Find the row of another table for each row of one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
@@ -323,12 +313,11 @@ def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) 
     """
     first, *_ = tables = list(parts.values())
     columns = {column.name: column for table in reversed(tables) for column in table.columns}
-    names = list(dict.fromkeys(column for table in tables for column in table.data))
-    data = {
-        key: [cell for table in tables for cell in table.data.get(key, [None] * len(table))] for key in names
-    }
-    data[name] = [part for part, table in parts.items() for _ in range(len(table))]
     columns[name] = Column(name, role="key")
-    names.insert(sum(key in {"model", "dataset"} for key in names), name)
-    ordered = {key: data[key] for key in names}
-    return HeadTable(first.title, [columns[key] for key in names], ordered, list(notes), first.provenance)
+    names = list(dict.fromkeys(key for table in tables for key in table.data))
+    names.insert(2, name)
+    marked = [{**table.data, name: [part] * len(table)} for part, table in parts.items()]
+    data = {
+        key: [cell for part in marked for cell in part.get(key, [None] * len(part[name]))] for key in names
+    }
+    return HeadTable(first.title, [columns[key] for key in names], data, list(notes), first.provenance)

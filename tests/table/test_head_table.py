@@ -334,7 +334,7 @@ def test_columns_and_rows_that_are_taken():
 
 
 def test_each_column_has_a_number_of_documents():
-    """That on record, of several runs the least, or what the row or the column counts where these are fewer."""
+    """That on record, of several runs the least, or what the row or the column counts if that is less."""
 
     def make(record, **data):
         return HeadTable("t", [Column(name) for name in data], data, provenance=record)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnprobe.table.cells import GUARDED, Cell, format_cell, guard
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
+from attnprobe.table.formats import Format, Sheet
 
 if TYPE_CHECKING:
     import pandas

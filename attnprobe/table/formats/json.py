@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.table.cells import clean, to_plain
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
+from attnprobe.table.formats import Format, Sheet
 
 if TYPE_CHECKING:
     import pandas
@@ -43,26 +42,20 @@ def write_description(sheet: Sheet, name: str) -> str:
 
 
 def dump(value: Json, indent: int | None = None) -> str:
-    """Write strict JSON."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
-    """Read the rows of a table."""
     import pandas
 
-    about: Any = read_description(path)
-    rows = about.get("rows") if isinstance(about, dict) else None
+    about: Any = json.loads(path.read_text(encoding="utf-8"))
+    rows = about.pop("rows", None) if isinstance(about, dict) else None
     if not isinstance(rows, list):
         raise ValueError("it has no rows, as tables of attnprobe do")
-    if not rows:
-        return pandas.DataFrame(columns=[str(column["name"]) for column in about["columns"]])
-    return pandas.DataFrame(rows)
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """Read what a json says of a table."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    names = None if rows else [str(column["name"]) for column in about["columns"]]
+    frame = pandas.DataFrame(rows, columns=names)
+    frame.attrs.update(about)
+    return frame
 
 
 def to_json(value: object) -> Json:
@@ -79,4 +72,4 @@ def to_json(value: object) -> Json:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-FORMAT = Format(render, read, read_description, stands_alone=True, holds_notes=True)
+FORMAT = Format(render, read, stands_alone=True, holds_notes=True)

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
+from attnprobe.table.formats import Format, Sheet
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
 # An underscore inside a word is harmless, and names such as js_distance should stay readable.
@@ -24,11 +23,6 @@ def render(sheet: Sheet) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Make text stand for itself in a Markdown cell.
-
-    >>> print(escape("[CLS] | <b> js_distance"))
-    \[CLS\] \| &lt;b&gt; js_distance
-    """
     for character, entity in _HTML.items():
         text = text.replace(character, entity)
     return _SPECIAL.sub(r"\\\g<0>", text)

@@ -1,14 +1,12 @@
 """Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
 
-import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnprobe.table.cells import Cell, format_cell
-from attnprobe.table.formats import Format
+from attnprobe.table.formats import Format, Sheet
 from attnprobe.table.formats.json import dump, make_description
-from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(sheet: Sheet) -> bytes:
-    """Write a table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
+    """Write a table as a Parquet file; title, units, notes and provenance where pandas keeps ``attrs``."""
     import pyarrow
     from pyarrow import parquet
 
@@ -24,7 +22,7 @@ def render(sheet: Sheet) -> bytes:
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(arrow.replace_schema_metadata({"attnprobe": dump(make_description(sheet))}), sink)
+    parquet.write_table(arrow.replace_schema_metadata({"PANDAS_ATTRS": dump(make_description(sheet))}), sink)
     return sink.getvalue().to_pybytes()
 
 
@@ -39,17 +37,9 @@ def _make_array(values: Sequence[Cell]) -> "pyarrow.Array":
 
 
 def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
-    """Read the rows of a table."""
     import pandas
 
     return pandas.read_parquet(path)
 
 
-def read_description(path: Path) -> dict[str, Any]:
-    """Read what the file says of its table."""
-    from pyarrow import parquet
-
-    return json.loads((parquet.read_schema(path).metadata or {}).get(b"attnprobe", b"{}"))
-
-
-FORMAT = Format(render, read, read_description, binary=True, package="pyarrow")
+FORMAT = Format(render, read, binary=True, package="pyarrow")

@@ -6,8 +6,7 @@ rows go into the caption. A table that no page holds is a ``longtable``.
 
 import re
 
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
+from attnprobe.table.formats import Format, Sheet
 
 #: Rows that fit on a page.
 _PAGE = 45
@@ -19,9 +18,7 @@ _MARKUP = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
+    **{character: f"{{{character}}}" for character in "[]*"},
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 _SPECIAL = re.compile("|".join(map(re.escape, _MARKUP)))
@@ -63,11 +60,6 @@ def render(sheet: Sheet) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Make text stand for itself in LaTeX.
-
-    >>> print(escape("50% of [SEP] & js_distance"))
-    50\% of {[}SEP{]} \& js\_distance
-    """
     return _SPECIAL.sub(lambda match: _MARKUP[match[0]], text)
 
 

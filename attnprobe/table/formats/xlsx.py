@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, format_cell, guard
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
+from attnprobe.table.formats import Format, Sheet
 
 if TYPE_CHECKING:
     import pandas
