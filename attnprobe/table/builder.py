@@ -55,10 +55,12 @@ class Labels:
 
 
 def measure_columns(name: str, unit: str = "", title: str = "", *, headline: bool = False) -> list[Column]:
+    """Describe a measure and its standard error; the title names it on the axis of a picture."""
     return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
 
 
 def p_columns(name: str = "p", beside: str = "", *, headline: bool = False) -> list[Column]:
+    """Describe p values and those adjusted; ``beside`` ends their titles."""
     return [
         Column(name, "probability", title=f"p{beside}"),
         Column(f"{name}_adjusted", "probability", headline=headline, title=f"adjusted p{beside}"),
@@ -124,34 +126,16 @@ class TableBuilder:
             empty = np.nan if column.role in {"measure", "error"} else None
             self.add(column, [row.get(column.name, empty) for row in rows])
 
-    def measure(
-        self,
-        name: str,
-        unit: str,
-        average: NDArray[Any],
-        error: NDArray[Any],
-        *,
-        headline: bool = False,
-        title: str = "",
-    ) -> None:
-        """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
-        mean_column, error_column = measure_columns(name, unit, title, headline=headline)
-        self.add(mean_column, average.ravel())
-        self.add(error_column, error.ravel())
+    def measure(self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], **look: Any) -> None:
+        """Append a mean and its standard error, that look as ``measure_columns`` says."""
+        for column, cells in zip(measure_columns(name, unit, **look), (average, error), strict=True):
+            self.add(column, cells.ravel())
 
-    def test(
-        self,
-        p: ArrayLike,
-        adjusted: ArrayLike | None = None,
-        *,
-        name: str = "p",
-        beside: str = "",
-        headline: bool = False,
-    ) -> None:
-        """Append p values and those adjusted, by Holm where none are given; ``beside`` ends their titles."""
-        raw_column, adjusted_column = p_columns(name, beside, headline=headline)
-        self.add(raw_column, np.ravel(p))
-        self.add(adjusted_column, adjust(np.ravel(p)) if adjusted is None else np.ravel(adjusted))
+    def test(self, p: ArrayLike, adjusted: ArrayLike | None = None, **look: Any) -> None:
+        """Append p values and those adjusted, by Holm where none are given; see ``p_columns``."""
+        every = np.ravel(p), adjust(np.ravel(p)) if adjusted is None else np.ravel(adjusted)
+        for column, cells in zip(p_columns(**look), every, strict=True):
+            self.add(column, cells)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""

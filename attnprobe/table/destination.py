@@ -41,7 +41,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = find_description(path)
-    _check_free(description, overwrite)
+    _check_path(description, overwrite)
     if description.exists() and not _is_description(description, path):  # --overwrite was said of the table
         raise AttnprobeError(
             f"{description} is not the description of {path.name} and would be replaced: {_OTHER}"
@@ -103,17 +103,13 @@ def _check_path(output: Path, overwrite: bool) -> Path:
         raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
-    _check_free(path, overwrite)
-    return path
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise AttnprobeError(f"{path} is a folder: name a file in it")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
         raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
         raise AttnprobeError(f"{path} already exists: {_OTHER}, or add --overwrite to replace it")
+    return path
 
 
 def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:

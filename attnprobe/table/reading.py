@@ -59,7 +59,7 @@ def read_parts(path: Path) -> Parts:
     AttnprobeError when there is no such file, it is no table, or what lies beside it can't be read.
     """
     frame = read_table(path)
-    about: Mapping[str, Any] = frame.attrs or _read_description(path)
+    about: Any = frame.attrs or _read_description(path)
     described, notes = (
         value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
     )

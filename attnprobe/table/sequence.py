@@ -65,11 +65,10 @@ class Side:
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
         """Label the patches of an image by row and column, the stretches of sound by their number."""
-        labels = tuple(map(str, range(length)))
+        named = [str(place) if grid is None else f"[token {place}]" for place in range(length)]
         if grid is not None:
-            named = [f"[token {place}]" for place in labels]
             named[grid.first : grid.first + len(grid)] = _name_patches(grid)
-            labels = tuple(named[:length])
+        labels = tuple(named[:length])
         return cls(labels, labels, special, grid=grid)
 
 

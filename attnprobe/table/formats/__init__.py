@@ -11,15 +11,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, Column
 from attnprobe.table.numbers import write_column
-
-if TYPE_CHECKING:
-    import pandas
-
 
 #: Of longer tables, a notebook shows the first and the last rows, half of so many each.
 _MOST_ROWS = 60
@@ -98,9 +94,9 @@ class Format:
     """What a format can do."""
 
     write: Callable[[Sheet], str | bytes]  # gives a table as text or bytes
-    #: Gives the rows in a file, and what it says of them as ``attrs``; some columns hold words, whatever they
-    #: look like. None where the format can't be read.
-    read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
+    #: Gives the rows in a file as a data frame, and what it says of them as ``attrs``, where it can be read;
+    #: some columns hold words, whatever they look like.
+    read: Callable[[Path, Collection[str]], Any] | None = None
     stands_alone: bool = False  # whether no json with units, notes and provenance is written beside it
     holds_notes: bool = False  # whether a reader sees the notes of the table
     is_for_papers: bool = False  # whether it has the columns that a reader needs, unless others are chosen

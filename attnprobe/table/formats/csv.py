@@ -6,13 +6,10 @@ import re
 import warnings
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from attnprobe.table.cells import GUARDED, Cell, format_cell, guard
 from attnprobe.table.formats import Format, Sheet
-
-if TYPE_CHECKING:
-    import pandas
 
 _DECIMAL_COMMA = re.compile(r"(?:^|;)-?\d+,\d+(?:;|$)", re.MULTILINE)
 
@@ -30,7 +27,7 @@ def _write_field(value: Cell) -> str:
     return guard(value) if isinstance(value, str) else format_cell(value)
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+def read(path: Path, words: Collection[str]) -> Any:
     """Read a table, as we or a spreadsheet wrote it; columns of ``words`` hold text.
 
     Spreadsheets of many countries write semicolons, and commas in numbers.

@@ -4,14 +4,10 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnprobe.table.cells import clean, to_plain
 from attnprobe.table.formats import Format, Sheet
-
-if TYPE_CHECKING:
-    import pandas
-
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -45,7 +41,7 @@ def dump(value: Json, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+def read(path: Path, words: Collection[str]) -> Any:
     import pandas
 
     about: Any = json.loads(path.read_text(encoding="utf-8"))

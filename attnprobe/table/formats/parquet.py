@@ -2,15 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.formats import Format, Sheet
 from attnprobe.table.formats.json import dump, make_description
-
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
 
 
 def render(sheet: Sheet) -> bytes:
@@ -26,7 +22,7 @@ def render(sheet: Sheet) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _make_array(values: Sequence[Cell]) -> "pyarrow.Array":
+def _make_array(values: Sequence[Cell]) -> Any:
     """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 
@@ -36,7 +32,7 @@ def _make_array(values: Sequence[Cell]) -> "pyarrow.Array":
     return pyarrow.array(values, pyarrow.float64() if float in types or not types else None)
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+def read(path: Path, words: Collection[str]) -> Any:
     import pandas
 
     return pandas.read_parquet(path)

@@ -5,6 +5,7 @@ rows go into the caption. A table that no page holds is a ``longtable``.
 """
 
 import re
+from typing import Any
 
 from attnprobe.table.formats import Format, Sheet
 
@@ -42,18 +43,14 @@ def render(sheet: Sheet) -> str:
             )
     long = len(sheet) > _PAGE
     label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-")
-    table = (
-        pandas.DataFrame(shown, dtype=str)
-        .style.hide(axis="index")
-        .to_latex(
-            column_format=f"@{{}}{sides}@{{}}",
-            caption=escape("; ".join(filter(None, facts))),
-            label=f"tab:{label}" if label else None,
-            hrules=True,
-            position=None if long else "t",
-            position_float=None if long else "centering",
-            environment="longtable" if long else None,
-        )
+    place: Any = {"environment": "longtable"} if long else {"position": "t", "position_float": "centering"}
+    style = pandas.DataFrame(shown, dtype=str).style.hide(axis="index")
+    table = style.to_latex(
+        column_format=f"@{{}}{sides}@{{}}",
+        caption=escape("; ".join(filter(None, facts))),
+        label=f"tab:{label}" if label else None,
+        hrules=True,
+        **place,
     )
     needs = f"% In the preamble: \\usepackage{{booktabs{', longtable' * long}}}"
     return "\n".join([needs, *(f"% {note}" for note in sheet.notes), table])

@@ -10,14 +10,11 @@ import zipfile
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, format_cell, guard
 from attnprobe.table.formats import Format, Sheet
-
-if TYPE_CHECKING:
-    import pandas
 
 #: What a sheet holds.
 _MOST_ROWS = 1_048_575
@@ -63,7 +60,7 @@ def _make_cell(page: Any, value: Cell) -> Any:
     return cell
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+def read(path: Path, words: Collection[str]) -> Any:
     """Read the first sheet; columns of ``words`` hold text."""
     import pandas
 
