@@ -24,9 +24,8 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.gold_alignment import align_maps
-from attnprobe.survey.heads import list_computed
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.recorder import ByKind
+from attnprobe.survey.recorder import ByKind, list_computed
 from attnprobe.survey.tokens import Labeller
 from attnprobe.table.sequence import (
     Maps,

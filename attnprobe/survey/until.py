@@ -4,12 +4,11 @@ Looks are at 128, 256, 512, ... documents, and at all there are, so a resumed ru
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, count, islice, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media
@@ -29,14 +28,6 @@ from attnprobe.table.table import HeadTable
 FIRST = 128
 
 
-@dataclass(frozen=True)
-class InterimLook:
-    """How precise a table was: half the width of the widest 95 % interval of each column."""
-
-    documents: int
-    half_widths: Mapping[str, float]
-
-
 @dataclass
 class SequentialRun:
     """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
@@ -45,25 +36,28 @@ class SequentialRun:
         order: The random order in which documents are read.
         targets: The half width that is asked of each column; without a name, of all that have an error.
         statistics: What is measured.
-        looks: All looks so far.
+        looks: The number of documents at each look, and half the widest 95 % interval of each column.
     """
 
     order: Order
     targets: Mapping[str, float]
     statistics: Sequence[Statistic]
-    looks: list[InterimLook] = field(default_factory=list)
+    looks: list[dict[str, Any]] = field(default_factory=list)
 
     def look(self, table: HeadTable, corpus: Mapping[str, Any]) -> bool:
         """Look at a table of what is on record of a ``corpus``, and tell whether it is precise enough."""
-        self.columns = find_targets(table, self.targets)
-        documents, most = corpus["clusters"], limit_observations(self.statistics, corpus)
+        self.columns, documents, most = find_targets(table, self.targets), corpus["clusters"], None
+        if any(issubclass(one.sums, Blocked) for one in self.statistics):
+            most = BLOCKS
+        elif documents < corpus["sequences"]:
+            most = MOST
         widths = {name: measure_width(table, name, documents, most) for name in self.columns}
-        self.looks.append(InterimLook(documents, widths))
+        self.looks.append({"documents": documents, "half_widths": widths})
         return self.reached
 
     @property
     def reached(self) -> bool:
-        widths = self.looks[-1].half_widths
+        widths = self.looks[-1]["half_widths"]
         return all(widths[name] <= target for name, target in self.columns.items())
 
     @property
@@ -71,21 +65,22 @@ class SequentialRun:
         return {
             "targets": self.targets,
             "seed": self.order.seed,
-            "documents": self.looks[-1].documents,
+            "documents": self.looks[-1]["documents"],
             "of": self.order.total,
             "reached": self.reached,
-            "looks": [asdict(look) for look in self.looks],
+            "looks": self.looks,
         }
 
     @property
     def note(self) -> str:
-        last, total = self.looks[-1], self.order.total
-        widest = max(self.columns, key=lambda name: last.half_widths[name] / self.columns[name])
-        width, target = (format_number(one[widest], digits=2) for one in (last.half_widths, self.columns))
+        documents, widths = self.looks[-1].values()
+        total = "" if self.order.total is None else f" of {self.order.total:,}"
+        widest = max(self.columns, key=lambda name: widths[name] / self.columns[name])
+        width, target = (format_number(one[widest], digits=2) for one in (widths, self.columns))
         return (
-            f"{last.documents:,}{f' of {total:,}' if total is not None else ''} documents were read in a "
-            f"random order, which is {'' if self.reached else 'not '}enough: the widest 95 % interval of "
-            f"{widest} is ± {width} (asked: ± {target})."
+            f"{documents:,}{total} documents were read in a random order, which is "
+            f"{'' if self.reached else 'not '}enough: the widest 95 % interval of {widest} is ± {width} "
+            f"(asked: ± {target})."
         )
 
 
@@ -101,44 +96,32 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
     return {name: targets.get(name, targets.get("", 0.0)) for name in errors if {name, ""} & {*targets}}
 
 
-def limit_observations(statistics: Sequence[Statistic], corpus: Mapping[str, Any]) -> int | None:
-    """Give how many observations errors tell apart, at most: blocks or groups of documents, if any."""
-    if any(issubclass(one.sums, Blocked) for one in statistics):
-        return BLOCKS
-    return MOST if corpus["clusters"] < corpus["sequences"] else None
-
-
 def measure_width(table: HeadTable, name: str, documents: int, most: int | None = None) -> float:
     """Give half the width of the widest 95 % interval of a column: t(.975, n - 1) times its standard error.
 
     n is the number of documents, or as many as the row counts, where that is fewer, at most ``most``. Rows
     without a number have no width; it is infinite where there is no row, or no error.
     """
-
-    def read(column: str) -> NDArray[np.float64]:
-        return np.array([np.nan if cell is None else cell for cell in table.data[column]], np.float64)
-
-    observed = np.full(len(table), float(documents if most is None else min(documents, most)))
-    for column in {"n", f"{name}_n"} & {*table.data}:
-        observed = np.minimum(observed, read(column))
-    widths = half_width(read(f"{name}_se"), observed, together=1)
+    read = [name, f"{name}_se", *({"n", f"{name}_n"} & {*table.data})]
+    values, errors, *observed = (np.array(table.data[one], np.float64) for one in read)
+    fewest = np.min([np.full(len(table), min(documents, most or documents)), *observed], 0)
+    widths = half_width(errors, fewest, together=1)
     widths[~np.isfinite(widths)] = np.inf
-    return float(widths[~np.isnan(read(name))].max(initial=0.0)) if len(table) else np.inf
+    return float(widths[~np.isnan(values)].max(initial=0.0)) if len(table) else np.inf
 
 
 def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
     """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
     if isinstance(documents, MediaFolder):
-        folder = arrange_media(documents.first(options.limit), order)
-        items = folder.items[: options.sample]
-        for start, stop in pairwise(chain([0], (FIRST << number for number in count()))):
-            if start >= len(items):
-                return
-            yield replace(folder, items=items[start:stop])
-        return
-    parts = islice(arrange(islice(documents, options.limit), order), options.sample)
-    for number in count():
+        documents = arrange_media(documents.first(options.limit), order)
+        parts: Iterator[Any] = islice(documents.items, options.sample)
+    else:
+        parts = islice(arrange(islice(documents, options.limit), order), options.sample)
+    for size in chain([FIRST], (FIRST << number for number in count())):
         if (first := next(parts, None)) is None:
             return
-        rest = islice(parts, (FIRST if number == 0 else FIRST << (number - 1)) - 1)
-        yield chain(first, chain.from_iterable(rest))
+        rest = islice(parts, size - 1)
+        if isinstance(documents, MediaFolder):
+            yield replace(documents, items=(first, *rest))
+        else:
+            yield chain(first, chain.from_iterable(rest))
