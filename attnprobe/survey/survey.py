@@ -36,8 +36,7 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED, measure_passes
-from attnprobe.survey.until import SequentialRun, split_rounds
+from attnprobe.survey.measure import SEED, SequentialRun, measure_passes, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
