@@ -225,7 +225,7 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64] | None, Side]:
     down, right, width = next(one for one in sizes if one[0] * one[1] <= TOKENS - extra)
     place = np.arange(patches.rows)[:, None] // width * right + np.arange(patches.columns) // width
     before, after = np.arange(patches.first), np.arange(extra - patches.first)
-    groups = number_groups([*(-1 - before), *place.flat, *(down * right + after)])
+    groups = number_groups(np.concatenate([-1 - before, place.ravel(), down * right + after]).tolist())
     first, pooled = find_first_tokens(groups), Grid(patches.first, down, right)
     if side.grid is not None:
         return groups, Side.of_patches(len(first), pooled, side.special[first])

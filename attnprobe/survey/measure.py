@@ -126,8 +126,9 @@ def sum_values(
         documents, clusters = documents[members], batch.strata.clusters[members]
     for name, kind in kinds.items():
         cells: Any = values[name]
-        if isinstance(cells, LinkCounts) and batch.strata is not None:
-            cells = cells.join_strata() if members is None else cells.take_stratum(group)
+        if isinstance(cells, LinkCounts):
+            if batch.strata is not None:
+                cells = cells.join_strata() if members is None else cells.take_stratum(group)
         elif members is not None:
             cells = cells[members]
         if not isinstance(cells, Sum):
