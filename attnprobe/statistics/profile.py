@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.layout import Layout
 
-FAMILY = Family("profile", "attention by offset", 12)
+FAMILY = Family("profile", "attention by offset", 12, by_default=False)
 
 #: What a terminal shows among many: sinks, the neighbours and the token itself.
 _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
@@ -154,5 +154,5 @@ def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) 
 
 PROFILE = Statistic(
     "profile", "share", add_up_places, average_places, scope="layer", columns=tabulate_places,
-    family=FAMILY, title="attention by offset", on_request=True,
+    family=FAMILY, title="attention by offset",
 )  # fmt: skip

@@ -116,7 +116,7 @@ def _make_parts(
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, LINKED, SYNTAX
     from attnprobe.statistics.positional import OFFSET, OFFSET_SHUFFLED
-    from attnprobe.statistics.rare import LIFT
+    from attnprobe.statistics.special import LIFT
     from attnprobe.statistics.registry import select_statistics
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.survey import CorpusRequest
