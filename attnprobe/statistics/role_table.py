@@ -196,7 +196,7 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     """
     measures = [next(iter(pattern.bounds)) for pattern in PATTERNS]
     known = np.any([~np.isnan(evidence.read(f"{measure}_se")) for measure in measures], 0)
-    names = np.where(known, HETEROGENEOUS, None)
+    names = np.where(known, HETEROGENEOUS, np.array(None))
     for pattern in reversed(PATTERNS):
         names[evidence.meets(pattern, thresholds)] = pattern.name
     return names.tolist()

@@ -20,6 +20,7 @@ from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column, HeadTable, join_side_by_side, stack_rows
 
+NO_PAIRS = "No layer has two heads, so that there are no pairs."
 #: How the title of a table of groups ends.
 _BY_GROUP = ", by group"
 _BY_NORM_MEANS = (
@@ -95,7 +96,8 @@ def _add_weighted(
         name, unit, title = column.name, column.unit, column.title
         if column.role != "key" and name != "n":
             # Before the ending of an error or of a count.
-            base, end = re.fullmatch(r"(.*?)(_se|_n|)", name).groups()
+            end = next((end for end in ("_se", "_n") if name.endswith(end)), "")
+            base = name.removesuffix(end)
             name = f"{base}{SUFFIX}{end}" if base in table.data else f"{name}{SUFFIX}"
             unit, title = unit and f"{unit}{BY_NORM}", title and f"{title}{BY_NORM}"
         columns.append(replace(column, name=name, unit=unit, title=title))
