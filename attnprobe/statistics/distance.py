@@ -117,7 +117,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     between, error = np.full((2, layers, heads, heads), np.nan)
     between[:, a, b] = between[:, b, a] = pairs.average
     error[:, a, b] = error[:, b, a] = pairs.standard_error
-    nearest = np.where(np.isnan(between), np.inf, between).argmin(-1)
+    nearest = np.asarray(np.where(np.isnan(between), np.inf, between).argmin(-1))
     place = (*np.ogrid[:layers, :heads], nearest)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -127,7 +127,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     title_of = "divergence from the nearest head"
     build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
     known = ~np.isnan(between[place])
-    build.add(Column("nearest_head", role="count"), np.where(known, nearest, None).ravel())
+    build.add(Column("nearest_head", role="count"), np.where(known, nearest, np.array(None)).ravel())
     return build.table(title)
 
 
