@@ -107,8 +107,7 @@ class OneModel(Model):
     model: Annotated[
         "str | Path | PreTrainedModel",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]. The cache, token and network are as HF_HOME, "
-            "HF_TOKEN and HF_HUB_OFFLINE=1 say.",
+            "A hub id, a folder, or demo. Of the hub, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold.",
             doc='"demo", a folder, a hub id, or a loaded model with its tokenizer. A loaded model is left '
             "as it was found.",
             metavar="MODEL", line=str, argument=True,

@@ -21,8 +21,8 @@ class Data(Group, panel=TEXT):
     texts: Annotated[
         "Texts",
         Option(
-            "A file (txt, csv, jsonl, parquet, conllu, ...), a folder, a hub dataset, or - for standard "
-            "input. Default: sentences that ship with attnprobe.",
+            "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
+            "Default: a sample.",
             doc="Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of "
             "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
             "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
@@ -37,8 +37,7 @@ class GoldData(Group, panel=TEXT):
     texts: Annotated[
         "Texts",
         Option(
-            "A file with gold links, or - for standard input; repeat it for several. Default: what ships "
-            "with attnprobe.",
+            "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
             doc="The path of a file with gold links, or several; or documents that have some. By default "
             "what ships with attnprobe.",
             name="dataset", flags=("--dataset", "-d"), metavar="FILE", line=list[str] | None, reads="data",
@@ -114,7 +113,8 @@ class Reading(Group, panel=TEXT):
     max_length: Annotated[
         int | None,
         Option(
-            "Tokens in a window; longer documents are cut into windows. Default: what the model takes.",
+            "Tokens in a window. Default: what the model takes.",
+            doc="Tokens in a window; longer documents are cut into windows. By default what the model takes.",
             low=1,
         ),
     ] = None  # fmt: skip
@@ -170,7 +170,7 @@ class Panels(Group, panel=TEXT):
     by_group: Annotated[
         str | None,
         Option(
-            "Measure each group of documents too: a column such as genre, or a comment of CoNLL-U.",
+            "Measure each group of documents too, such as genre.",
             doc="Measure each group of documents too, and test whether groups are alike: a column such as "
             "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
             "files; folder, for .txt files in folders of a folder.",

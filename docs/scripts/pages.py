@@ -183,6 +183,7 @@ def commands() -> str:
         r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
     )
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
+    found = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", found)
     found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     found = found.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", found)
