@@ -37,7 +37,8 @@ def measure_confidence(session: TaskSession) -> HeadTable:
     ):
 
         def sum_batch(batch: Batch) -> Attributions:
-            return Attributions.of(np.asarray(evaluator.values(batch)[_CONFIDENCE], np.float64), batch)
+            values = np.asarray(evaluator.values(batch)[_CONFIDENCE], np.float64)
+            return Attributions.of(values, batch.clusters, batch.documents)
 
         sums = run.total(
             _CONFIDENCE,
