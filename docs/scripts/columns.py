@@ -13,10 +13,10 @@ SWITCHED = {
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "moved, moved_se": "attnprobe.intervention.changes:AbsoluteEffects",
-        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
-        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:ScoreDeltas",
+        "moved, moved_se": "attnprobe.intervention.ablation:measure_moves",
+        "replaced_by: mean": "attnprobe.intervention.replacing:replace_by_means",
+        "replaced_by: resample": "attnprobe.intervention.replacing:replace_by_examples",
+        "Of several draws: score, delta and errors": "attnprobe.intervention.ablation:ScoreDeltas",
     },
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",

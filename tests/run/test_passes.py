@@ -177,7 +177,7 @@ class TestWorkers:
         for number in (1, 2, 3):
             with benched(checkpoint(name), texts, number) as bench:
                 assert bench.workers.number == number
-                cuts = cut_single_heads(*bench.subject.shape)[::3]
+                cuts = cut_single_heads(*bench.model.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])

@@ -40,7 +40,8 @@ def measure_confidence(session: TaskSession) -> HeadTable:
     ):
 
         def sum_part(part: Batch) -> Attributions:
-            return Attributions.of(np.asarray(evaluator.evaluate(part)[_CONFIDENCE], np.float64), part)
+            values = np.asarray(evaluator.evaluate(part)[_CONFIDENCE], np.float64)
+            return Attributions.of(values, part.clusters, part.documents)
 
         sums = run.total(
             _CONFIDENCE,
