@@ -41,38 +41,38 @@ class TaskSession:
     def choose_subject(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
         """Load and verify the checkpoint for the labels that the texts have; give it and the texts."""
         labelled, documents = peek(self.source.documents)
-        subject = choose_subject(
+        model = choose_subject(
             self.load, self.task, labelled=labelled, progress=self.progress, modality=self.source.kind
         )
-        return subject.check_methods(methods), documents
+        return model.check_methods(methods), documents
 
     def open_run(
-        self, subject: TaskModel, command: str, question: Mapping[str, object]
+        self, model: TaskModel, command: str, question: Mapping[str, object]
     ) -> AbstractContextManager[Run]:
         """Open the passes of a command; ``question`` is what its numbers depend on beside model and text."""
         return open_run(
-            subject.checkpoint,
+            model.checkpoint,
             self.options,
-            subject.question(command, **question),
+            model.question(command, **question),
             resume=self.resume,
             progress=self.progress,
         )
 
     def bind(
-        self, subject: TaskModel, documents: Documents, run: Run, metric: str = "", name: str = ""
+        self, model: TaskModel, documents: Documents, run: Run, metric: str = "", name: str = ""
     ) -> AbstractContextManager[TaskData]:
         """Bind the task to texts; ``name`` says which of several sets of examples they are."""
         generate = metric == "bleu"
         return bind_task(
-            subject, documents, self.options, run=run, workers=self.workers, generate=generate, name=name
+            model, documents, self.options, run=run, workers=self.workers, generate=generate, name=name
         )
 
-    def find_metric(self, subject: TaskModel) -> str:
+    def find_metric(self, model: TaskModel) -> str:
         """Find the metric that was asked for, or else the usual one of the task."""
-        return check_metric(self.task.metric, subject.objective, subject.metrics)
+        return check_metric(self.task.metric, model.objective, model.metrics)
 
-    def build_metric(self, bench: TaskData) -> Score:
-        return build_metric(self.find_metric(bench.subject), bench, self.task.seed)
+    def build_metric(self, data: TaskData) -> Score:
+        return build_metric(self.find_metric(data.model), data, self.task.seed)
 
     @contextmanager
     def open_task(
@@ -84,11 +84,11 @@ class TaskSession:
         scored: bool = False,
     ) -> Iterator[TaskData]:
         """Choose the checkpoint, and bind its task to the texts; ``scored`` by the metric of the session."""
-        subject, documents = self.choose_subject(methods)
-        name = self.find_metric(subject) if scored else ""
+        model, documents = self.choose_subject(methods)
+        name = self.find_metric(model) if scored else ""
         more = {"metric": name} if scored else {}
         with (
-            self.open_run(subject, command, {**question, **more}) as run,
-            self.bind(subject, documents, run, name) as bench,
+            self.open_run(model, command, {**question, **more}) as run,
+            self.bind(model, documents, run, name) as data,
         ):
-            yield bench
+            yield data

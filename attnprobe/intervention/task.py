@@ -109,7 +109,7 @@ class TaskData:
         name: Which of several sets of examples this is, where there are several.
     """
 
-    subject: TaskModel
+    model: TaskModel
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
@@ -134,9 +134,9 @@ class TaskData:
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
-        subject, architecture = self.subject, self.subject.architecture
+        model, architecture = self.model, self.model.architecture
         return Labels(
-            subject.checkpoint.name,
+            model.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
@@ -155,10 +155,10 @@ class TaskData:
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: TaskData, seed: int) -> Score:
+def build_metric(name: str, data: TaskData, seed: int) -> Score:
     """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
-    layers, heads = bench.subject.shape
-    score = bench.objective.build_metric(name, bench.corpus.batches.members)
+    layers, heads = data.model.shape
+    score = data.objective.build_metric(name, data.corpus.batches.members)
     return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
 
 
@@ -196,7 +196,7 @@ def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptio
 
 @contextmanager
 def bind_task(
-    subject: TaskModel,
+    model: TaskModel,
     documents: Documents,
     options: CorpusOptions,
     *,
@@ -210,8 +210,8 @@ def bind_task(
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
     ``generate``, text is generated; ``name`` says which of several sets of examples this is.
     """
-    checkpoint, progress = subject.checkpoint, run.progress
-    kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
+    checkpoint, progress = model.checkpoint, run.progress
+    kind, gold = import_objective(model.objective), OBJECTIVES[model.objective].gold
     options = replace(options, truncate=options.truncate or bool(gold))
     options = limit_batches(options, checkpoint)
     filtered, reading = LabelledExamples(documents, kinds=gold or None), options
@@ -223,30 +223,30 @@ def bind_task(
         examples = split_examples(examples, choose)
     with prepare_corpus(
         checkpoint,
-        subject.architecture,
+        model.architecture,
         examples,
         reading,
         labelled=kind.has_targets,
         workers=workers,
         progress=progress,
     ) as ready:
-        objective = kind(checkpoint, ready.corpus, seed=subject.options.seed, generate=generate)
+        objective = kind(checkpoint, ready.corpus, seed=model.options.seed, generate=generate)
         corpus = _drop_short(ready.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
-        record = record_provenance(checkpoint, subject.architecture, corpus, options, ready.workers)
+        record = record_provenance(checkpoint, model.architecture, corpus, options, ready.workers)
         record["task"] = {
             "objective": objective.name,
-            "seed": subject.options.seed,
+            "seed": model.options.seed,
             "head": checkpoint.head.name if checkpoint.head else None,
-            "gates": subject.gating.evidence,
+            "gates": model.gating.evidence,
         }
         if kind.related:
             record["task"]["examples"] = len(objective.list_documents(corpus.batches))
-        if subject.conservation:
-            record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
+        if model.conservation:
+            record["task"] |= {"explained": objective.explains, "relevance": model.conservation}
         with freeze_weights(checkpoint):
-            yield TaskData(subject, corpus, objective, record, run, ready.workers, name)
+            yield TaskData(model, corpus, objective, record, run, ready.workers, name)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

@@ -93,7 +93,7 @@ def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any
     """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
     checkpoint, told = headed(name, kind, double=True), Told()
     with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
-        cuts = cut_single_heads(*bench.subject.shape)[::3]
+        cuts = cut_single_heads(*bench.model.shape)[::3]
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
         whole = run_trials(bench, cuts, needs)
         with narrow(checkpoint.body, max(sizes) - 1, behind=behind) as tried:

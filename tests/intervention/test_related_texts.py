@@ -312,7 +312,7 @@ def test_methods_that_explain_one_text(headed: Any, benched: Any, method: str):
         benched(headed("bert", "representation"), PAIRS, "similarity") as bench,
         pytest.raises(AttnprobeError, match=rf"{method} is for tasks about one text, .* take gradient"),
     ):
-        bench.subject.check_methods([method])
+        bench.model.check_methods([method])
 
 
 def test_a_cross_encoder_embeds_nothing(headed: Any):

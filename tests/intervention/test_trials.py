@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention import trials
 from attnprobe.intervention.metrics.score import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import bind_task
@@ -137,7 +136,7 @@ def test_heads_off_by_hand(
         found = run_trials(bench, cuts, needs)
     for cut, outcome in zip(cuts, found.masked, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
-        subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
+        subject = replace(bench.model, checkpoint=by_hand)  # all its heads off would do nothing to check
         with bind_task(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
@@ -193,7 +192,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
 def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
     with benched(headed(name, "classification"), documents("classification")) as bench:
         fast = run_trials(bench, SOME, ("loss",))
-        object.__setattr__(bench.subject, "gating", gating)
+        object.__setattr__(bench.model, "gating", gating)
         slow = run_trials(bench, SOME, ("loss",))
     for one, other in zip(fast.masked, slow.masked, strict=True):
         np.testing.assert_array_equal(one["loss"], other["loss"])
@@ -213,31 +212,19 @@ def test_cuts_that_begin_alike_go_on_from_one_another(
 
     monkeypatch.setattr(BatchReplay, "resume_at", noted)
     with benched(headed(name, kind), documents(kind), kind) as bench:
-        layers, heads = bench.subject.shape
+        layers, heads = bench.model.shape
         draw = np.random.default_rng(0)
         cuts = [draw.random((layers, heads)) < share for share in np.repeat([0.95, 0.8, 0.5, 0.1], 6)]
         firsts.clear()
         found = run_trials(bench, cuts, ("loss",))
         together, batches = list(firsts), len(bench.corpus.batches)
-        object.__setattr__(bench.subject, "gating", Gating(False, ""))  # whole passes
+        object.__setattr__(bench.model, "gating", Gating(False, ""))  # whole passes
         alone = [run_trials(bench, [cut], ("loss",)).masked[0]["loss"] for cut in cuts]
     for one, other in zip(found.masked, alone, strict=True):
         np.testing.assert_array_equal(one["loss"], other)
     assert len(together) == len(cuts) * batches
     single = sum(int((~cut).any(-1).argmax()) if not cut.all() else layers - 1 for cut in cuts)
     assert sum(together) > single * batches
-
-
-def test_neighbours_share_the_longest_beginning():
-    draw = np.random.default_rng(1)
-    cuts = [draw.random((4, 2)) < 0.7 for _ in range(60)]
-    order = [place for _, place in trials._order_trials(cuts, 1)]
-    assert sorted(order) == list(range(60))
-    whole = np.ones((4, 2), bool)
-    for place, number in enumerate(order):
-        before = [whole, *(cuts[other] for other in order[:place])]
-        reach = [trials._find_change(one, cuts[number]) for one in before]
-        assert reach[-1] == max(reach)
 
 
 def test_model_is_left_alone(headed: Headed, documents: Any, benched: Any):

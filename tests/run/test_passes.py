@@ -177,7 +177,7 @@ class TestWorkers:
         for number in (1, 2, 3):
             with benched(checkpoint(name), texts, number) as bench:
                 assert bench.workers.number == number
-                cuts = cut_single_heads(*bench.subject.shape)[::3]
+                cuts = cut_single_heads(*bench.model.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])
@@ -203,7 +203,7 @@ class TestSums:
         with ready(checkpoint("bert"), texts) as it:
             found = it.total(open_single_run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
-            said = [it.measure.values(batch)["entropy"] for batch in batches]
+            said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
             documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)

@@ -292,9 +292,8 @@ def make_loader(
 def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
     """Fill a dataclass with the keywords of its fields' names; a path may be a string."""
     given = {field.name: options[field.name] for field in fields(kind) if field.name in options}
-    for name in ("cache_dir", "frequencies"):
-        if given.get(name) is not None:
-            given[name] = Path(given[name])
+    if given.get("frequencies") is not None:
+        given["frequencies"] = Path(given["frequencies"])
     return kind(**given)
 
 

@@ -46,7 +46,7 @@ def classification(classes: list[int], members: list[int] | None = None) -> Any:
     found.classes, found.count = np.array(classes), 3
     scored = np.arange(len(classes)) if members is None else np.array(members)
     corpus = SimpleNamespace(batches=SimpleNamespace(members=scored))
-    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
+    return SimpleNamespace(objective=found, corpus=corpus, model=SimpleNamespace(shape=(2, 4)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def bench(kind: type[Any], **attributes: Any) -> Any:
     vars(found).update(attributes)
     members = np.arange(3)
     corpus = SimpleNamespace(batches=SimpleNamespace(members=members))
-    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
+    return SimpleNamespace(objective=found, corpus=corpus, model=SimpleNamespace(shape=(2, 4)))
 
 
 def test_numbers_that_are_all_alike():

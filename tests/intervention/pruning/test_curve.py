@@ -161,7 +161,7 @@ class TestWalk:
             return AblationRun({metric.name: base}, [outcomes])
 
         monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
-        bench = SimpleNamespace(subject=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
+        bench = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
         order, model = draw.permutation(heads), MaskedModel(bench, metric)
         numbers, within = walk_within(model, order, plan_steps(heads, 0.1), margin)
         assert numbers == sorted({0, *asked})
