@@ -30,7 +30,7 @@ FORMAT = '''
 from attnprobe.table.formats import Format
 
 
-def render(sheet, precision=None):
+def render(sheet):
     """Write tabs between cells."""
     rows = [[column.name for column in sheet.columns], *sheet.rows()]
     return "".join("\\t".join(map(str, row)) + "\\n" for row in rows)

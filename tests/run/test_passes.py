@@ -204,7 +204,7 @@ class TestSums:
         with ready(checkpoint("bert"), texts) as it:
             found = it.total(open_single_run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
-            said = [it.measure.values(batch)["entropy"] for batch in batches]
+            said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
             documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)

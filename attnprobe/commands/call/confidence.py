@@ -1,5 +1,8 @@
 """Importance by attention alone: the mean of a head's largest weight, which needs no task."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from attnprobe.corpus.batch import Batch
@@ -36,14 +39,14 @@ def measure_confidence(session: TaskSession) -> HeadTable:
         open_evaluator(checkpoint, architecture, [all_statistics()[_CONFIDENCE]]) as evaluator,
     ):
 
-        def sum_batch(batch: Batch) -> Attributions:
-            values = np.asarray(evaluator.values(batch)[_CONFIDENCE], np.float64)
-            return Attributions.of(values, batch.clusters, batch.documents)
+        def sum_part(part: Batch) -> Attributions:
+            values = np.asarray(evaluator.evaluate(part)[_CONFIDENCE], np.float64)
+            return Attributions.of(values, part.clusters, part.documents)
 
         sums = run.total(
             _CONFIDENCE,
             ready.corpus.batches,
-            sum_batch,
+            lambda batch: reduce(add, evaluator.halving.run(batch, sum_part)),
             Attributions.from_arrays,
             workers=ready.workers,
             thread_context=evaluator.thread_context,
