@@ -25,6 +25,7 @@ class Option:
         argument: Whether it is written without its name.
         low: The least number.
         high: The largest number.
+        hidden: Whether ``--help-all`` alone shows it.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
             ``"side"`` for data where a model is given, or else a table.
         place: Whether it says where things go or how much is said, and nothing about numbers.
@@ -47,7 +48,7 @@ class Option:
     argument: bool = False
     low: int | None = None
     high: int | None = None
-    envvar: str | None = None
+    hidden: bool = False
     reads: Literal["", "data", "order", "table", "side"] = ""
     place: bool = False
     free: bool = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Label
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.intervention.pruning.writing import Pruning
-    from attnprobe.intervention.session import TaskSession
+    from attnprobe.intervention.task import TaskSession
     from attnprobe.table.table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"

@@ -33,8 +33,7 @@ from attnprobe.intervention.pruning.orders import (
 )
 from attnprobe.intervention.pruning.writing import Pruning, check_writable
 from attnprobe.intervention.request import Documents, check_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, TaskModel, build_metric
+from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.table.builder import Labels, TableBuilder
@@ -61,16 +60,16 @@ def prune_in_steps(
     criterion, progress, seed = pruning.criterion, session.progress, session.task.seed
     if rank_source is not None:
         check_ranked(criterion)
-    subject, documents = session.choose_subject([criterion.name])
-    _refuse_shared_weights(subject)
-    name = session.find_metric(subject)
+    model, documents = session.open_source([criterion.name])
+    _refuse_shared_weights(model)
+    name = session.find_metric(model)
     rank_documents: Documents | None = None
     if rank_source is not None:
         labelled, rank_documents = peek(rank_source.documents)
-        check_gold(labelled, subject.objective, rank_source.name)
-    removed = _count_removed(pruning.share, subject.architecture.standing)
+        check_gold(model.objective, labelled, rank_source.name)
+    removed = _count_removed(pruning.share, model.architecture.standing)
     if pruning.saving:
-        check_writable(subject, removed or 1, physical=pruning.physical)
+        check_writable(model, removed or 1, physical=pruning.physical)
     question = {
         "metric": name,
         "--by": criterion.name,
@@ -81,16 +80,16 @@ def prune_in_steps(
     if pruning.margin is not None:
         question["margin"] = f"{pruning.margin:g}"
     with (
-        session.open_run(subject, "prune", question) as run,
-        session.bind(subject, documents, run, name) as bench,
+        session.open_run(model, "prune", question) as run,
+        session.bind(model, documents, run, name) as data,
     ):
-        ranked = scored = bench
+        ranked = scored = data
         with ExitStack() as ranking:
             if rank_documents is not None:
-                others = session.bind(subject, rank_documents, run, name, "examples to rank on")
+                others = session.bind(model, rank_documents, run, name, "examples to rank on")
                 ranked = ranking.enter_context(others)
             elif criterion.side is None:
-                ranked, scored = _split_halves(bench)
+                ranked, scored = _split_halves(data)
                 progress.say(
                     f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
                     f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
@@ -104,20 +103,20 @@ def prune_in_steps(
             "rank_data": rank_source.described if rank_source else None,
             "margin": pruning.margin,
         }
-        labels = bench.labels(session.source.name, session.facts).with_record({"pruning": described})
+        labels = data.labels(session.source.name, session.facts).with_record({"pruning": described})
         metric = build_metric(name, scored, seed)
         table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=seed)
     if pruning.share is None:
         removed = min(within, len(order) - 1)  # a checkpoint needs a head
-    return Pruning(table, subject, order, removed)
+    return Pruning(table, model, order, removed)
 
 
-def _refuse_shared_weights(subject: TaskModel) -> None:
-    architecture = subject.architecture
-    first = find_shared_weights(subject.checkpoint.body, architecture.sites, architecture.layers)
+def _refuse_shared_weights(model: TaskModel) -> None:
+    architecture = model.architecture
+    first = find_shared_weights(model.checkpoint.body, architecture.sites, architecture.layers)
     if len(np.unique(first)) < len(first):
         raise AttnprobeError(
-            f"Layers of {subject.checkpoint.name} share their weights, so that a head of one can't go alone; "
+            f"Layers of {model.checkpoint.name} share their weights, so that a head of one can't go alone; "
             "prune takes models whose layers have weights of their own. ablate and importance read it."
         )
 
@@ -131,8 +130,8 @@ def _count_removed(share: float | None, kept: Mask) -> int:
     return removed
 
 
-def _split_halves(bench: TaskData) -> tuple[TaskData, TaskData]:
-    halves = bench.half(False), bench.half(True)
+def _split_halves(data: TaskData) -> tuple[TaskData, TaskData]:
+    halves = data.half(False), data.half(True)
     if not all(len(half.documents) for half in halves):
         raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
     return halves
@@ -140,8 +139,8 @@ def _split_halves(bench: TaskData) -> tuple[TaskData, TaskData]:
 
 def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) -> str:
     """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
-    subject, criterion = scored.subject, pruning.criterion
-    heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
+    model, criterion = scored.model, pruning.criterion
+    heads, layers = int(model.architecture.standing.sum()), model.shape[0]
     steps = plan_steps(heads, pruning.step)
     costs = {"ablation": heads + 1, "ig": layers * NODES * _BACKWARD}
     ranking = 0 if criterion.side is not None else costs.get(criterion.name, _BACKWARD)
@@ -157,7 +156,7 @@ def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) ->
     for _ in range(2):  # the first warms up
         start = perf_counter()
         with torch.inference_mode():
-            subject.checkpoint.forward(batch.inputs)
+            model.checkpoint.forward(batch.inputs)
         seconds = perf_counter() - start
     tokens = ranking * ranked.corpus.batches.tokens + scoring * batches.tokens
     seconds *= tokens / batch.size
@@ -165,20 +164,20 @@ def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) ->
     return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
 
 
-def rank_heads(bench: TaskData, metric: Score, pruning: PruneOptions) -> Order:
+def rank_heads(data: TaskData, metric: Score, pruning: PruneOptions) -> Order:
     """Order the heads by the criterion, once or anew after each step."""
-    subject, criterion = bench.subject, pruning.criterion
+    model, criterion = data.model, pruning.criterion
     if not pruning.rerank:
-        return order_by_importance(measure_importance(criterion, bench, metric))
-    steps = plan_steps(int(subject.architecture.standing.sum()), pruning.step)
-    return order_stepwise(subject.shape, steps, lambda on: measure_importance(criterion, bench, metric, on))
+        return order_by_importance(measure_importance(criterion, data, metric))
+    steps = plan_steps(int(model.architecture.standing.sum()), pruning.step)
+    return order_stepwise(model.shape, steps, lambda on: measure_importance(criterion, data, metric, on))
 
 
 class MaskedModel:
     """What a model predicts for some examples under masks of heads, each mask once."""
 
-    def __init__(self, bench: TaskData, metric: Score) -> None:
-        self.bench, self.metric = bench, metric
+    def __init__(self, data: TaskData, metric: Score) -> None:
+        self.data, self.metric = data, metric
         self._known: dict[bytes, Predictions] = {}
         self._whole: Predictions | None = None
 
@@ -194,14 +193,14 @@ class MaskedModel:
         new = {key: mask for key, mask in new.items() if not mask.all()}
         if new or self._whole is None:
             needs = self.metric.needs
-            trials = run_trials(self.bench, [*new.values()], needs, name, untouched=self._whole)
+            trials = run_trials(self.data, [*new.values()], needs, name, untouched=self._whole)
             self._whole = trials.untouched
             self._known |= zip(new, trials.masked, strict=True)
         return [self._known.get(mask.tobytes(), self._whole) for mask in masks]
 
 
 def walk_within(
-    model: MaskedModel, order: Order, steps: Sequence[int], margin: float
+    masked: MaskedModel, order: Order, steps: Sequence[int], margin: float
 ) -> tuple[list[int], int]:
     """Walk an order until a step loses more than a margin, then through the heads of that step.
 
@@ -211,7 +210,7 @@ def walk_within(
     ten parts: tests after a failure, with which it is at most 10 % where the loss grows along the order.
 
     Args:
-        model: What is predicted without heads.
+        masked: What is predicted without heads.
         order: The heads, in the order in which they go.
         steps: How many are off at each step, from none to all.
         margin: The loss of score that is allowed.
@@ -219,14 +218,14 @@ def walk_within(
     Returns:
         The numbers of heads that were tried, ascending from 0; the largest that passed before one failed.
     """
-    shape, documents = model.bench.subject.shape, model.bench.documents
+    shape, documents = masked.data.model.shape, masked.data.documents
     # Without any head, a score shows how large a change can be.
-    (none,) = model.predict([mask_heads(shape, order, steps[-1])], "pruning, all heads off")
+    (none,) = masked.predict([mask_heads(shape, order, steps[-1])], "pruning, all heads off")
     tried: list[Predictions] = []
 
     def passes(number: int) -> bool:
-        tried.extend(model.predict([mask_heads(shape, order, number)], f"pruning, {number} heads off"))
-        bounds = bound_losses(model.metric, [model.whole, *tried, none], model.whole, documents)
+        tried.extend(masked.predict([mask_heads(shape, order, number)], f"pruning, {number} heads off"))
+        bounds = bound_losses(masked.metric, [masked.whole, *tried, none], masked.whole, documents)
         return bool(bounds[len(tried)] <= margin)
 
     numbers, within = {0, steps[-1]}, 0
@@ -245,7 +244,7 @@ def walk_within(
 
 
 def tabulate_curve(
-    bench: TaskData, metric: Score, chosen: Order, pruning: PruneOptions, labels: Labels, *, seed: int
+    data: TaskData, metric: Score, chosen: Order, pruning: PruneOptions, labels: Labels, *, seed: int
 ) -> tuple[HeadTable, int]:
     """Score the order of the criterion and random ones after each step, and tabulate the curves.
 
@@ -254,22 +253,22 @@ def tabulate_curve(
     Returns:
         The table, and how many heads of the order can go within the margin.
     """
-    shape, kept = bench.subject.shape, bench.subject.architecture.standing
+    shape, kept = data.model.shape, data.model.architecture.standing
     heads, within, margin = int(kept.sum()), 0, pruning.margin
-    model, steps = MaskedModel(bench, metric), plan_steps(len(chosen), pruning.step)
+    masked, steps = MaskedModel(data, metric), plan_steps(len(chosen), pruning.step)
     if margin is not None:
-        steps, within = walk_within(model, chosen, steps, margin)
+        steps, within = walk_within(masked, chosen, steps, margin)
     seeds = [seed + place for place in range(pruning.random_orders)]
     orders = [chosen, *(order_at_random(kept, one) for one in seeds)]
     masks = [mask_heads(shape, order, number) for order in orders for number in steps]
-    predictions, length = model.predict(masks, "pruning"), len(steps)
+    predictions, length = masked.predict(masks, "pruning"), len(steps)
     curves = [predictions[start : start + length] for start in range(0, len(masks), length)]
     scores = np.array([[metric.score(step) for step in curve] for curve in curves])
     errors = np.array([[metric.standard_error(step) for step in curve] for curve in curves])
-    whole = [compare_with_whole(metric, curve, model.whole) for curve in curves]
+    whole = [compare_with_whole(metric, curve, masked.whole) for curve in curves]
     chance = [compare_with_random(metric, curves[0], curves[1:])]
     chance += [compare_with_random(metric, curve, []) for curve in curves[1:]]
-    bounds = bound_losses(metric, curves[0], model.whole, bench.documents)
+    bounds = bound_losses(metric, curves[0], masked.whole, data.documents)
     rows, title, name = len(masks), metric.name.replace("_", " "), pruning.criterion.name
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array([name, *[RANDOM] * len(seeds)], dtype=object), length))
@@ -278,7 +277,7 @@ def tabulate_curve(
     build.count("heads_removed", np.tile(steps, len(orders)))
     build.add(Column("share_removed", "share", role="key"), np.tile(steps, len(orders)) / heads)
     build.key("metric", [metric.name] * rows)
-    build.count("n", np.full(rows, len(bench.documents)))
+    build.count("n", np.full(rows, len(data.documents)))
     build.measure("score", metric.unit, scores, errors, headline=True, title=title)
     _add_differences(build, metric, "", whole)
     build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), _pad(bounds, rows))

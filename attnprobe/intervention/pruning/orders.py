@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.sides import TableSide
-from attnprobe.intervention.changes import find_example_score
+from attnprobe.intervention.ablation import find_example_score
 from attnprobe.intervention.gradient import name_pass
 from attnprobe.intervention.importance import attribute
 from attnprobe.intervention.metrics.score import Score
@@ -25,7 +25,7 @@ _METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
 def measure_importance(
-    criterion: Criterion, bench: TaskData, metric: Score, open_heads: Mask | None = None
+    criterion: Criterion, data: TaskData, metric: Score, open_heads: Mask | None = None
 ) -> Importance:
     """Measure the importance of every head by a criterion: (layer, head), the least goes first.
 
@@ -44,19 +44,19 @@ def measure_importance(
 
     Args:
         criterion: What orders the heads.
-        bench: Checkpoint, task and the examples to rank on.
+        data: Checkpoint, task and the examples to rank on.
         metric: Scores ablation.
         open_heads: Which heads are on (layer, head) while it is measured; those that are off have 0.
     """
-    kept = bench.subject.architecture.standing
+    kept = data.model.architecture.standing
     on = np.ones_like(kept) if open_heads is None else open_heads
     if criterion.side is not None:
-        importance = _read_column(criterion, criterion.side, bench)
+        importance = _read_column(criterion, criterion.side, data)
     elif criterion.name == "ablation":
-        importance = _measure_moves(bench, metric, kept & on)
+        importance = _measure_moves(data, metric, kept & on)
     else:
         method = _METHODS.get(criterion.name, "gradient")
-        sums = attribute(bench, method, open_heads=on)
+        sums = attribute(data, method, open_heads=on)
         importance = (sums.squares if criterion.name == "fisher" else sums.size).average
         importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too, but its head is gone
     if criterion.name == "gradient-normed":
@@ -68,26 +68,26 @@ def measure_importance(
     return importance
 
 
-def _measure_moves(bench: TaskData, metric: Score, on: Mask) -> Importance:
+def _measure_moves(data: TaskData, metric: Score, on: Mask) -> Importance:
     """Average over examples how far each head moves their score; 0 for a head that is off already.
 
     That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
     """
-    score = find_example_score(bench, metric) or metric
+    score = find_example_score(data, metric) or metric
     places = np.argwhere(on)
     masks = [on, *(on.copy() for _ in places)]
     for mask, (layer, head) in zip(masks[1:], places, strict=True):
         mask[layer, head] = False
-    trials = run_trials(bench, masks, score.needs, name_pass("ablating", on))
+    trials = run_trials(data, masks, score.needs, name_pass("ablating", on))
     before, *after = (score.pseudovalues(predictions) for predictions in trials.masked)
     importance = np.zeros(on.shape)
     importance[on] = [np.abs(values - before).mean() for values in after]
     return importance
 
 
-def _read_column(criterion: Criterion, side: TableSide, bench: TaskData) -> Importance:
-    checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
-    layers = bench.subject.architecture.places
+def _read_column(criterion: Criterion, side: TableSide, data: TaskData) -> Importance:
+    checkpoint, kept = data.model.checkpoint, data.model.architecture.standing
+    layers = data.model.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
     values = dict(zip(side.heads, side.values, strict=True))
     if values.keys() != set(heads):

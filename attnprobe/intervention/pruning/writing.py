@@ -27,14 +27,14 @@ class Pruning:
     """
 
     table: HeadTable
-    subject: TaskModel
+    model: TaskModel
     order: NDArray[np.int64]
     removed: int = 0
 
 
-def check_writable(subject: TaskModel, removed: int, *, physical: bool) -> None:
+def check_writable(model: TaskModel, removed: int, *, physical: bool) -> None:
     """Refuse a checkpoint that can't be written without so many heads before its curve is measured."""
-    checkpoint, kept = subject.checkpoint, subject.architecture.standing
+    checkpoint, kept = model.checkpoint, model.architecture.standing
     if list_devices(checkpoint.model):
         raise AttnprobeError(
             f"{checkpoint.name} is spread over several devices, and can't be written without heads; "
@@ -45,14 +45,12 @@ def check_writable(subject: TaskModel, removed: int, *, physical: bool) -> None:
             f"{checkpoint.name} can't be written without heads while an adapter is in it; merge "
             "it first (merge_and_unload), or leave out --save."
         )
-    if subject.architecture.removed and not physical:
+    if model.architecture.removed and not physical:
         raise AttnprobeError(
             f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
             "--physical."
         )
-    _remove(
-        checkpoint, mask_heads(subject.shape, order_at_random(kept, 0), removed) & kept, physical=physical
-    )
+    _remove(checkpoint, mask_heads(model.shape, order_at_random(kept, 0), removed) & kept, physical=physical)
 
 
 def _remove(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: bool) -> Checkpoint:
@@ -73,9 +71,9 @@ def remove_heads(
     With ``physical`` the weights are cut out instead of set to zero. ``record`` is added to the
     record in the folder.
     """
-    original, architecture, table = pruning.subject.checkpoint, pruning.subject.architecture, pruning.table
+    original, architecture, table = pruning.model.checkpoint, pruning.model.architecture, pruning.table
     kept = architecture.standing
-    keep = mask_heads(pruning.subject.shape, pruning.order, pruning.removed) & kept
+    keep = mask_heads(pruning.model.shape, pruning.order, pruning.removed) & kept
     progress.stage("removing heads", None)
     pruned = _remove(original, keep, physical=physical)
     notes = [

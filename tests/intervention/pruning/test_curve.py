@@ -20,7 +20,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
 from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -161,7 +161,7 @@ class TestWalk:
             return AblationRun({metric.name: base}, [outcomes])
 
         monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
-        bench = SimpleNamespace(subject=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
+        bench = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
         order, model = draw.permutation(heads), MaskedModel(bench, metric)
         numbers, within = walk_within(model, order, plan_steps(heads, 0.1), margin)
         assert numbers == sorted({0, *asked})
