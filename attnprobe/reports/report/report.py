@@ -10,7 +10,6 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import Saveable, check_file, read_description
 from attnprobe.table.formats import READABLE, extension
-from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ GROUPS: Section = "groups"
 #: What a table is that no section shows.
 OTHER = "other"
 #: The section of a table of some kinds.
-_BY_KIND: Mapping[TableKind, Section] = {
+_BY_KIND: Mapping[str, Section] = {
     "roles": "roles",
     "heads of groups": GROUPS,
     "all pairs": "distance",
