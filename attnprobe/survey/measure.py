@@ -53,22 +53,13 @@ FIRST = 128
 
 @dataclass(frozen=True)
 class Evaluator:
-    """A model that is ready to be measured, batch by batch.
-
-    Attributes:
-        checkpoint: The model.
-        recorder: Sees its attention.
-        statistics: What is measured.
-        constants: What some of them say of the weights.
-        thread_context: What another thread enters before it measures.
-        halving: Parts a batch that does not fit the memory.
-    """
+    """A model that is ready to be measured, batch by batch."""
 
     checkpoint: Checkpoint
     recorder: Recorder
     statistics: Sequence[Statistic]
-    constants: Mapping[str, Constant]
-    thread_context: Callable[[], AbstractContextManager[object]]
+    constants: Mapping[str, Constant]  # what some of the statistics say of the weights
+    thread_context: Callable[[], AbstractContextManager[object]]  # another thread enters it first
     halving: Halving = field(default_factory=Halving)
 
     def evaluate(self, part: Batch) -> Values:
@@ -228,9 +219,7 @@ class SequentialRun:
     """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
 
     Attributes:
-        order: The random order in which documents are read.
         targets: The half width that is asked of each column; without a name, of all that have an error.
-        statistics: What is measured.
         looks: The number of documents at each look, and half the widest 95 % interval of each column.
     """
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
 from typing import TypeVar
@@ -106,21 +106,16 @@ def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
 
 @dataclass(frozen=True)
 class SecondReader:
-    """What the second model reads where the first reads a batch.
-
-    Attributes:
-        batches: Its own tokens of the same texts; None where it reads the batches of the first.
-        partner: (sequence of the first,) which of its own sequences is of the same document; -1 for none.
-    """
+    """What the second model reads where the first reads a batch: the same, or its own tokens of the texts."""
 
     batches: BatchReader | None = None
-    partner: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))
+    partner: Sequence[int] = ()  # for each sequence of the first, that of the same document in ``batches``
 
     def read(self, batch: Batch) -> tuple[Batch, Units]:
         """Give its batch, and the words that both see."""
         if self.batches is None:
             return batch, None
-        theirs = self.batches.read(self.partner[batch.members])
+        theirs = self.batches.read(np.array(self.partner)[batch.members])
         pairs = zip(batch.annotations, theirs.annotations, strict=True)
         return theirs, [pair_words(one, two) if one and two else [] for one, two in pairs]
 
@@ -141,7 +136,7 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
         plan += [both[lengths == length] for length in np.unique(lengths)[::-1]]
     if not plan:
         raise AttnprobeError("There is no text that both models have tokens for.")
-    return first.follow(plan), SecondReader(second, partner)
+    return first.follow(plan), SecondReader(second, partner.tolist())
 
 
 def _number_documents(batches: BatchReader) -> list[int]:
@@ -161,7 +156,7 @@ def compare_maps(
         shared: Which heads there are.
         ours: Maps of the first model, kind by kind.
         theirs: Those of the second.
-        units: For each sequence, the words that both see; None where both have the same tokens.
+        units: The words that both see.
         pairs: Whether every head is compared with every other, or only with that of its number.
 
     Returns:
@@ -272,21 +267,13 @@ def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
 
 @dataclass(frozen=True)
 class PairEvaluator:
-    """Two models that are ready to be compared, batch by batch, in as many threads as there are.
-
-    Attributes:
-        sides: The models.
-        shared: Their heads.
-        second: Gives what the second model reads.
-        pairs: Whether every head is compared with every other, not only with that of its number.
-        outputs: Whether what heads give is compared, too.
-    """
+    """Two models that are ready to be compared, batch by batch, in as many threads as there are."""
 
     sides: tuple[Evaluator, Evaluator]
     shared: SharedHeads
     second: SecondReader
-    pairs: bool
-    outputs: bool
+    pairs: bool  # whether every head is compared with every other, not only with that of its number
+    outputs: bool  # whether what heads give is compared, too
 
     @cached_property
     def sums(self) -> dict[str, type[Sum]]:

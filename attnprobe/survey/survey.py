@@ -43,25 +43,15 @@ from attnprobe.table.table import HeadTable
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """A corpus, and what is asked of it.
-
-    Attributes:
-        documents: The text, a folder of images or sound, or random tokens.
-        statistics: What is measured.
-        options: How it is cut into sequences.
-        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
-        labelled: Whether labels are target texts.
-        order: The random order in which it is read, if it is said how precise the table is to be.
-        targets: Counts the documents that have a target text, once these are kept.
-    """
+    """A corpus, and what is asked of it."""
 
     documents: Documents | RepeatedTokens
     statistics: Sequence[Statistic]
     options: CorpusOptions
-    name: str = ""
-    labelled: bool = False
-    order: Order | None = None
-    targets: LabelledExamples | None = None
+    name: str = ""  # tells it from other corpora; empty for the one that the survey is about
+    labelled: bool = False  # whether labels are target texts
+    order: Order | None = None  # a random one, if it is said how precise the table is to be
+    targets: LabelledExamples | None = None  # counts the documents with a target text, once these are kept
 
     def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
         """Keep the documents that have a target, where targets are to be read."""
@@ -83,69 +73,42 @@ class CorpusRequest:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """A table that is asked for.
+    """A table that is asked for."""
 
-    Attributes:
-        corpora: The corpora, the one that the table is about first.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        tabulation: How the table is made.
-        layers: Which layers it is about; None for all.
-        seed: From which orders are drawn, where tokens are shuffled.
-    """
-
-    corpora: Sequence[CorpusRequest]
+    corpora: Sequence[CorpusRequest]  # the one that the table is about first
     dataset: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # what the caller adds to the provenance
     tabulation: Tabulation = HEADS
     layers: Sequence[int] | None = None
-    seed: int = SEED
+    seed: int = SEED  # from which orders are drawn, where tokens are shuffled
 
 
 @dataclass(eq=False)
 class TableRun:
-    """A table that is measured; its measurements add up, and it can be tabulated after each.
-
-    Attributes:
-        request: What was asked for.
-        checkpoint: Of which model.
-        architecture: What the dry run found of it.
-        measured: The statistics of each corpus, by its name, that can be measured.
-        evidence: What was verified.
-        notes: What a reader has to know.
-        record: What is on record of the run, once a corpus was measured.
-        measurement: What was found in all corpora.
-    """
+    """A table that is measured; its measurements add up, and it can be tabulated after each."""
 
     request: TableRequest
     checkpoint: Checkpoint
     architecture: Architecture
-    measured: Mapping[str, Sequence[Statistic]]
-    evidence: Sequence[str]
-    notes: list[str]
-    record: dict[str, Any] = field(default_factory=dict)
-    measurement: Measurement = field(default_factory=partial(Measurement, {}))
+    as_far_as_possible: bool = False
+    measured: dict[str, list[Statistic]] = field(default_factory=dict)  # what can be, by the corpus's name
+    evidence: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+    record: dict[str, Any] = field(default_factory=dict)  # empty until a corpus was measured
+    measurement: Measurement = field(default_factory=partial(Measurement, {}))  # of all corpora
 
-    @classmethod
-    def open(
-        cls,
-        request: TableRequest,
-        checkpoint: Checkpoint,
-        architecture: Architecture,
-        *,
-        as_far_as_possible: bool,
-    ) -> "TableRun":
+    def __post_init__(self) -> None:
         """Verify that what is asked for can be had."""
-        if request.layers is not None:
-            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
-        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
-        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
-        evidence, notes = verify_needs(
-            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        model, architecture, corpora = self.checkpoint, self.architecture, self.request.corpora
+        if self.request.layers is not None:
+            check_layers(self.request.layers, (place.layer for place in architecture.places), model.name)
+        self.measured = {one.name: drop_impossible(one.statistics, architecture) for one in corpora}
+        wanted = list(self.measured.values())
+        left_out = drop_counted(wanted) if corpora[0].options.targets else []
+        self.evidence, self.notes = verify_needs(
+            model, architecture, wanted, as_far_as_possible=self.as_far_as_possible
         )
-        names = [corpus.name for corpus in request.corpora]
-        measured = dict(zip(names, wanted, strict=True))
-        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
+        self.notes += left_out
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -184,8 +147,9 @@ class TableRun:
     @property
     def labels(self) -> Labels:
         """What is on record, with the sums by which tables add up."""
-        request, architecture, (_, *others) = self.request, self.architecture, self.measured.items()
+        request, architecture = self.request, self.architecture
         record = {**self.record, **request.facts}
+        others = record.get("other_corpora", {})
         if request.layers is not None:
             record["layers"] = list(request.layers)
         record["measurement"] = {
@@ -194,9 +158,7 @@ class TableRun:
             "evidence": self.evidence,
             "sums": pack(self.measurement.arrays()),
             "beside": {
-                one.name: record["other_corpora"][name]["texts"]
-                for name, statistics in others
-                for one in statistics
+                one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
         return Labels(
@@ -249,12 +211,10 @@ def survey_corpora(
         same = corpora.setdefault(corpus.name, corpus)
         if (same.options, same.labelled) != (corpus.options, corpus.labelled):
             raise ValueError("tables that share a pass read a corpus with the same options")
+    del corpora[first.name]
     corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
-    corpora[first.name] = replace(first, documents=documents)
-    tables = [
-        TableRun.open(request, checkpoint, architecture, as_far_as_possible=as_far_as_possible)
-        for request in requests
-    ]
+    corpora = {first.name: replace(first, documents=documents), **corpora}
+    tables = [TableRun(request, checkpoint, architecture, as_far_as_possible) for request in requests]
     identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
     question = {"command": " ".join(identities)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:

@@ -82,11 +82,10 @@ class WordQuestions(Sum):
         """
         maps, cells, right = map(torch.from_numpy, (self.maps, self.cells, self.right))
         size = cells.shape[1] * 2 * maps.shape[1]
-        for some in torch.from_numpy(which).split(max(1, CHUNK // max(1, size))) if len(which) else ():
-            asked = cells[some]
-            attention = maps[asked.clamp_min(0)].flatten(2).to(precision).div_(LAST_CODE).square_()
-            present = asked[..., 0] >= 0
-            yield attention.mul_(present[..., None]), present, right[some]
+        for part in torch.from_numpy(which).split(max(1, CHUNK // max(1, size))) if len(which) else ():
+            at, present = cells[part].clamp_min(0), cells[part][..., 0] >= 0
+            attention = maps[at].flatten(2).to(precision).div_(LAST_CODE).square_()
+            yield attention.mul_(present[..., None]), present, right[part]
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,9 @@ class WordScorer:
     def __init__(self, statistic: Statistic, computed: Sequence[Sequence[int | None]]) -> None:
         """Ask what a statistic asks, see ``ask_words``, of the heads that each layer computes."""
         self._statistic = statistic
-        self._columns = [
-            [column for column, head in enumerate(layer) if head is not None] for layer in computed
-        ]
+        self._columns = [[at for at, head in enumerate(layer) if head is not None] for layer in computed]
 
     def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
         self._batch, self._layer = batch, 0
         self._questions: Questions | None = None
         self._maps: Tensor | None = None
@@ -152,7 +148,8 @@ class WordScorer:
     def take(self, layer: int, _: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
-            self._prepare(layout)
+            self._questions = self._statistic.function(layout)
+            self._find_cells(self._questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
@@ -165,52 +162,45 @@ class WordScorer:
     def finish(self) -> AskedCorpus:
         """Close the last layer and give what is asked of the batch."""
         self._close_layer()
-        asked = self._questions
-        assert asked is not None  # as there is a layer
-        names = np.array([label for label, *_ in asked.keys], np.str_)
+        questions = self._questions
+        assert questions is not None  # as there is a layer
+        names = np.array([label for label, *_ in questions.keys] or [""], np.str_)
         # What counts for links at a distance counts for all of its label, too.
-        once = np.array([key[-1] != FAR for key in asked.keys], bool)[asked.entries[:, 1]]
-        entry, key, _ = asked.entries[once].T
+        once = np.array([key[-1] != FAR for key in questions.keys], bool)[questions.entries[:, 1]]
+        entry, key, _ = questions.entries[once].T
         documents = self._batch.members if self._batch.names is None else self._batch.names
-        questions = WordQuestions(
+        batch = WordQuestions(
             torch.cat(self._codes, 1).numpy(),
             self._cells.numpy(),
             self._right.numpy(),
-            documents[asked.rows.sequence[asked.row]],
+            documents[questions.rows.sequence[questions.row]],
             torch.cat(self._hits, 1).transpose(1, 2).flatten(1).numpy(),
-            asked.guesses,
-            asked.chance,
+            questions.guesses,
+            questions.chance,
             entry,
-            names[key] if len(key) else names[:0],
-            asked.left_out,
+            names[key],
+            questions.left_out,
         )
-        return AskedCorpus((questions,))
+        return AskedCorpus((batch,))
 
-    def _prepare(self, layout: Layout) -> None:
-        """Find the questions of the batch, and the words that they are about."""
-        asked = self._questions = self._statistic.function(layout)
-        rows, row = asked.rows, asked.row
+    def _find_cells(self, questions: Questions) -> None:
+        """Find the words that the questions of the batch are about, and the cells of each question."""
+        rows, row = questions.rows, questions.row
         words, begins, asker, answer = number_spans(rows, len(self._batch))
-        size = np.diff(begins)
+        sequence, size = words[:, 0], np.diff(begins)
         self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
-        sequence = words[:, 0]
         self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
         word = torch.arange(self._spans.shape[1]) < torch.from_numpy(size)[:, None]
         self._there = word[:, :, None] & word[:, None]
-        (first, stop), own = rows.candidates[row].T, rows.own[row]
+        (first, stop), itself = rows.candidates[row].T, rows.own[row]
         number = first[:, None] + np.arange((stop - first).max(initial=0))
-        present = number < stop[:, None]
-        present &= (number < own[:, :1]) | (number >= own[:, 1:])
-        right = np.zeros(present.shape, np.bool_)
-        for question, (low, high) in enumerate(asked.answers):
-            for start, end in asked.right[low:high]:
-                right[question] |= (number[question] >= start) & (number[question] < end)
+        present = (number < stop[:, None]) & ((number < itself[:, :1]) | (number >= itself[:, 1:]))
+        self._right = torch.from_numpy(replace(questions, choices=number).guesses & present)
         begin = np.concatenate([[0], np.cumsum(size**2)])[rows.sequence[row], None]
         i, width = asker[row, None], size[rows.sequence[row], None]
         j = answer[np.minimum(number, len(answer) - 1)]
         cells = np.stack([begin + i * width + j, begin + j * width + i], 2)
         self._cells = torch.from_numpy(np.where(present[..., None], cells, -1))
-        self._right = torch.from_numpy(right & present)
 
     def _close_layer(self) -> None:
         assert self._maps is not None
