@@ -7,7 +7,7 @@ With ``--until``, documents are read in a random order until columns are precise
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import chain, count, islice
 from operator import add
 from typing import Any
@@ -29,9 +29,7 @@ from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.examples import Documents
 from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run
-from attnprobe.run.preparation import PreparedCorpus
-from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
@@ -43,8 +41,6 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import HeadTable
 
-#: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 #: Documents at the first look; at each further one there are twice as many.
@@ -176,39 +172,6 @@ def open_evaluator(
     observe = needs - {"projection", UNEMBEDDING} | ({"outputs"} if keep_outputs else set())
     with capture_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
         yield Evaluator(checkpoint, recorder, statistics, constants, capture.thread_context)
-
-
-def measure_passes(
-    run: Run,
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    ready: PreparedCorpus,
-    statistics: Sequence[Statistic],
-    seed: int = SEED,
-    name: str = "",
-) -> Measurement:
-    """Pass over the batches once for each control, each a stage of the run, and put the sums together.
-
-    ``seed`` is that of shuffled orders; ``name`` tells the corpus from others of the same run.
-    """
-    passes: list[Measurement] = []
-    for control in CONTROLS:
-        measured = [one for one in statistics if one.control == control]
-        if not measured:
-            continue
-        shuffled = control == "shuffled"
-        with open_evaluator(checkpoint, architecture, measured) as evaluator:
-            total = run.total(
-                STAGES[control] + (f", {name}" if name else ""),
-                ready.corpus.batches.shuffle(seed) if shuffled else ready.corpus.batches,
-                evaluator.measurement,
-                partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
-                workers=ready.workers,
-                thread_context=evaluator.thread_context,
-                question={"seed": str(seed)} if shuffled else None,
-            )
-        passes.append(total)
-    return reduce(Measurement.join_pass, passes)
 
 
 # As much as it takes: documents in a random order, until columns are precise enough

@@ -111,7 +111,7 @@ def _read_words(
     def read(part: Batch) -> Any:
         nonlocal taken
         answers: Any = evaluator.evaluate(part)[statistic.name]
-        taken += sum(one.maps.nbytes + one.cells.nbytes for one in answers.batches)
+        taken += sum(one.codes.nbytes for one in answers.batches)
         if free and taken > free / 2:
             raise AttnprobeError(
                 f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
@@ -166,7 +166,7 @@ class ProbeData:
     @cached_property
     def features(self) -> int:
         """How many numbers each pair of words has: attention of each head, one way and the other."""
-        return 2 * self.corpus.batches[0].maps.shape[1]
+        return self.corpus.batches[0].codes.shape[2]
 
     @cached_property
     def spread(self) -> Floats:

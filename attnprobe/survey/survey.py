@@ -5,7 +5,7 @@ Tables that are about the same corpus share its passes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.checks import (
@@ -36,9 +36,12 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED, SequentialRun, measure_passes, split_rounds
+from attnprobe.survey.measure import SEED, SequentialRun, open_evaluator, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
+
+#: What the passes are called: the stage that a person is told and a state knows.
+STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 
 
 @dataclass(frozen=True)
@@ -241,13 +244,17 @@ def _measure_corpus(
     workers: int | None,
     look: int | None = None,
 ) -> Corpus:
-    """Measure a corpus, or a part for a look, and give all tables about it what is theirs."""
+    """Measure a corpus, or a part for a look, and give all tables about it what is theirs.
+
+    The batches are passed over once for each control; each pass is a stage of the run.
+    """
     tables = [table for table in tables if corpus.name in table.measured]
     statistics = _join_statistics(tables, corpus.name)
-    checkpoint, architecture = tables[0].checkpoint, tables[0].architecture
-    options = corpus.options
+    checkpoint, architecture, options = tables[0].checkpoint, tables[0].architecture, corpus.options
+    name = corpus.name if look is None else f"look {look}"
     if look is not None:  # what is read is chosen round by round
         options = replace(options, limit=None, sample=None, until=None)
+    passes: list[Measurement] = []
     with prepare_corpus(
         checkpoint,
         architecture,
@@ -261,9 +268,24 @@ def _measure_corpus(
     ) as ready:
         for sentence in corpus.remarks() if look is None else ():
             run.progress.say(sentence)
-        seed = next((table.request.seed for table in tables if table.shuffles(corpus.name)), SEED)
-        name = corpus.name if look is None else f"look {look}"
-        measurement = measure_passes(run, checkpoint, architecture, ready, statistics, seed, name)
+        for control in (one for one in CONTROLS if any(one == other.control for other in statistics)):
+            measured = [one for one in statistics if one.control == control]
+            batches, question = ready.corpus.batches, None
+            if control == "shuffled":
+                seed = next(table.request.seed for table in tables if table.shuffles(corpus.name))
+                batches, question = batches.shuffle(seed), {"seed": str(seed)}
+            with open_evaluator(checkpoint, architecture, measured) as evaluator:
+                total = run.total(
+                    STAGES[control] + (f", {name}" if name else ""),
+                    batches,
+                    evaluator.measurement,
+                    partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
+                    workers=ready.workers,
+                    thread_context=evaluator.thread_context,
+                    question=question,
+                )
+            passes.append(total)
+        measurement = reduce(Measurement.join_pass, passes)
         for table in tables:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
             table.take(corpus.name, measurement, record)

@@ -25,10 +25,8 @@ def read_features(data: ProbeData) -> list[tuple[np.ndarray, np.ndarray]]:
     """Read the features (candidate, feature) of all questions, divided by their spread, and what is right."""
     found = []
     for batch in data.corpus.batches:
-        for cells, right in zip(batch.cells, batch.right, strict=True):
-            there, back = cells[cells[:, 0] >= 0].T
-            features = np.concatenate([decode(batch.maps[there]), decode(batch.maps[back])], 1)
-            found.append((features * data.scale, right[cells[:, 0] >= 0]))
+        for codes, present, right in zip(batch.codes, batch.present, batch.right, strict=True):
+            found.append((decode(codes[present]) * data.scale, right[present]))
     return found
 
 
@@ -128,18 +126,13 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
         return j
 
     corpus = draw_corpus(sentences=80, answer=plant)
-    if backward:  # turn all maps of the head over
-        made = []
-        for batch in corpus.batches:
-            maps = [np.moveaxis(decode(one).reshape(6, 6, 3), 2, 0) for one in batch.maps.reshape(-1, 36, 3)]
-            right = batch.right.reshape(len(maps), 6, 5)
-            answers = [
-                [[[j for j in range(6) if j != i][int(one[i].argmax())]] for i in range(6)] for one in right
-            ]
-            for one in maps:
-                one[2] = one[2].T.copy()
-            made.append(make_batch(maps, answers, batch.document[::6]))
-        corpus = AskedCorpus(tuple(made))
+    if backward:  # the same attention, the other way round
+        corpus = AskedCorpus(
+            tuple(
+                replace(one, codes=np.roll(one.codes, 3, 2), heads=np.roll(one.heads, 3, 1))
+                for one in corpus.batches
+            )
+        )
     data = ProbeData(corpus, 10.0)
     table = tabulate(score(data))
     assert table["accuracy"][0] == 1
