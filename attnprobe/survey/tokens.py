@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.links import find_words
@@ -23,28 +24,33 @@ Covered = tuple[int, int, int] | None
 _BEGINS = ("▁", "Ġ")
 
 
-def label_keys(checkpoint: Checkpoint, batch: Batch, texts: Sequence[str], layout: Layout) -> Side:
-    """Label the tokens of a batch of one sequence, or the patches and stretches that a model makes of it."""
+def label_sides(
+    checkpoint: Checkpoint, batch: Batch, kind: Kind, layout: Layout, texts: Sequence[str], target: str | None
+) -> tuple[Side, Side]:
+    """Label the queries and the keys of a kind of attention, in a batch of one sequence.
+
+    A decoder beside an encoder reads a ``target``, or else the text itself.
+    """
+    decoder = None
+    if batch.targets is not None and kind is not Kind.ENCODER:
+        tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
+        ids, read = batch.inputs["decoder_input_ids"][0].tolist(), texts if target is None else (target,)
+        of = checkpoint.tokenizer if target is None else tokenizer
+        covered = find_characters(of, ids, read, target=target is not None)
+        decoder = label_text(tokenizer, ids, _find_special(batch.targets), read, covered)
+        if kind is Kind.DECODER:
+            return decoder, decoder
     if "input_ids" not in batch.inputs:
-        return Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
+        encoder = Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
+        return decoder or encoder, encoder
     assert batch.tokens is not None
     ids, tokenizer = batch.ids[0].tolist(), checkpoint.tokenizer
     covered = find_characters(tokenizer, ids, texts)
-    side = label_text(tokenizer, ids, _find_special(batch.tokens), texts, covered)
-    if batch.tokens.mixed is None:
-        return side
-    image = batch.tokens.mixed.image[0].numpy()
-    return side.with_image(image, _find_tiles(batch, image))
-
-
-def label_targets(checkpoint: Checkpoint, batch: Batch, texts: Sequence[str], target: str | None) -> Side:
-    """Label the tokens that a decoder beside an encoder reads: of a target, or of the text itself."""
-    assert batch.targets is not None
-    tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
-    ids, read = batch.inputs["decoder_input_ids"][0].tolist(), texts if target is None else (target,)
-    of = checkpoint.tokenizer if target is None else tokenizer
-    covered = find_characters(of, ids, read, target=target is not None)
-    return label_text(tokenizer, ids, _find_special(batch.targets), read, covered)
+    encoder = label_text(tokenizer, ids, _find_special(batch.tokens), texts, covered)
+    if batch.tokens.mixed is not None:
+        image = batch.tokens.mixed.image[0].numpy()
+        encoder = encoder.with_image(image, _find_tiles(batch, image))
+    return decoder or encoder, encoder
 
 
 def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:

@@ -199,7 +199,7 @@ def test_labels_and_rules():
         )
     assert table["baseline_rule"][0] == "offset +1"
     only = tabulate_labels(
-        data, hit, fold, task, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, []
+        data, (hit, fold), task, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, []
     )
     assert list(only["relation"]) == ["all", "det"]
     assert any("amod" in note for note in only.notes)
