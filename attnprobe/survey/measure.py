@@ -41,6 +41,7 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import HeadTable
 
+Ints = NDArray[np.integer[Any]]
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 #: Documents at the first look; at each further one there are twice as many.
@@ -82,46 +83,35 @@ class Evaluator:
         """Run a batch, in parts where it does not fit the memory, and sum up what the statistics say."""
         return reduce(add, self.halving.run(batch, self._measure_part))
 
-    def _measure_part(self, batch: Batch) -> Measurement:
-        values, size = self.evaluate(batch), batch.size // len(batch)  # sequences of a batch are equally long
+    def _measure_part(self, part: Batch) -> Measurement:
         kinds = {one.name: one.sums for one in self.statistics if one.name not in self.constants}
-        groups = () if batch.strata is None else batch.strata.parts()
-        strata = {
-            name: Measurement(
-                {**self.constants, **sum_values(values, kinds, batch, name, members)},
-                len(members),
-                len(members) * size,
-            )
-            for name, members in groups
-        }
-        sums = {**self.constants, **sum_values(values, kinds, batch)}
-        return Measurement(sums, len(batch), batch.size, strata)
+        return sum_values(self.evaluate(part), kinds, self.constants, part)
 
 
 def sum_values(
-    values: Values,
-    kinds: Mapping[str, Any],
-    batch: Batch,
-    group: str = "",
-    members: NDArray[np.intp] | None = None,
-) -> dict[str, Any]:
-    """Sum up what was found in each sequence of a batch, (sequence, ...), or in the members of a group."""
-    sums: dict[str, Any] = {}
-    clusters, documents = batch.clusters, batch.members if batch.names is None else batch.names
-    if members is not None:
-        assert batch.strata is not None
-        documents, clusters = documents[members], batch.strata.clusters[members]
-    for name, kind in kinds.items():
-        cells: Any = values[name]
-        if isinstance(cells, LinkCounts):
-            if batch.strata is not None:
-                cells = cells.join_strata() if members is None else cells.take_stratum(group)
-        elif members is not None:
-            cells = cells[members]
-        if not isinstance(cells, Sum):
-            cells = kind.of(cells.astype(np.float64), clusters, documents)
-        sums[name] = cells
-    return sums
+    values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
+) -> Measurement:
+    """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
+    documents, strata = batch.members if batch.names is None else batch.names, batch.strata
+
+    def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
+        sums: dict[str, Any] = dict(constants)
+        for name, kind in kinds.items():
+            cells = values[name]
+            if isinstance(cells, LinkCounts):
+                if strata is not None:
+                    cells = cells.join_strata() if group is None else cells.take_stratum(group)
+            elif not isinstance(cells, Sum):
+                cells = kind.of(cells[members].astype(np.float64), clusters, documents[members])
+            sums[name] = cells
+        # Sequences of a batch are equally long.
+        return Measurement(sums, len(members), batch.size // len(batch) * len(members))
+
+    whole = sum_up(np.arange(len(batch)), batch.clusters)
+    if strata is None:
+        return whole
+    groups = {name: sum_up(part, strata.clusters[part], name) for name, part in strata.parts()}
+    return replace(whole, strata=groups)
 
 
 def measure_parameters(
@@ -200,12 +190,8 @@ class SequentialRun:
             most = MOST
         widths = {name: measure_width(table, name, documents, most) for name in self.columns}
         self.looks.append({"documents": documents, "half_widths": widths})
+        self.reached = all(widths[name] <= target for name, target in self.columns.items())
         return self.reached
-
-    @property
-    def reached(self) -> bool:
-        widths = self.looks[-1]["half_widths"]
-        return all(widths[name] <= target for name, target in self.columns.items())
 
     @property
     def record(self) -> dict[str, Any]:

@@ -297,8 +297,7 @@ class PairEvaluator:
             values |= compare_outputs(self.shared, given, other.recorder.outputs(), units)
         constants = _mark(side.constants for side in self.sides)
         kinds = {name: kind for name, kind in self.sums.items() if name not in constants}
-        sums = constants | sum_values(values | _mark((first, second)), kinds, batch)
-        return Measurement(sums, len(batch), batch.size)
+        return sum_values(values | _mark((first, second)), kinds, constants, batch)
 
     @contextmanager
     def thread_context(self) -> Iterator[None]:

@@ -107,18 +107,15 @@ def label_text(
     texts: Sequence[str],
     covered: Sequence[Covered] | None,
 ) -> Side:
-    """Label the tokens ``ids`` of one text or two; ``covered`` are the characters of each, if known."""
+    """Label the tokens ``ids`` of one text or two; words are known where characters ``covered`` are."""
     # Of an image behind the text, nobody knows the id.
     spelled = tokenizer.convert_ids_to_tokens(list(ids))
     names = tuple("image" if name is None else str(name) for name in spelled)
     added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
     if covered is None:
-        special = special | added
-        labels = tuple(
-            tokenizer.decode([token]).strip() or name for token, name in zip(ids, names, strict=True)
-        )
-        words = _find_marked_words(names, special)
-        return Side(labels, names, special, words, () if words is None else _join_labels(labels, words))
+        decoded = (tokenizer.decode([token]).strip() for token in ids)
+        labels = tuple(label or name for label, name in zip(decoded, names, strict=True))
+        return Side(labels, names, special | added)
     special = special | (added & np.array([one is None for one in covered]))
     pieces = ["" if one is None else texts[one[0]][one[1] : one[2]] for one in covered]
     labels = tuple(piece.strip() or piece or name for piece, name in zip(pieces, names, strict=True))
@@ -155,21 +152,3 @@ def _find_words(
         (side, start, _), (_, _, stop) = spans[members[0]], spans[members[-1]]
         word_labels.append(texts[side][start:stop])
     return number_groups(names), tuple(word_labels)
-
-
-def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Number words by what a vocabulary marks: tokens that begin one, or go on with one; None without."""
-    continued = [name.startswith("##") for name in names]
-    if not any(continued):
-        if not any(name.startswith(_BEGINS) for name in names):
-            return None
-        continued = [not name.startswith(_BEGINS) for name in names]
-    joined = np.array(continued) & ~special & ~np.append(True, special[:-1])
-    return np.cumsum(~joined) - 1
-
-
-def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, ...]:
-    joined = [""] * (int(words.max()) + 1)
-    for label, word in zip(labels, words, strict=True):
-        joined[word] += label.removeprefix("##")
-    return tuple(joined)
