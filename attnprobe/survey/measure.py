@@ -42,8 +42,6 @@ from attnprobe.table.numbers import format_number
 from attnprobe.table.table import HeadTable
 
 Ints = NDArray[np.integer[Any]]
-#: From which orders and random tokens are drawn, where nobody says otherwise.
-SEED = 42
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128
 

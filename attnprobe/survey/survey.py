@@ -36,7 +36,7 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED, SequentialRun, open_evaluator, split_rounds
+from attnprobe.survey.measure import SequentialRun, open_evaluator, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
@@ -83,7 +83,6 @@ class TableRequest:
     facts: Mapping[str, Any]  # what the caller adds to the provenance
     tabulation: Tabulation = HEADS
     layers: Sequence[int] | None = None
-    seed: int = SEED  # from which orders are drawn, where tokens are shuffled
 
 
 @dataclass(eq=False)
@@ -117,10 +116,6 @@ class TableRun:
     def statistics(self) -> list[Statistic]:
         return [*chain.from_iterable(self.measured.values())]
 
-    def shuffles(self, name: str) -> bool:
-        """Tell whether a statistic of a corpus is about shuffled tokens."""
-        return any(one.control == "shuffled" for one in self.measured[name])
-
     def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
         """Take what is this table's of what was found in a corpus, or in another part of the first."""
         part = measurement.of(one.name for one in self.measured[name])
@@ -132,8 +127,10 @@ class TableRun:
         else:
             self.measurement = self.measurement.join(part)
             self.record.setdefault("other_corpora", {})[name] = record["corpus"]
-        if self.shuffles(name):  # tables of another order don't add up
-            self.record["options"]["seed"] = self.request.seed
+        if any(
+            one.control == "shuffled" for one in self.measured[name]
+        ):  # tables of another order don't add up
+            self.record["options"]["seed"] = self.request.corpora[0].options.seed
 
     def note(self, name: str, corpus: Corpus | None) -> None:
         """Note what a reader has to know of what was found in a corpus; None where nothing was counted."""
@@ -150,7 +147,7 @@ class TableRun:
     @property
     def labels(self) -> Labels:
         """What is on record, with the sums by which tables add up."""
-        request, architecture = self.request, self.architecture
+        request, of = self.request, self.architecture
         record = {**self.record, **request.facts}
         others = record.get("other_corpora", {})
         if request.layers is not None:
@@ -164,22 +161,14 @@ class TableRun:
                 one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
-        return Labels(
-            self.checkpoint.name,
-            request.dataset,
-            record,
-            architecture.places,
-            architecture.patches,
-            architecture.removed,
-            self.notes,
-            architecture.lacking,
-        )
+        about = of.places, of.patches, of.removed, self.notes, of.lacking
+        return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property
     def table(self) -> HeadTable:
-        tabulation, layers = self.request.tabulation, self.request.layers
-        title = write_title(self.statistics, tabulation.title)
-        table = tabulation.table(title, self.measurement, self.statistics, self.labels)
+        tabulation, layers, statistics = self.request.tabulation, self.request.layers, self.statistics
+        title = write_title(statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, statistics, self.labels)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -272,8 +261,7 @@ def _measure_corpus(
             measured = [one for one in statistics if one.control == control]
             batches, question = ready.corpus.batches, None
             if control == "shuffled":
-                seed = next(table.request.seed for table in tables if table.shuffles(corpus.name))
-                batches, question = batches.shuffle(seed), {"seed": str(seed)}
+                batches, question = batches.shuffle(options.seed), {"seed": str(options.seed)}
             with open_evaluator(checkpoint, architecture, measured) as evaluator:
                 total = run.total(
                     STAGES[control] + (f", {name}" if name else ""),

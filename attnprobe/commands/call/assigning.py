@@ -76,7 +76,7 @@ def request_roles(
         **({"other_datasets": described} if described else {}),
     }
     parts = _make_parts(checkpoint, sources, call, labelled=own.label_column is not None)
-    return TableRequest(parts, first.name, facts, ROLES, layers, call.corpus.seed)
+    return TableRequest(parts, first.name, facts, ROLES, layers)
 
 
 def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> dict[str, OpenSource]:
