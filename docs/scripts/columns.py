@@ -92,7 +92,7 @@ FOUND = {
         "p": "attnprobe.sums.crossfit:Difference.p",
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control links: moved": "attnprobe.statistics.questions:move_links",
         "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {

@@ -176,7 +176,6 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    from attnprobe.statistics.alignment import AER
-    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
+    from attnprobe.statistics.alignment import AER, BEST_ALIGNMENTS, BY_HEAD
 
     return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS

@@ -130,7 +130,7 @@ def list_rates(maps: "Maps") -> list[dict[str, Any]]:
     for way in maps.alignment.ways:
         counts = np.vectorize("{:.0f} of {:.0f}".format)(way.hits, way.sure)
         columns = [_make_column("sure links hit", maps, way.hits, counts)]
-        for (name, *_), rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True):
+        for name, rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True):
             texts = np.vectorize("{:.3f}".format)(rates)
             columns.append(_make_column(_TITLES[name], maps, rates, texts))
         source = "Gold alignment of this sentence"  # one sentence has no error
