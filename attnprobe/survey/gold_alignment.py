@@ -53,7 +53,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     queries, spans = _list_ends(gold.rows.queries), _list_ends(gold.rows.spans)
     links = tuple((queries[row], spans[answer], (row, answer) in sure) for row, answer in cells)
     hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
-    rows = {gold.row[question] for way in shown for question in _find_questions(gold, (WORDS, *way))}
+    rows = [row for way in shown for row in gold.row[_find_questions(gold, (WORDS, *way))].tolist()]
     words = {queries[row] for row in rows}, set(spans)
     if layout.crossed:
         sides = [

@@ -104,10 +104,7 @@ FOUND = {
         "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
     },
     "syntax --trees": {
-        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
+        "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",

@@ -164,7 +164,7 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
     if by == "trees":
         from attnprobe.statistics import trees
 
-        return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.TREES], trees.BY_HEAD
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
