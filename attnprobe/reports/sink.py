@@ -1,7 +1,6 @@
 """The one place where a table leaves the program."""
 
 import contextlib
-import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination, check_file
 from attnprobe.table.formats import FORMATS as OF_FILES
+from attnprobe.table.formats import check_installed
 from attnprobe.table.table import HeadTable
 
 FORMATS = ("table", *OF_FILES)
@@ -31,11 +31,8 @@ def check_output(output: Path | None, overwrite: bool = False, format: str | Non
         if output is None or str(output) == "-"
         else check_file(output, overwrite, format)
     )
-    package = OF_FILES[destination.format].package if destination.format in OF_FILES else ""
-    if package and importlib.util.find_spec(package) is None:
-        raise AttnprobeError(
-            f"{destination.format} needs {package}: pip install {package}, or choose csv or json"
-        )
+    if destination.format in OF_FILES:
+        check_installed(destination.format)
     return destination
 
 

@@ -38,7 +38,7 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
     page.mkdir()
     for words, said in {
         ("-o", path): "already exists",
-        ("-o", tmp_path / "report.pdf"): "end its name in .html",
+        ("-o", tmp_path / "report.pdf"): "end it in .html",
         ("-o", tmp_path / "no" / "report.html"): "does not exist",
         ("-o", path, "--overwrite", "--sections", "nonsense"): "There is no section 'nonsense'",
         ("-o", path, "--overwrite", "-d", path): "which this command reads",

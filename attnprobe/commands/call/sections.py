@@ -288,14 +288,14 @@ class Sections:
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = choose_sentences(documents, checkpoint.tokenizer)
+        chosen, note = choose_sentences(documents, checkpoint.tokenizer)
         try:
             how = {"max_length": SENTENCE_TOKENS, "progress": self._progress}
-            seen = read_sequences(checkpoint, found.documents, **how)
+            seen = read_sequences(checkpoint, chosen, **how)
         except AttnprobeError as error:
             self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
-        return seen, found.note
+        return seen, note
 
     def _keep(self, found: Mapping[str, HeadTable]) -> None:
         self.tables |= found

@@ -32,8 +32,7 @@ from attnprobe.intervention.pruning.orders import (
 )
 from attnprobe.intervention.pruning.writing import Pruning, Saving
 from attnprobe.intervention.request import Documents, check_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import HeadMask, run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.table.builder import Labels, TableBuilder
@@ -67,7 +66,7 @@ def prune_in_steps(
         Michel, Levy and Neubig (2019), section 4.2.
     """
     progress, seed = session.progress, session.task.seed
-    model, documents = session.choose_subject([criterion.name])
+    model, documents = session.open_source([criterion.name])
     architecture, kept = model.architecture, model.architecture.standing
     first = find_shared_weights(model.checkpoint.body, architecture.sites, architecture.layers)
     if len(np.unique(first)) < len(first):
@@ -79,7 +78,7 @@ def prune_in_steps(
     rank_documents: Documents | None = None
     if rank_source is not None:
         labelled, rank_documents = peek(rank_source.documents)
-        check_gold(labelled, model.objective, rank_source.name)
+        check_gold(model.objective, labelled, rank_source.name)
     if saving is not None:
         saving.check(model)
     steps, settings = plan_steps(int(kept.sum()), step), {"step": step, "rerank": rerank, "margin": margin}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.intervention.pruning.orders import Order, mask_heads, order_at_random
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskModel
+from attnprobe.intervention.task import TaskModel, TaskSession
 from attnprobe.intervention.trials import HeadMask
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.removing import bake, save_pruned, shrink
