@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attnprobe.commands.call.texts import Texts
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.reports.report_page.report import Report
+from attnprobe.reports.report.report import Report
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.view.view import View
 from attnprobe.run.progress import Progress
@@ -28,9 +28,8 @@ __version__: str
 def census(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     statistics: Sequence[str | Statistic] | None = None, everything: bool = False,
-    targets: Sequence[str] | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    targets: Sequence[str] | None = None, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -46,7 +45,6 @@ def census(
 ) -> HeadTable: ...
 def entropy(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -64,8 +62,7 @@ def entropy(
 ) -> HeadTable: ...
 def positional(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, control: bool = False,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    revision: str | None = None, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
@@ -82,7 +79,6 @@ def positional(
 ) -> HeadTable: ...
 def special(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -100,7 +96,6 @@ def special(
 ) -> HeadTable: ...
 def rare(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -118,7 +113,6 @@ def rare(
 ) -> HeadTable: ...
 def modality(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -137,7 +131,6 @@ def modality(
 def distance(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     by: Literal["pair", "head", "layer"] = "pair", all_pairs: bool = False, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -156,7 +149,6 @@ def distance(
 def mixing(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     by: Literal["head", "layer", "pair"] = "head", revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -173,8 +165,7 @@ def mixing(
 ) -> HeadTable: ...
 def rank(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, map_rank: bool = False,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    revision: str | None = None, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
@@ -193,7 +184,6 @@ def roles(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, treebank: Texts = None,
     coreference: Texts = None, links: Texts = None, links_name: str | None = None,
     thresholds: Mapping[str, float] | str | None = None, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -209,9 +199,8 @@ def roles(
 def syntax(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["relation", "head"] = "relation",
     relations: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20,
-    trees: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    trees: bool = False, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -224,9 +213,8 @@ def syntax(
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
-    min_links: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    min_links: int = 20, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -242,9 +230,8 @@ def links(
     metric: Literal["accuracy", "aer"] = "accuracy", alignments: str | Path | Sequence[str] | None = None,
     targets: str | Path | Sequence[str] | None = None, one_based: bool = False,
     weights: Literal["attention", "norm", "both"] = "attention", labels: str | Sequence[str] | None = None,
-    min_links: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    min_links: int = 20, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -260,9 +247,8 @@ def probe(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     gold: Literal["treebank", "coreference", "links"] = "treebank", by: Literal["label", "head"] = "label",
     labels: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20, folds: int = 5,
-    penalty: float = 100.0, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    penalty: float = 100.0, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -274,8 +260,7 @@ def probe(
 ) -> HeadTable: ...
 def induction(
     model: str | Path | PreTrainedModel, *, length: int = 50, sequences: int = 64, seed: int = 42,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    revision: str | None = None, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
@@ -285,9 +270,8 @@ def induction(
 def importance(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", nodes: int | None = None,
-    content_only: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    content_only: bool = False, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
@@ -303,7 +287,6 @@ def ablate(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     keep_one: bool = False, correction: Literal["holm", "bh"] = "holm",
     replaced_by: Literal["zero", "mean", "resample"] = "zero", draws: int = 4, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -321,8 +304,7 @@ def ablate(
 ) -> HeadTable: ...
 def interact(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    pairs: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    pairs: int = 20, revision: str | None = None, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
@@ -338,46 +320,45 @@ def interact(
 def patch(
     model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
     noising: bool = False, positions: bool = False, fast: bool = False, top: int = 10,
-    correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
-    device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
-    threads: int | None = None, workers: int | None = None, progress: bool | Progress = False,
-    tokenizer: Tokenizer | None = None, split: str | None = None, dataset_config: str | None = None,
-    name: str | None = None, text_column: str | None = None, text_pair_column: str | None = None,
-    no_header: bool = False, document_column: str | None = None, max_length: int | None = None,
-    truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
-    batch_tokens: int | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
-    force_head: bool = False, resume: Path | str | None = None,
+    correction: Literal["holm", "bh"] = "holm", revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
+    dtype: str = "float32", threads: int | None = None, workers: int | None = None,
+    progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
+    dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
+    text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, objective:
+    Literal["classification", "multi-label", "regression", "token-classification", "question-answering",
+    "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None =
+    None, label_column: str | None = None, force_head: bool = False, resume: Path | str | None = None,
 ) -> HeadTable: ...
-def compare(
-    model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
-    labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
-    measure: str = "census", match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
-    nearest: bool = True, tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
-    device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
-    threads: int | None = None, workers: int | None = None, progress: bool | Progress = False,
-    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
-    text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
-    document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
-    limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+def prune(
+    model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
+    by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
+    random_orders: int | None = None, rank_texts: Texts = None, margin: float | None = None,
+    save: Path | str | None = None, share: float | None = None, physical: bool = False,
+    overwrite: bool = False, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
+    dtype: str = "float32", threads: int | None = None, workers: int | None = None,
+    progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
+    dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
+    text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, objective:
+    Literal["classification", "multi-label", "regression", "token-classification", "question-answering",
+    "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None =
+    None, label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
+    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg",
+    "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def correlate(
     in_domain: HeadTable | Texts = None, out_domain: HeadTable | Texts = None,
     model: str | Path | PreTrainedModel | None = None, *,
     measure: Literal["gradient", "ig", "lrp", "ablation"] | None = None, column: str | None = None,
     across_models: bool = False, by: Literal["model", "head"] = "model", tokenizer: Tokenizer | None = None,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    revision: str | None = None, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
@@ -392,26 +373,22 @@ def correlate(
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
-def prune(
-    model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
-    random_orders: int | None = None, rank_texts: Texts = None, margin: float | None = None,
-    save: Path | str | None = None, share: float | None = None, physical: bool = False,
-    overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
-    random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
-    dtype: str = "float32", threads: int | None = None, workers: int | None = None,
-    progress: bool | Progress = False, tokenizer: Tokenizer | None = None, split: str | None = None,
-    dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
-    text_pair_column: str | None = None, no_header: bool = False, document_column: str | None = None,
-    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, objective:
-    Literal["classification", "multi-label", "regression", "token-classification", "question-answering",
-    "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None =
-    None, label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
-    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg",
-    "mrr", "recall"] | None = None, resume: Path | str | None = None,
+def compare(
+    model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
+    labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
+    measure: str = "census", match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
+    nearest: bool = True, tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
+    device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
+    threads: int | None = None, workers: int | None = None, progress: bool | Progress = False,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, no_header: bool = False,
+    document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
+    limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    weights: Literal["attention", "norm", "both"] = "attention",
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -419,9 +396,8 @@ def dynamics(
     steps: str | Sequence[int] | None = None, by: Literal["head", "step"] = "head",
     method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", prune_by: str = "gradient",
     highest_first: bool = False, prune_step: float = 0.1, rerank: bool = False, random_orders: int = 19,
-    rank_texts: Texts = None, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    rank_texts: Texts = None, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, split: str | None = None, dataset_config: str | None = None,
@@ -445,9 +421,8 @@ def view(
     census: HeadTable | Path | str | Sequence[HeadTable | Path | str] | None = None,
     draw: Literal["lines", "map"] | None = None, words: bool = False, hide_special: bool = False,
     rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,
-    width: str | int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
+    width: str | int | None = None, revision: str | None = None, trust_remote_code: bool = False,
+    base: str | None = None, adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False,
     random_weights: int | None = None, device: str = "auto", device_map: str | dict[str, Any] | None = None,
     dtype: str = "float32", threads: int | None = None, workers: int | None = None,
     progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
@@ -459,7 +434,6 @@ def report(
     thresholds: Mapping[str, float] | str | None = None, by_group: str | None = None,
     out_domain: Texts = None, from_tables: Path | str | None = None, save_tables: Path | str | None = None,
     overwrite: bool = False, tokenizer: Tokenizer | None = None, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",
@@ -474,9 +448,6 @@ def report(
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
 ) -> Report: ...
-def merge(
-    tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),
-) -> HeadTable: ...
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["atlas", "roles",
     "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "clustermap", "heatmap",
@@ -485,9 +456,11 @@ def plot(
     theme: Literal["light", "dark", "paper"] | None = None, width: str | int | None = None,
     columns: int | None = None, title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
+def merge(
+    tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),
+) -> HeadTable: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, random_weights: int | None = None,
     device: str = "auto", device_map: str | dict[str, Any] | None = None, dtype: str = "float32",

@@ -24,7 +24,9 @@ class Option:
         line: The type on the command line, where Python takes more.
         argument: Whether it is written without its name.
         low: The least number.
+        above: What a number has to be more than.
         high: The largest number.
+        hidden: Whether ``--help-all`` alone shows it.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
             ``"side"`` for data where a model is given, or else a table.
         place: Whether it says where things go or how much is said, and nothing about numbers.
@@ -46,8 +48,9 @@ class Option:
     line: Any = None
     argument: bool = False
     low: int | None = None
+    above: int | None = None
     high: int | None = None
-    envvar: str | None = None
+    hidden: bool = False
     reads: Literal["", "data", "order", "table", "side"] = ""
     place: bool = False
     free: bool = False

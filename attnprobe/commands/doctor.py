@@ -17,14 +17,17 @@ def doctor(
     texts: "Texts" = None,
     **options: Any,
 ) -> "HeadTable":  # fmt: skip
-    """Check a checkpoint: its architecture, and how its attention is reached.
+    """Can attnprobe read this checkpoint?
 
-    Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
-    eager attention maps. Exit code 1 if something is wrong.
+    Runs two short sequences and compares what attnprobe reads with the untouched model and with its
+    own eager attention maps. Exit code 1 if something is wrong.
+
+    Columns:
+      finding, value  what was looked at, and what it is
+      status          ok, warning or failed
 
     Examples:
       attnprobe doctor demo
-
       attnprobe doctor my-checkpoint -d images/
 
     Returns:

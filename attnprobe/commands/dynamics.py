@@ -7,7 +7,7 @@ from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import MODEL, OUTPUT, TASK, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,8 +40,8 @@ def dynamics(
     model: Annotated[
         "str | Path | Sequence[str | Path]",
         Option(
-            "Checkpoints of one training run: folders, patterns of folders such as 'run/checkpoint-*', or "
-            "hub ids; or one hub id with --revisions.",
+            "Checkpoints of one training run: folders, 'run/checkpoint-*', or hub ids; or one with "
+            "--revisions.",
             metavar="MODEL...",
             line=list[str],
             argument=True,
@@ -53,8 +53,9 @@ def dynamics(
     measure: Annotated[
         str,
         Option(
-            "What to follow: importance, prune, census, columns or families of it (entropy,previous), rank, "
-            "mixing or a column of these, everything.",
+            "importance, prune, census, everything, rank, mixing, or columns: entropy,previous.",
+            doc="What to follow: importance, prune, census, columns or families of it (entropy,previous), "
+            "rank, mixing or a column of these, everything.",
             metavar="NAME",
         ),
     ] = "importance",
@@ -70,7 +71,8 @@ def dynamics(
     steps: Annotated[
         str | Sequence[int] | None,
         Option(
-            "The step of each checkpoint, in their order. Default: as its name says, checkpoint-500, "
+            "The step of each checkpoint. Default: as its name says.",
+            doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
             "epoch-04, step1000.",
             metavar="0,500,1000",
             line=str | None,
@@ -80,14 +82,13 @@ def dynamics(
     by: Annotated[
         Literal["head", "step"],
         Option(
-            "Give one row for each step and head, or one for each step: how close the order of heads is to "
-            "that of the last step and of the step before.",
+            "A row for each step and head, or for each step: how close the order of heads is to the last.",
             panel=OUTPUT,
         ),
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
+        Option("With --measure importance: as of importance.", metavar="NAME"),
     ] = "gradient",
     prune_by: By = "gradient",
     highest_first: HighestFirst = False,
@@ -97,23 +98,23 @@ def dynamics(
     rank_texts: RankTexts = None,
     **options: Any,
 ) -> "HeadTable":
-    """Follow a measure of heads over the checkpoints of a training run.
+    """How do heads change over a training run?
 
-    The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
-    the checkpoints: the number behind step, checkpoint or epoch. The checkpoints are loaded one after the
-    other and need one tokenizer.
+    The table is that of the measure's own command for each checkpoint. The checkpoints are loaded
+    one after the other and need one tokenizer.
 
-    With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
-    the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention.
+    Columns:
+      step             the number behind step, checkpoint or epoch in the name
+      importance, ...  see the help of the measure's command
+      spearman_last, kendall_last
+                       with --by step: rank correlation with the last step
+      spearman_previous, kendall_previous
+                       with --by step: with the step before
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
-
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
-
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
-
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
 
     Returns:

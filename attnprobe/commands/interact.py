@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, OneModel, Resume
+from attnprobe.options import SWITCHING, OneModel, Resume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,26 +26,26 @@ def interact(
     texts: "Texts" = None,
     labels: "Iterable[Label] | None" = None,
     *,
-    pairs: Annotated[
-        int, Option("Number of pairs that are tested, the strongest proposals.", low=1, panel=TASK)
-    ] = 20,
+    pairs: Annotated[int, Option("Number of pairs to test, the strongest proposals.", low=1)] = 20,
     **options: Any,
 ) -> "HeadTable":
-    """Find which heads stand in for each other.
+    """Which heads stand in for each other?
 
-    A head that another replaces when it is gone looks as if it did not matter. [bold]interaction[/bold]:
-    the change of the loss without both heads, less the changes without each; positive where one stands in
-    for the other. Pairs are proposed on one half of the documents, by how much the signed gradient of one
-    head's gate changes when the other head is off ([bold]proposed[/bold]: the smaller of both directions),
-    and tested on the other half ([bold]p[/bold]: t over documents, [bold]p_adjusted[/bold]: Holm). Only
-    pairs that are confirmed there are a result.
-    It takes a pass of gradients over one half for each head, and two to three passes for each tested pair.
+    A head that another replaces when it is gone looks as if it did not matter. Pairs are proposed
+    on one half of the documents and tested on the other. It takes a pass of gradients for each
+    head, and two to three passes for each tested pair.
+
+    Columns:
+      proposed       by how much the gradient of one head's gate changes when the
+                     other is off; the smaller of both directions
+      interaction    change of the loss without both heads, less that without
+                     each; positive where one stands in for the other
+      p, p_adjusted  t over documents; Holm's
+      n              examples
 
     Examples:
       attnprobe interact demo -L 100
-
       attnprobe interact my-classifier -d reviews.tsv -o pairs.csv
-
       attnprobe plot pairs.csv -o pairs.svg
 
     Returns:

@@ -21,10 +21,10 @@ class Saying(Group, panel=OUTPUT, python=False):
         bool,
         Option(
             "Show the traceback of an error.",
-            flags=("--verbose", "-v"), place=True,
+            flags=("--verbose", "-v"), place=True, hidden=True,
         ),
     ] = False  # fmt: skip
-    no_progress: Annotated[bool, Option("Show no progress bar.", place=True)] = False
+    no_progress: Annotated[bool, Option("Show no progress bar.", place=True, hidden=True)] = False
 
 
 class Output(Group, panel=OUTPUT, python=False):
@@ -33,30 +33,35 @@ class Output(Group, panel=OUTPUT, python=False):
     output: Annotated[
         Path | None,
         Option(
-            f"Write a file; {either(FORMATS, before='.')} picks the format.",
+            f"Write a file: {either(FORMATS, before='.')}.",
             flags=("--output", "-o"), metavar="PATH", place=True,
         ),
     ] = None  # fmt: skip
     format: Annotated[
         _FORMAT | None,
-        Option("Default: a table on a terminal, csv in a pipe.", place=True),
+        Option(
+            f"table, {either(FORMATS)}. Default: a table on a terminal, csv in a pipe.",
+            metavar="NAME",
+            place=True,
+            hidden=True,
+        ),
     ] = None
     only: Annotated[
         str | None,
         Option(
-            "Write these columns alone, with their errors and what names the rows.",
+            "Write these columns alone, with errors and keys.",
             metavar="COLUMN,...", place=True,
         ),
     ] = None  # fmt: skip
-    rows: Annotated[int | None, Option("Write the first rows alone.", low=1, metavar="N", place=True)] = None
-    precision: Annotated[int | None, Option("Significant digits.", low=1, high=17)] = None
+    rows: Annotated[int | None, Option("Write the first N rows alone.", low=1, place=True)] = None
+    precision: Annotated[int | None, Option("Significant digits.", low=1, high=17, hidden=True)] = None
     overwrite: Annotated[
         bool,
         Option("Replace files that exist.", place=True),
     ] = False
     full: Annotated[
         bool,
-        Option("Show all numbers, rows, measures and notes on a terminal, however long.", place=True),
+        Option("Show all of a long table on a terminal.", place=True),
     ] = False
 
 

@@ -32,8 +32,7 @@ class RoleGold(Group, panel=TEXT):
     treebank: Annotated[
         "Texts",
         Option(
-            "Dependencies in CoNLL-U, so that heads can have relations; repeat it for several. Default: "
-            "those that ship with attnprobe, where no text is given either.",
+            "Dependencies in CoNLL-U. Default: a sample, where no text is given either.",
             doc="As the texts of syntax, so that heads can have relations. By default the treebank that "
             "ships with attnprobe, where no texts are given either; otherwise no head gets a relation.",
             metavar="FILE", line=list[str] | None, reads="data",
@@ -42,7 +41,7 @@ class RoleGold(Group, panel=TEXT):
     coreference: Annotated[
         "Texts",
         Option(
-            "CorefUD or GAP, so that heads can have coreference; repeat it for several.",
+            "Coreference: CorefUD or GAP.",
             doc="As the texts of coreference. Without it, no head gets coreference.",
             metavar="FILE", line=list[str] | None, reads="data",
         ),
@@ -50,8 +49,7 @@ class RoleGold(Group, panel=TEXT):
     links: Annotated[
         "Texts",
         Option(
-            "Links of your own, as links reads them, so that heads can have a role by them; repeat it for "
-            "several.",
+            "Links of your own, as links reads them.",
             doc="As the texts of links, so that heads can have a role by links of one's own.",
             metavar="FILE", line=list[str] | None, reads="data",
         ),
@@ -59,7 +57,7 @@ class RoleGold(Group, panel=TEXT):
     links_name: Annotated[
         str | None,
         Option(
-            "What roles by --links are called, before the label, such as atom-map. Default: links.",
+            "What roles by --links are called.",
             doc="What roles by links are called, before the label, such as atom-map; links by default.",
             flags=("--name",), metavar="NAME",
         ),
@@ -67,9 +65,9 @@ class RoleGold(Group, panel=TEXT):
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
         Option(
-            "Other thresholds of roles: positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
+            "Other thresholds than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
-            "aligns=0.5, sink=0.3; of patterns: pattern=0.5.",
+            "aligns=0.5, sink=0.3, pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
             "THRESHOLDS in attnprobe.statistics.role_table.",
             metavar="NAME=VALUE,...", line=str | None,
@@ -98,28 +96,29 @@ def roles(
     thresholds: "Mapping[str, float] | str | None" = None,
     **options: Any,
 ) -> "HeadTable":
-    """Name what each head does, in one word with its evidence.
+    """What does each head do, in one word?
 
-    previous, next, self, offset: it looks at one place, and still does with the tokens shuffled; delimiter:
-    at special tokens or punctuation, beyond what uniform attention gives them; rare words; syntactic: it
-    finds a dependency relation (with a treebank); coreference: it finds antecedents (with a file that has
-    them); links: it finds links of your own (--links, under the name that --name gives); induction,
-    duplicate: it looks at what came after, or at the same token, in random tokens that come
-    twice; broad: everywhere; block: within its own
-    text of two; aligns: from decoder to encoder, at the same relative place; sink: at the first token of a
-    text that begins with no special token; mixed: none of these. A role holds where the whole interval of its
-    evidence lies beyond its threshold. The first that holds names the head, and [bold]also[/bold] lists the
-    others.
-    [bold]pattern[/bold] says how its maps look: vertical, diagonal, both, block or heterogeneous (Kovaleva et
-    al. 2019).
+    A role holds where the whole interval of its evidence lies beyond its threshold. The first that
+    holds names the head:
+      previous, next, self, offset   one place, with the tokens shuffled too
+      delimiter    special tokens or punctuation, beyond uniform attention
+      rare         rare words
+      syntactic    a dependency relation; coreference: antecedents; links: --links
+      induction    what came after the same token; duplicate: the same token
+      broad        everywhere; block: its own text of two
+      aligns       from decoder to encoder, at the same relative place
+      sink         the first token, where it is not special; mixed: none of these
+
+    Columns:
+      role            the name; also: other roles that hold
+      measure, value  the evidence, its value and value_se
+      threshold       from where on the role holds
+      pattern         vertical, diagonal, both, block or heterogeneous
 
     Examples:
       attnprobe roles demo
-
       attnprobe roles my-bert -d corpus.txt --treebank dev.conllu -o roles.csv
-
       attnprobe roles gpt2 -d a.txt --thresholds positional=0.8,induction=0.4
-
       attnprobe roles my-model -d a.txt --links reactions.jsonl --name atom-map
 
     Notes:
@@ -169,28 +168,28 @@ def induction(
     *,
     length: Annotated[
         int,
-        Option(
-            "Most random tokens that come twice in a sequence; how many is drawn for each.", low=2, panel=TEXT
-        ),
+        Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT),
     ] = 50,
     sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
     seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,
     **options: Any,
 ) -> "HeadTable":
-    """Find induction heads, on random tokens that come twice.
+    """Which heads are induction heads?
 
-    A sequence ends in a run of different random tokens and the same run again, within the model's boundary
-    tokens. How long the run is differs from sequence to sequence. For the tokens of the second run:
-    [bold]induction[/bold] (prefix matching): mass on the token that came next the first time;
-    [bold]duplicate[/bold]: on the token itself, the first time; both less what the same places get where
-    nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
-    whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
-    always, 0 by chance, -1 never. Nothing is read; the columns of cross-attention are empty.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Asked on random tokens that come twice: a run of different tokens, and the same run again. Means
+    are over the tokens of the second run, then over the n sequences.
+
+    Columns:
+      induction   attention to the token that came next the first time
+      duplicate   to the token itself, the first time; both less what the same
+                  places get where nothing comes twice
+      previous    to the token before
+      copying     does the head raise the logit of the token that it looks at:
+                  1 always, 0 by chance, -1 never
+      NAME_se, n  standard error; sequences
 
     Examples:
       attnprobe induction gpt2
-
       attnprobe induction demo --length 20 --sequences 200 -o induction.csv
 
     Notes:

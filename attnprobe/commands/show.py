@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.report.report import Report
     from attnprobe.table.table import HeadTable
-
-_REPORT = "Report"
 
 
 class _Drawing(Group):
@@ -68,7 +66,7 @@ class _Drawing(Group):
     rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None
     theme: Annotated[
         ThemeName | None,
-        Option("Colours and sizes; paper has black ink. Default: light; paper with --columns."),
+        Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME"),
     ] = None
     width: Annotated[
         str | int | None,
@@ -77,7 +75,7 @@ class _Drawing(Group):
     columns: Annotated[
         int | None,
         Option(
-            "For print: fill one column of a page (3.05 inches), or two (6.3 inches), in text of 8 points.",
+            "For print: fill one column of a page (3.05 inches), or two.",
             metavar="1|2",
             low=1,
             high=2,
@@ -90,8 +88,7 @@ class _Drawing(Group):
     clusters: Annotated[
         int | None,
         Option(
-            "Draw all pairs of heads, of distance --all-pairs, as a matrix whose tree is cut into so many "
-            "parts. Default: cut at 0.7 of the height of its last join.",
+            "Cut the tree of all pairs of heads into so many parts.",
             doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
             "it is cut at 0.7 of the height of its last join.",
             metavar="N",
@@ -116,19 +113,16 @@ def plot(
     title: str | None = None,
     clusters: int | None = None,
 ) -> "Picture":
-    """Draw a table of any command: svg, png, pdf, or a page with tooltips.
+    """What does a table look like: as svg, png, pdf, or a page with tooltips?
 
-    Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a census
-    with profile), a map or a matrix of heads by their attention (of distance --all-pairs), curves of prune, a
-    scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of dynamics).
-    Several tables of one kind make one picture; an atlas has the table of roles beside that of heads. In a
-    pipe, the picture is svg.
+    Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a
+    census with profile), a map or a matrix of heads by their attention (of distance --all-pairs),
+    curves of prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over
+    training (of dynamics). Several tables of one kind make one picture. In a pipe, it is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
-
       attnprobe plot entropy.csv -o entropy.pdf --columns 1
-
       attnprobe plot pairs.csv -o heads.svg --clusters 6
 
     Returns:
@@ -173,12 +167,13 @@ def report(
         str | Sequence[str] | None,
         Option(
             "Measure only these: census, roles, sentences, syntax, coreference, links, groups, importance, "
-            "distance, prune, correlate. Default: census, roles, sentences, distance; with --treebank also "
-            "syntax, with --coreference coreference, with --links links, with --by-group groups; with "
-            "--label-column or --objective importance and prune; with --out-domain correlate.",
+            "distance, prune, correlate. Default: what the data allow.",
+            doc="Measure only these: census, roles, sentences, syntax, coreference, links, groups, "
+            "importance, distance, prune, correlate. By default census, roles, sentences, distance; with "
+            "treebank also syntax, with coreference coreference, with links links, with by_group groups; "
+            "with label_column or objective importance and prune; with out_domain correlate.",
             metavar="NAME,NAME",
             line=str | None,
-            panel=_REPORT,
         ),
     ] = None,
     treebank: "Texts" = None,
@@ -200,42 +195,36 @@ def report(
     from_tables: Annotated[
         Path | str | None,
         Option(
-            "Make the report from the tables in this folder, which any command wrote there. Nothing is "
-            "measured.",
+            "Make the report from the tables in this folder.",
             flags=("--from",),
             metavar="DIR",
             line=Path | None,
             reads="data",
-            panel=_REPORT,
         ),
     ] = None,
     save_tables: Annotated[
         Path | str | None,
         Option(
-            "Write the tables of the report too, as csv, each as soon as it is measured; --from reads them "
-            "again.",
+            "Write the tables too, each as soon as it is measured.",
             metavar="DIR",
             line=Path | None,
             place=True,
-            panel=_REPORT,
         ),
     ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
     **options: Any,
 ) -> "Report":
-    """Write one page about a checkpoint: what its heads do, for somebody without Python.
+    """What do the heads of a checkpoint do, on one page for somebody without Python?
 
-    The page holds maps and roles of all heads, a card for each head with its numbers and what it looks at in
-    three sentences of the data, heads with similar attention, and with a task importance and pruning. It is
-    one file that needs no network, with the tables inside. A table that lies in the folder of
-    [bold]--save-tables[/bold] already, of the same model, data and options, is not measured again.
+    The page holds maps and roles of all heads, a card for each head with its numbers and what it
+    looks at in three sentences of the data, heads with similar attention, and with a task importance
+    and pruning. It is one file that needs no network, with the tables inside. A table that lies in
+    the folder of --save-tables already, of the same model, data and options, is not measured again.
 
     Examples:
       attnprobe report demo -o report.html
-
       attnprobe report my-bert -d dev.tsv --save-tables tables -o report.html
-
       attnprobe report --from tables -o report.html
 
     Returns:

@@ -71,7 +71,7 @@ class Layers(Group, panel=OUTPUT):
     layers: Annotated[
         "str | int | Sequence[int] | None",
         Option(
-            "Only rows of these layers, counted from 0. All layers are measured.",
+            "Only rows of these layers, from 0.",
             doc='Only rows of these layers, counted from 0: "0,3-5", or numbers. All layers are measured.',
             metavar="0,3-5", line=str | None,
         ),
@@ -84,8 +84,7 @@ class Resume(Group, panel=OUTPUT):
     resume: Annotated[
         Path | str | None,
         Option(
-            "Keep the state of the run in this file, and go on from it: after Ctrl-C or a crash, give the "
-            "same command again.",
+            "Keep the run's state in this file, and go on from it after Ctrl-C or a crash.",
             doc="Keep the state of the run in this file, and go on from it.",
             metavar="STATE", line=Path | None, place=True, free=True,
         ),

@@ -19,20 +19,6 @@ class Model(Group, panel=MODEL):
     """Which checkpoint, and how it is loaded and run."""
 
     revision: Annotated[str | None, Option("Branch, tag or commit on the hub.", free=True)] = None
-    cache_dir: Annotated[
-        Path | str | None, Option("Folder of the hub's cache.", line=Path | None, place=True, free=True)
-    ] = None
-    token: Annotated[
-        str | None,
-        Option(
-            "Access token for gated or private checkpoints.",
-            envvar="HF_TOKEN", place=True, free=True,
-        ),
-    ] = None  # fmt: skip
-    offline: Annotated[
-        bool,
-        Option("Use local files only; no network at all.", free=True),
-    ] = False
     trust_remote_code: Annotated[
         bool,
         Option(
@@ -44,17 +30,19 @@ class Model(Group, panel=MODEL):
         str | None,
         Option(
             "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
+            hidden=True,
         ),
     ] = None
     adapter: Annotated[
         str | None,
-        Option("Which adapter of a folder that holds several."),
+        Option("Which adapter of a folder that holds several.", hidden=True),
     ] = None
     prompt: Annotated[
         str | None,
         Option(
             "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
             "Default: the model's usual one, if it has one.",
+            hidden=True,
         ),
     ] = None
     allow_bin: Annotated[
@@ -62,54 +50,51 @@ class Model(Group, panel=MODEL):
         Option(
             "Read pickled weights (.bin), which can run code.",
             runs="reads pickled weights, which can run code",
+            hidden=True,
         ),
     ] = False
     random_weights: Annotated[
         int | None,
         Option(
-            "Draw the weights anew by this seed, as training begins with them: what is measured then was not "
-            "learned.",
-            metavar="SEED", low=0,
+            "Draw the weights anew: what is not learned.",
+            doc="Draw the weights anew by this seed, as training begins with them: what is measured then was "
+            "not learned.",
+            metavar="SEED",
+            low=0,
         ),
-    ] = None  # fmt: skip
-    device: Annotated[
-        str,
-        Option(
-            "Device of the model: auto, cpu, cuda, cuda:0, mps.",
-        ),
-    ] = "auto"  # fmt: skip
+    ] = None
+    device: Annotated[str, Option("auto, cpu, cuda, cuda:0 or mps.")] = "auto"
     device_map: Annotated[
         str | dict[str, Any] | None,
         Option(
-            "Spread a model too large for one device over all GPUs, the processor and the disk; needs "
-            "accelerate.",
+            "Spread a model too large for one device over all GPUs, the processor and the disk: auto, "
+            "balanced, balanced_low_0 or sequential; needs accelerate.",
             line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
+            hidden=True,
         ),
     ] = None
     dtype: Annotated[
         str,
         Option(
-            "Type of the weights: float32, bfloat16, float16, float64.",
+            "float32, bfloat16, float16 or float64.",
             doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
             "the first of a tie counts as the most attended: bfloat16 moves offset by a token in some heads "
             "(3 of 72 of a MiniLM), and the error of its share by up to a third.",
         ),
     ] = "float32"
     threads: Annotated[
-        int | None,
-        Option(
-            "Number of processor threads. Default: all.",
-            low=1, free=True,
-        ),
-    ] = None  # fmt: skip
+        int | None, Option("Number of processor threads. Default: all.", low=1, free=True, hidden=True)
+    ] = None
     workers: Annotated[
         int | None,
         Option(
             "Number of batches in flight at the same time, which share the threads. It changes speed and "
             "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
-            low=1, free=True,
+            low=1,
+            free=True,
+            hidden=True,
         ),
-    ] = None  # fmt: skip
+    ] = None
     progress: Annotated[
         "bool | Progress",
         Option(doc="True for a bar on standard error, or an object that is told how far it is.", free=True),
@@ -122,7 +107,7 @@ class OneModel(Model):
     model: Annotated[
         "str | Path | PreTrainedModel",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold], the encoder that ships with attnprobe.",
+            "A hub id, a folder, or demo. Of the hub, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold.",
             doc='"demo", a folder, a hub id, or a loaded model with its tokenizer. A loaded model is left '
             "as it was found.",
             metavar="MODEL", line=str, argument=True,

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from attnprobe.corpus.sources.document import Label
 
-#: What they are sorted under in ``--help``.
-TASK = "Task"
+#: They stand with the command's own options in ``--help``.
+TASK = None
 
 
 class Labels(Group):
@@ -36,22 +36,30 @@ class Task(Group, panel=TASK):
         Literal[*OBJECTIVES]  # pyright: ignore[reportInvalidTypeForm]
         | None,
         Option(
-            "What the model is asked to do. Default: chosen from its trained head and the labels.",
+            "Task of the model. Default: as its head and the labels say.",
+            doc="What the model is asked to do: " + ", ".join(OBJECTIVES) + ". Default: chosen from its "
+            "trained head and the labels.",
+            metavar="TASK",
         ),
     ] = None  # fmt: skip
     label_column: Annotated[
         str | None,
         Option(
-            "Column that holds the class, the number or the target text; a list of labels (names, numbers, "
-            "0 and 1 for each, or one string parted by | or ,); a label for each word of a column of words; "
-            "SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: upos, xpos or "
-            "deprel. Default: label, labels, class or target; of tokens or words ner_tags, tags, pos_tags, "
-            "upos, labels or label; of question and context, answers.",
+            "Column of what is right: class, number, labels, tags, text. Default: one of a usual name.",
+            doc="Column that holds the class, the number or the target text; a list of labels (names, "
+            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column "
+            "of words; SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: "
+            "upos, xpos or deprel. Default: label, labels, class or target; of tokens or words ner_tags, "
+            "tags, pos_tags, upos, labels or label; of question and context, answers.",
             flags=LABEL_COLUMN,
+            metavar="NAME",
         ),
     ] = None
     force_head: Annotated[
-        bool, Option("Make up a head that the checkpoint was not trained with; its numbers mean little.")
+        bool,
+        Option(
+            "Make up a head that the checkpoint was not trained with; its numbers mean little.", hidden=True
+        ),
     ] = False
 
 
@@ -62,6 +70,9 @@ class Metric(Group, panel=TASK):
         Literal[*METRICS]  # pyright: ignore[reportInvalidTypeForm]
         | None,
         Option(
-            "; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items()) + ". Default: the first.",
+            "What an answer is scored by. Default: what is usual for the task.",
+            doc="; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items())
+            + ". Default: the first.",
+            metavar="NAME",
         ),
     ] = None  # fmt: skip

@@ -21,9 +21,8 @@ class Data(Group, panel=TEXT):
     texts: Annotated[
         "Texts",
         Option(
-            "A file (txt, csv, tsv, jsonl, json, parquet, xlsx, conll, conllu; also .gz, .bz2, .xz, .zst), a "
-            "hub dataset, - for standard input, or a folder of .txt files, of images or of sound. Default: "
-            "the sentences that ship with attnprobe.",
+            "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
+            "Default: a sample.",
             doc="Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of "
             "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
             "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
@@ -38,8 +37,7 @@ class GoldData(Group, panel=TEXT):
     texts: Annotated[
         "Texts",
         Option(
-            "A file with gold links, also .gz, or - for standard input; repeat it for several. Default: "
-            "what ships with attnprobe.",
+            "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
             doc="The path of a file with gold links, or several; or documents that have some. By default "
             "what ships with attnprobe.",
             name="dataset", flags=("--dataset", "-d"), metavar="FILE", line=list[str] | None, reads="data",
@@ -51,12 +49,17 @@ class Hub(Group, panel=TEXT):
     """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
 
     split: Annotated[
-        str | None, Option("Split of a hub dataset, or of the judgements (qrels) of a folder of queries.")
+        str | None,
+        Option(
+            "Split of a hub dataset.",
+            doc="Split of a hub dataset, or of the judgements (qrels) of a folder of queries.",
+        ),
     ] = None
     dataset_config: Annotated[
         str | None,
         Option(
             "Configuration of a hub dataset; sheet of an .xlsx file.",
+            hidden=True,
         ),
     ] = None
     name: Annotated[str | None, Option(doc="What the column dataset says.")] = None
@@ -71,6 +74,7 @@ class Batches(Group, panel=TEXT):
             "Number of tokens in a batch. It changes speed and memory, not results. Default: what suits the "
             "device.",
             low=1,
+            hidden=True,
         ),
     ] = None
 
@@ -81,49 +85,54 @@ class Reading(Group, panel=TEXT):
     text_column: Annotated[
         str | None,
         Option(
-            "Column that holds the text: its name, or its number, from 1.",
+            "Column of the text: its name, or its number from 1.",
         ),
     ] = None
     text_pair_column: Annotated[
         str | None,
         Option(
-            "Column that holds the second text of a pair, a positive or a passage.",
+            "Column of the second text of a pair.",
+            doc="Column of the second text of a pair, a positive or a passage.",
         ),
     ] = None
     no_header: Annotated[
         bool,
         Option(
-            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1."
+            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1.",
+            hidden=True,
         ),
     ] = False
     document_column: Annotated[
         str | None,
         Option(
             "Column that names documents: rows with one value are parts of one document, and standard "
-            "errors are over documents. Default: what the format says, else each row is a document."
+            "errors are over documents. Default: what the format says, else each row is a document.",
+            hidden=True,
         ),
     ] = None
     max_length: Annotated[
         int | None,
         Option(
-            "Number of tokens in a window. Longer documents are cut into windows. Default: what the model "
-            "takes.",
+            "Tokens in a window. Default: what the model takes.",
+            doc="Tokens in a window; longer documents are cut into windows. By default what the model takes.",
             low=1,
         ),
     ] = None  # fmt: skip
-    truncate: Annotated[bool, Option("Keep only the first window of a document.")] = False
+    truncate: Annotated[bool, Option("Keep only the first window of a document.", hidden=True)] = False
     limit: Annotated[
         int | None,
         Option(
-            "Read only this many documents, the first ones; of a task about several texts, this many pairs, "
-            "triplets or queries.",
+            "Read only the first N documents.",
+            doc="Read only this many documents, the first ones; of a task about several texts, this many "
+            "pairs, triplets or queries.",
             flags=("--limit", "-L"), low=1,
         ),
     ] = None  # fmt: skip
     sample: Annotated[
         int | None,
         Option(
-            "Draw this many documents at random, the same for the same --seed; with --limit, of the first "
+            "Draw N documents at random.",
+            doc="Draw this many documents at random, the same for the same seed; with limit, of the first "
             "ones. Sentences of one document (# newdoc) are drawn together.",
             metavar="N", low=1,
         ),
@@ -134,6 +143,7 @@ class Reading(Group, panel=TEXT):
             "Seed of all that is drawn: --sample, --until, masks, random directions and orders, shuffled "
             "tokens.",
             low=0,
+            hidden=True,
         ),
     ] = 42  # fmt: skip
 
@@ -149,6 +159,7 @@ class Parts(Group, panel=TEXT):
             doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
             "up the tables of all parts.",
             metavar="K/N",
+            hidden=True,
         ),
     ] = None  # fmt: skip
 
@@ -159,7 +170,8 @@ class Panels(Group, panel=TEXT):
     by_group: Annotated[
         str | None,
         Option(
-            "Measure each group of documents too, and test whether groups are alike: a column such as "
+            "Measure each group of documents too, such as genre.",
+            doc="Measure each group of documents too, and test whether groups are alike: a column such as "
             "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
             "files; folder, for .txt files in folders of a folder.",
             metavar="COLUMN",
@@ -173,9 +185,7 @@ class Precision(Group, panel=TEXT):
     until: Annotated[
         "str | float | Mapping[str, float] | None",
         Option(
-            "Read documents in a random order until the 95 % interval of each head is at most this wide to "
-            "either side, or of the columns that are named: 0.05, or entropy=0.1,previous=0.02. Looks are at "
-            "128, 256, 512, ... documents.",
+            "Read until each interval is this narrow: 0.05, or entropy=0.1,previous=0.02.",
             doc="Read documents in a random order until the 95 % interval of each head is at most this wide "
             "to either side: 0.05 for every column, or those that are named, "
             '{"entropy": 0.1, "previous": 0.02}. Looks are at 128, 256, 512, ... documents.',
@@ -192,6 +202,7 @@ class Images(Group, panel=TEXT):
         Option(
             "Column of the images that a model reads together with the text: paths, bytes or base64; none "
             "for text alone. Default: image, image_path or file_name, of a model that reads both.",
+            hidden=True,
         ),
     ] = None
 
@@ -201,7 +212,11 @@ class Queries(Group, panel=TEXT):
 
     queries: Annotated[
         Literal["text", "image"] | None,
-        Option("Count only queries of the text, or of the image, where a model reads both together."),
+        Option(
+            "Count only queries of the text, or of the image, where a model reads both together.",
+            metavar="text|image",
+            hidden=True,
+        ),
     ] = None
 
 
@@ -213,6 +228,7 @@ class Frequencies(Group, panel=TEXT):
         Option(
             "A token, a tab and its frequency on each line, to decide what is rare. Default: counted in the "
             "text.",
+            hidden=True,
             doc="A file with a token, a tab and its frequency on each line, to decide what is rare. By "
             "default frequencies are counted in the text.",
             metavar="FILE", line=Path | None, reads="data",
@@ -226,7 +242,7 @@ class Tokens(Group, panel=TEXT):
     content_only: Annotated[
         bool,
         Option(
-            "Drop special tokens as queries and keys, and renormalise the rows.",
+            "Drop special tokens, and renormalise the rows.",
         ),
     ] = False
 
@@ -240,6 +256,7 @@ class Targets(Group, panel=TEXT):
             "Column of the target texts that the decoder of an encoder-decoder checkpoint reads. Default: "
             "it reads the text itself.",
             flags=LABEL_COLUMN,
+            hidden=True,
         ),
     ] = None
 
@@ -250,8 +267,8 @@ class Weights(Group, panel=TEXT):
     weights: Annotated[
         Literal["attention", "norm", "both"],
         Option(
-            "norm: weight each key by the length of what it gives to the residual stream, and renormalise "
-            "the rows; columns end in _norm. both: side by side.",
+            "attention, norm (keys weighted by what they carry) or both.",
+            metavar="KIND",
             doc='"attention"; "norm" weights each key by the length of what it gives to the residual '
             "stream, ||W_O,h v_j|| (Kobayashi et al. 2020), divides each row by its sum, and gives columns "
             'that end in _norm; "both" gives both side by side.',

@@ -17,7 +17,6 @@ from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
 from attnprobe.sums.link_counts import LinkCounts, order_keys
-from attnprobe.survey.heads import Computed
 
 
 class Choices:
@@ -80,7 +79,7 @@ class QuestionIndex:
 def count_layers(
     layers: Sequence[tuple[QuestionIndex, Ints]],
     heads: int,
-    computed: Computed,
+    computed: Sequence[Sequence[int | None]],
 ) -> LinkCounts:
     """Put the counts of all layers of a batch together.
 
@@ -91,12 +90,13 @@ def count_layers(
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
     keys = order_keys(key for index in indices for key in index.questions.keys)
+    place = {key: at for at, key in enumerate(keys)}
     kinds = [indices.index(index) for index, _ in layers]
     counts = LinkCounts.empty(keys, kinds, heads, len(indices[0].questions.rules))
     places = []
     for kind, index in enumerate(indices):
         questions = index.questions
-        places.append(np.array([keys.index(key) for key in questions.keys], np.int64)[index.key])
+        places.append(np.array([place[key] for key in questions.keys], np.int64)[index.key])
         cells = places[kind], kind, index.block
         counts.left_out[:] += questions.left_out
         counts.number[cells] = index.number
@@ -113,7 +113,7 @@ def count_layers(
 class LinkScorer:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
-    def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:
+    def __init__(self, statistic: Statistic, heads: int, computed: Sequence[Sequence[int | None]]) -> None:
         """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
         self._statistic, self._heads, self._computed = statistic, heads, computed
 

@@ -11,12 +11,11 @@ SWITCHED = {
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
-        "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
+        "baseline, score, delta, p": "attnprobe.intervention.ablation:ScoreDeltas",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "moved, moved_se": "attnprobe.intervention.changes:AbsoluteEffects",
-        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
-        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:ScoreDeltas",
+        "moved, moved_se": "attnprobe.intervention.ablation:measure_moves",
+        "replaced_by: mean": "attnprobe.intervention.replacing:replace_by_means",
+        "replaced_by: resample": "attnprobe.intervention.replacing:replace_by_examples",
     },
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",
@@ -70,7 +69,7 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
+        "jsd": "attnprobe.survey.pairing:compare_maps",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
@@ -98,10 +97,10 @@ FOUND = {
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probing:tabulate_labels",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe:tabulate_labels",
         "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
+        "weight, share, with --by head": "attnprobe.survey.probe:tabulate_heads",
     },
     "syntax --trees": {
         "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",

@@ -90,7 +90,8 @@ def objectives() -> str:
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
     for name in sorted(OBJECTIVES):
         named = ", ".join(f"`{metric}`" for metric in OBJECTIVES[name].metrics)
-        lines.append(f"| `{name}` | {import_objective(name).about} | {named} |")
+        about = (inspect.getdoc(import_objective(name)) or "").splitlines()[0]
+        lines.append(f"| `{name}` | {about} | {named} |")
     return "\n".join(lines)
 
 
@@ -175,14 +176,15 @@ def commands() -> str:
     from typer.cli import get_docs_for_click
     from typer.main import get_command
 
-    from attnprobe.cli.app import app
+    from attnprobe.cli.app import make_app
 
-    command = get_command(app)
+    command = get_command(make_app(everything=True))
     found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     found = re.sub(
         r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
     )
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
+    found = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", found)
     found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     found = found.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", found)

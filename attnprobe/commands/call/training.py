@@ -21,7 +21,7 @@ from attnprobe.table.table import HeadTable
 
 #: Keywords of ``census`` that say how to load a model, and others that have no meaning in a training run.
 _ELSEWHERE = (
-    "revision", "cache_dir", "token", "offline", "trust_remote_code", "base", "adapter", "allow_bin",
+    "revision", "trust_remote_code", "base", "adapter", "allow_bin",
     "device", "device_map", "dtype", "resume", "progress",
 )  # fmt: skip
 
