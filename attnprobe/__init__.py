@@ -7,8 +7,6 @@ transformers. Each command is a function; ``__init__.pyi`` shows editors its key
 from importlib import import_module
 from typing import Any
 
-from attnprobe.table import plotting
-
 _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",
     "AttnprobeError": "attnprobe.errors",
@@ -42,13 +40,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
     globals()[name] = value
     return value
-
-
-def _plot(*tables: Any, **options: Any) -> Any:
-    return __getattr__("plot")(*tables, **options)
-
-
-plotting.draw = _plot
 
 
 def __dir__() -> list[str]:

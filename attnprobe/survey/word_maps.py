@@ -188,7 +188,7 @@ class WordScorer:
         sequence, size = words[:, 0], np.diff(begins)
         self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
         self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
-        (first, stop), itself = rows.candidates[row].T, rows.own[row]
+        (first, stop), itself = rows.candidates[row].T, rows.itself[row]
         number = first[:, None] + np.arange((stop - first).max(initial=0))
         present = (number < stop[:, None]) & ((number < itself[:, :1]) | (number >= itself[:, 1:]))
         right = replace(questions, choices=number).guesses & present
