@@ -16,12 +16,11 @@ import typer
 from attnprobe import commands
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
-from attnprobe.option import Option
 from attnprobe.options import MODEL, OUTPUT, TEXT
+from attnprobe.registry import Command, Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 

@@ -1,33 +1,50 @@
 """The command that follows a measure over the checkpoints of a training run."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+from attnprobe.options import (
+    MODEL,
+    OUTPUT,
+    FrequencyOptions,
+    LabelsArgument,
+    LayerOptions,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    TokenOptions,
+    WeightOptions,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.table.table import HeadTable
 
 
+class DynamicsOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TaskOptions,
+    MetricOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What the measures of a training run are asked with."""
+
+
 @command(
-    Model,
-    *TEXTS,
-    Labels,
-    Task,
-    Metric,
-    Weights,
-    Layers,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
@@ -47,8 +64,8 @@ def dynamics(
             argument=True,
         ),
     ],
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     measure: Annotated[
         str,
@@ -96,7 +113,7 @@ def dynamics(
     rerank: Rerank = False,
     random_orders: RandomOrders = 19,
     rank_texts: RankTexts = None,
-    **options: Any,
+    **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
     """How do heads change over a training run?
 

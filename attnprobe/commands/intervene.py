@@ -1,37 +1,33 @@
 """The commands that switch heads: importance, by a derivative, and ablation, by switching each off."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
+from attnprobe.options import (
+    TEXT,
+    CauseOptions,
+    LabelsArgument,
+    ModelArgument,
+    ScoreOptions,
+    TableOutput,
+    TextsArgument,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.table.table import HeadTable
 
 
-@command(
-    OneModel,
-    *SWITCHING,
-    Resume,
-    Output,
-)
+@command(TableOutput)
 def importance(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
         Option(
             "Take the derivative of the loss, the derivative integrated from heads off to heads on, the "
             "relevance for what is predicted, or the largest attention weight.",
-            panel=TASK,
         ),
     ] = "gradient",
     nodes: Annotated[
@@ -40,13 +36,12 @@ def importance(
             "With --method ig: points between off and on at which the derivative is taken. Default: 4.",
             low=1,
             high=64,
-            panel=TASK,
         ),
     ] = None,
     content_only: Annotated[
         bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
     ] = False,
-    **options: Any,
+    **options: Unpack[CauseOptions],
 ) -> "HeadTable":
     """Measure how much each head matters for the task.
 
@@ -103,22 +98,17 @@ def importance(
 
 
 @command(
-    OneModel,
-    *SWITCHING,
-    Metric,
-    Resume,
-    Output,
-    rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
+    TableOutput, rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))]
 )
 def ablate(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
-    keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.", panel=TASK)] = False,
+    keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.")] = False,
     correction: Annotated[
         Literal["holm", "bh"],
-        Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.", panel=TASK),
+        Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg."),
     ] = "holm",
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],
@@ -126,13 +116,10 @@ def ablate(
             "Replace what a head gives by zero, by its mean (of the first special token, the last one, and "
             "all others), or by what it gives in other examples, at the same position.",
             flags=("--with",),
-            panel=TASK,
         ),
     ] = "zero",
-    draws: Annotated[
-        int, Option("With --with resample: number of other examples for each.", low=4, panel=TASK)
-    ] = 4,
-    **options: Any,
+    draws: Annotated[int, Option("With --with resample: number of other examples for each.", low=4)] = 4,
+    **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """Measure what the score becomes when a head is off.
 

@@ -3,23 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
 from attnprobe.errors import AttnprobeError
-from attnprobe.option import Option
-from attnprobe.options import SWITCHING, Metric, OneModel, Resume
+from attnprobe.options import LabelsArgument, ModelArgument, ScoreOptions, TableOutput, TextsArgument
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.intervention.pruning.writing import Pruning
     from attnprobe.intervention.session import TaskSession
     from attnprobe.table.table import HeadTable
 
-PRUNING, SAVING = "Pruning", "Saving"
 #: Options that ``dynamics`` has too.
 By = Annotated[
     str,
@@ -27,15 +23,12 @@ By = Annotated[
         "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN of a table of "
         "heads.",
         reads="order",
-        panel=PRUNING,
     ),
 ]
-HighestFirst = Annotated[
-    bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", panel=PRUNING)
-]
-Step = Annotated[float, Option("Share of all heads that one step removes.", panel=PRUNING)]
-Rerank = Annotated[bool, Option("Rank the heads that are left anew after each step.", panel=PRUNING)]
-RandomOrders = Annotated[int, Option("Number of random orders to compare with.", low=0, panel=PRUNING)]
+HighestFirst = Annotated[bool, Option("With FILE:COLUMN: remove the heads with the highest value first.")]
+Step = Annotated[float, Option("Share of all heads that one step removes.")]
+Rerank = Annotated[bool, Option("Rank the heads that are left anew after each step.")]
+RandomOrders = Annotated[int, Option("Number of random orders to compare with.", low=0)]
 RankTexts = Annotated[
     "Texts",
     Option(
@@ -45,7 +38,6 @@ RankTexts = Annotated[
         metavar="DATA",
         line=str | None,
         reads="data",
-        panel=PRUNING,
     ),
 ]
 _STDIN = "-"
@@ -54,11 +46,7 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
 
 
 @command(
-    OneModel,
-    *SWITCHING,
-    Metric,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(_TOGETHER, given=("share",), lacks=("save",)),
         Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
@@ -66,9 +54,9 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
     ],
 )
 def prune(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     by: By = "gradient",
     highest_first: HighestFirst = False,
@@ -79,7 +67,6 @@ def prune(
         Option(
             "Number of random orders to compare with. Default: 19; with --margin none.",
             low=0,
-            panel=PRUNING,
         ),
     ] = None,
     rank_texts: RankTexts = None,
@@ -90,7 +77,6 @@ def prune(
             "many can.",
             doc="Loss of score that is allowed, in the score's unit (one-sided 95 %): heads go step by step "
             "until it is more, then one by one inside that step, beside no random orders by default.",
-            panel=PRUNING,
         ),
     ] = None,
     save: Annotated[
@@ -101,24 +87,18 @@ def prune(
             "within margin.",
             metavar="DIR",
             line=Path | None,
-            place=True,
-            panel=SAVING,
         ),
     ] = None,
-    share: Annotated[
-        float | None, Option("Share of all heads that --save removes.", place=True, panel=SAVING)
-    ] = None,
+    share: Annotated[float | None, Option("Share of all heads that --save removes.")] = None,
     physical: Annotated[
         bool,
         Option(
             "Save a smaller and faster checkpoint, which only attnprobe reads. Default: one that any "
             "transformers loads, with the heads' weights at zero.",
-            place=True,
-            panel=SAVING,
         ),
     ] = False,
     overwrite: Annotated[bool, Option(doc="Replace a pruned checkpoint that lies at save.")] = False,
-    **options: Any,
+    **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """Find how many heads can go.
 

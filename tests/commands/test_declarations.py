@@ -9,8 +9,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.commands import COMMANDS
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
+from attnprobe.registry import Option, Rule, command
 
 
 @pytest.mark.parametrize("one", COMMANDS.values(), ids=lambda one: one.name)
