@@ -109,8 +109,8 @@ def patch(
         check_model(model, call.tokenizer, options)
         source = read_first(open_pairs(pairs, options, other_column))
         session = make_session("patch", model, source, task, call)
-        from attnprobe.intervention.patching.contrast import run_patching
         from attnprobe.intervention.patching.passes import PatchPlan
+        from attnprobe.intervention.patching.table import run_patching
 
         plan = PatchPlan(noising, positions)
         return run_patching(session, plan, fast=fast, top=top, correction=correction)

@@ -120,9 +120,9 @@ def _make_parts(
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, LINKED, SYNTAX
     from attnprobe.statistics.positional import OFFSET, OFFSET_SHUFFLED
-    from attnprobe.statistics.rare import LIFT
     from attnprobe.statistics.registry import select_statistics
     from attnprobe.statistics.roles import FAMILY
+    from attnprobe.statistics.special import LIFT
     from attnprobe.survey.survey import CorpusRequest
 
     by_gold: dict[GoldLinks | None, list[Statistic]] = {

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnprobe.corpus.formats import Row, make_table
 from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.intervention.patching.contrast import bind_pairs, choose_measure, peek_answers
+from attnprobe.intervention.patching.table import bind_pairs, choose_measure, peek_answers
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, choose_subject
 from attnprobe.model.checkpoint import Checkpoint

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.intervention.patching.passes import Patcher, PatchPlan, measure_pairs
+from attnprobe.intervention.patching import passes
+from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.model.verifying.switching import Gating
 
@@ -195,12 +196,12 @@ def _patch_partly(bench: Any, plan: PatchPlan, share: float) -> Any:
     """Patch with a gate that is closed a little: o := (1 - e) o + e r."""
     with pytest.MonkeyPatch.context() as patch:
 
-        def close(self: Patcher, layer: int, head: int, other: Tensor) -> None:
-            row = torch.ones(1, self._subject.shape[1], dtype=torch.float64)
+        def close(gates: Any, layer: int, head: int, other: Tensor, heads: int) -> None:
+            row = torch.ones(1, heads, dtype=torch.float64)
             row[0, head] = 1 - share
-            self._gates.rows, self._gates.replacements = {layer: row}, {layer: other}
+            gates.rows, gates.replacements = {layer: row}, {layer: other}
 
-        patch.setattr(Patcher, "_close", close)
+        patch.setattr(passes, "close_head", close)
         return measure_pairs(bench, plan)
 
 
