@@ -7,8 +7,6 @@ transformers. Each command is a function, whose keywords editors see by its anno
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table import plotting
-
 if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock as AttentionBlock
     from attnprobe.commands.call.training import HeadCallback as HeadCallback
@@ -83,13 +81,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
     globals()[name] = value
     return value
-
-
-def _plot(*tables: Any, **options: Any) -> Any:
-    return __getattr__("plot")(*tables, **options)
-
-
-plotting.draw = _plot
 
 
 def __dir__() -> list[str]:

@@ -13,16 +13,14 @@ TASKS = {
     "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
 }
 OBJECTIVE = '''
-from attnprobe.intervention.objectives.representation import embed
+from attnprobe.intervention.objectives.embeddings import Representation, embed
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.representation import Representation
 
 
 class Norm(Representation):
-    """The length of the pooled state."""
+    """Norm: how long the pooled state is."""
 
     name = "norm"
-    about = "Norm: how long the pooled state is."
 
     def answer(self, batch, untouched=None):
         norm = embed(self.checkpoint, batch).norm(dim=-1)
@@ -32,7 +30,7 @@ FORMAT = '''
 from attnprobe.table.formats import Format
 
 
-def render(sheet, precision=None):
+def render(sheet):
     """Write tabs between cells."""
     rows = [[column.name for column in sheet.columns], *sheet.rows()]
     return "".join("\\t".join(map(str, row)) + "\\n" for row in rows)

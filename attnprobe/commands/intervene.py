@@ -17,7 +17,21 @@ if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
-@command(TableOutput)
+@command(
+    TableOutput,
+    rules=[
+        Rule("--nodes is for --method ig; leave it out.", given=("nodes", "not method=ig")),
+        Rule(
+            "--method confidence needs no task; leave out its options.",
+            given=("method=confidence",),
+            beside=("objective", "force_head", "label_column", "labels"),
+        ),
+        Rule(
+            "--content-only is for --method confidence; no other has tokens to leave out.",
+            given=("content_only", "not method=confidence"),
+        ),
+    ],
+)
 def importance(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -73,20 +87,12 @@ def importance(
     Returns:
         One row a head.
 
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as the task that was chosen.
-
     >>> table = importance("demo", ["The parcel came late.", "Who rang?"])
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import open_task, read_task
-    from attnprobe.intervention.request import check_method
+    from attnprobe.commands.call.call import open_task
 
-    check_method(method, read_task(options, labels), content_only=content_only, nodes=nodes)
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
             from attnprobe.commands.call.confidence import measure_confidence

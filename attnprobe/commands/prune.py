@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.intervention.pruning.writing import Pruning
-    from attnprobe.intervention.session import TaskSession
+    from attnprobe.intervention.task import TaskSession
     from attnprobe.table.table import HeadTable
 
 #: Options that ``dynamics`` has too.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.report.report import Report
     from attnprobe.table.table import HeadTable
 
 

@@ -12,8 +12,7 @@ from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered

@@ -89,37 +89,13 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
     return name
 
 
-def check_labelled(options: TaskOptions, labelled: Gold) -> None:
-    """Refuse an objective that needs other labels than the data have."""
-    name = options.objective
-    if name is not None and (gold := OBJECTIVES[name].gold) and labelled not in gold:
-        needed = gold[0]
-        given = f", and the data have {labelled}" if labelled else ""
-        what = "labels" if needed is Gold.CLASS and not labelled else needed
-        raise AttnprobeError(f"--objective {name} needs {what}{given}; {WHERE[needed]}.")
-
-
-def check_gold(kind: Gold, objective: str, name: str) -> None:
-    """Refuse data, called ``name``, whose labels an objective can't use."""
-    gold = OBJECTIVES[objective].gold
-    if not gold or kind in gold:
-        return
-    if not kind:
-        raise AttnprobeError(f"{name} has no labels, which --objective {objective} needs.")
-    raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {gold[0]}.")
-
-
-def check_method(
-    method: Method, task: TaskOptions, *, content_only: bool = False, nodes: int | None = None
-) -> None:
-    """Refuse options that a method has no use for."""
-    if nodes is not None and method != "ig":
-        raise AttnprobeError(f"--nodes is for --method ig; leave it out for {method}.")
-    if method == "confidence" and (task.objective or task.force_head or task.labels_named):
-        raise AttnprobeError("--method confidence needs no task; leave out its options.")
-    if method != "confidence" and content_only:
+def check_gold(objective: str | None, labelled: Gold, data: str = "the text") -> None:
+    """Refuse an objective that needs other labels than the data have, by the name of the data."""
+    gold = OBJECTIVES[objective].gold if objective else ()
+    if gold and labelled not in gold:
         raise AttnprobeError(
-            f"--content-only is for --method confidence; --method {method} has no tokens to leave out."
+            f"--objective {objective} needs {gold[0]}, and {data} has {labelled or 'no labels'}; "
+            f"{WHERE[gold[0]]}."
         )
 
 

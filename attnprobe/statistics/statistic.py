@@ -124,11 +124,12 @@ def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None
     A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
     beside it, as ``NAME_n``.
     """
-    unit, headline, title = statistic.unit_of(patches=build.patches), statistic.headline, statistic.title
+    unit = statistic.unit_of(patches=build.labels.patches)
+    look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, unit, headline=headline, title=title), sums.average.ravel())
+        build.add(Column(statistic.name, unit, **look), sums.average.ravel())
         return
-    build.measure(statistic.name, unit, sums.average, sums.standard_error, headline=headline, title=title)
+    build.measure(statistic.name, unit, sums.average, sums.standard_error, **look)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 

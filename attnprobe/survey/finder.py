@@ -17,7 +17,6 @@ from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
 from attnprobe.sums.link_counts import Counts, LinkCounts, order_keys
-from attnprobe.survey.heads import Computed
 
 
 class Choices:
@@ -88,7 +87,7 @@ def _sum_runs(values: NDArray[Any], starts: Ints) -> NDArray[Any]:
 def count_layers(
     layers: Sequence[tuple[QuestionIndex, Ints]],
     heads: int,
-    computed: Computed,
+    computed: Sequence[Sequence[int | None]],
 ) -> LinkCounts:
     """Put the counts of all layers of a batch together.
 
@@ -132,7 +131,7 @@ def _add(
 class LinkScorer:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
-    def __init__(self, statistic: Statistic, heads: int, computed: Computed) -> None:
+    def __init__(self, statistic: Statistic, heads: int, computed: Sequence[Sequence[int | None]]) -> None:
         """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
         self._statistic, self._heads, self._computed = statistic, heads, computed
 

@@ -1,6 +1,6 @@
 """From blocks of attention to attention between words, a byte a cell, and questions about gold links."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +19,6 @@ from attnprobe.statistics.rules import LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.link_counts import FAR
-from attnprobe.survey.heads import Computed
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -135,7 +134,7 @@ def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
 class WordScorer:
     """Watches one batch at a time, and puts attention between the words of its questions together."""
 
-    def __init__(self, statistic: Statistic, computed: Computed) -> None:
+    def __init__(self, statistic: Statistic, computed: Sequence[Sequence[int | None]]) -> None:
         """Ask what a statistic asks, see ``ask_words``, of the heads that each layer computes."""
         self._statistic = statistic
         self._columns = [

@@ -70,7 +70,7 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
+        "jsd": "attnprobe.survey.pairing:compare_maps",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
@@ -98,10 +98,10 @@ FOUND = {
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probing:tabulate_labels",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe:tabulate_labels",
         "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
+        "weight, share, with --by head": "attnprobe.survey.probe:tabulate_heads",
     },
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",

@@ -90,7 +90,8 @@ def objectives() -> str:
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
     for name in sorted(OBJECTIVES):
         named = ", ".join(f"`{metric}`" for metric in OBJECTIVES[name].metrics)
-        lines.append(f"| `{name}` | {import_objective(name).about} | {named} |")
+        about = (inspect.getdoc(import_objective(name)) or "").splitlines()[0]
+        lines.append(f"| `{name}` | {about} | {named} |")
     return "\n".join(lines)
 
 

@@ -14,8 +14,7 @@ from word_corpora import decode, draw_corpus, draw_maps, make_batch
 from attnprobe.attention.kinds import Place
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey import probe
-from attnprobe.survey.probe import ProbeData, Scored
-from attnprobe.survey.probing import tabulate_heads, tabulate_labels
+from attnprobe.survey.probe import ProbeData, Scored, tabulate_heads, tabulate_labels
 from attnprobe.survey.word_maps import AskedCorpus
 from attnprobe.table.builder import Labels
 

@@ -21,7 +21,7 @@ from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+from attnprobe.survey.probe import probe_checkpoint
 from attnprobe.survey.word_maps import (
     AskedCorpus,
     WordScorer,
@@ -40,7 +40,7 @@ def read_corpus(checkpoint: Checkpoint, texts: Any) -> AskedCorpus:
         tokenise(checkpoint, documents(texts), CorpusOptions()) as corpus,
         open_evaluator(checkpoint, architecture, [ask_words(SYNTAX_TASK)]) as evaluator,
     ):
-        return reduce(add, [evaluator.values(batch)["word_maps"] for batch in corpus.batches])
+        return reduce(add, [evaluator.evaluate(batch)["word_maps"] for batch in corpus.batches])
 
 
 def read_eagerly(model: PreTrainedModel, ids: torch.Tensor) -> np.ndarray:
@@ -139,7 +139,7 @@ def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
 def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
     given = documents(texts)
     return probe_checkpoint(
-        checkpoint, given, ProbePlan(SYNTAX_TASK, **plan), CorpusOptions(), dataset="texts", facts={},
+        checkpoint, given, SYNTAX_TASK, CorpusOptions(), dataset="texts", facts={}, **plan,
         progress=SilentProgress(),
     )  # fmt: skip
 

@@ -109,7 +109,7 @@ def probe_links(
         documents = _choose_links(source, gold, chosen)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import links
-        from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+        from attnprobe.survey.probe import probe_checkpoint
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
@@ -127,8 +127,10 @@ def probe_links(
         return probe_checkpoint(
             checkpoint,
             documents,
-            ProbePlan(task, by, **how),
+            task,
             call.corpus,
+            by=by,
+            **how,
             dataset=source.name,
             facts={**facts, "asked": {**chosen, **how}},
             **call.run,

@@ -25,7 +25,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
-from attnprobe.intervention.request import TaskOptions, check_method
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
 from attnprobe.table.table import HeadTable
@@ -205,7 +205,6 @@ def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> Task
         return None
     task = read_task(options, labels)
     if asked.function == "importance":
-        check_method(options["method"], task, content_only=options.get("content_only", False))
         return task
     step = options["prune_step"]
     if not 0 < step <= 1:

@@ -27,7 +27,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.options import FrequencyOptions, MetricOptions, ModelOptions, TaskOptions, TextOptions
 from attnprobe.registry import list_names
-from attnprobe.reports.report_page.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
+from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.table.destination import read_description
@@ -292,14 +292,14 @@ class Sections:
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = choose_sentences(documents, checkpoint.tokenizer)
+        chosen, note = choose_sentences(documents, checkpoint.tokenizer)
         try:
             how = {"max_length": SENTENCE_TOKENS, "progress": self._progress}
-            seen = read_sequences(checkpoint, found.documents, **how)
+            seen = read_sequences(checkpoint, chosen, **how)
         except AttnprobeError as error:
             self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
-        return seen, found.note
+        return seen, note
 
     def _keep(self, found: Mapping[str, HeadTable]) -> None:
         self.tables |= found

@@ -1,17 +1,17 @@
-"""What a metric is: the score of some examples, its error, and how it differs from another score."""
+"""What a metric is: the score of examples, its error, and how it differs from another score."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.clustered import Clustered, sum_by_key
 from attnprobe.sums.inference import PermutationTest, sign_flip
 
 Floats = NDArray[np.float64]
-#: A number, several numbers, or a text of every example.
+#: A number or several numbers of every example.
 Values = NDArray[Any]
 #: What a model predicts for the examples: arrays over examples by name.
 Predictions = Mapping[str, Values]
@@ -21,8 +21,6 @@ CLUSTER = "cluster"
 _CELLS = 4_000_000
 #: Differences of scores that are closer than this are equal: sums in another order round otherwise.
 _ROUNDING = 1e-9
-#: What draws exchanges where nothing says how many heads are tested.
-_PERMUTATIONS = PermutationTest(0)
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,11 @@ class Score:
     random between both models: how often is the difference as large?
 
     Attributes:
-        name: The ``metric`` column.
         needs: The names of the predictions that it reads.
         rows: Gives the rows (example, part) of predictions.
         function: Gives the scores (...) of sums (..., part).
         is_mean: Whether it is the mean of its first part; the second one is 1.
-        continuous: Whether any change of what the model gives changes the score, as it does a loss; a share
-            of right answers stays the same until an answer changes.
+        continuous: Whether any change of what the model gives changes the score, as it does a loss.
         tested: Whether no difference is a sensible hypothesis.
         permutations: Draws the exchanges.
 
@@ -83,7 +79,7 @@ class Score:
     is_mean: bool = False
     continuous: bool = False
     tested: bool = True
-    permutations: PermutationTest = _PERMUTATIONS
+    permutations: PermutationTest = field(default=PermutationTest(0))
 
     @property
     def most(self) -> float | None:
@@ -95,7 +91,7 @@ class Score:
 
     def score(self, predictions: Predictions) -> float:
         """Score the examples together; NaN where that is undefined."""
-        return self._score(self.rows(predictions))
+        return float(self.function(self.rows(predictions).sum(0, dtype=np.float64)))
 
     def standard_error(self, predictions: Predictions) -> float:
         added = Clustered.of(self.pseudovalues(predictions), predictions.get(CLUSTER))
@@ -103,7 +99,13 @@ class Score:
 
     def pseudovalues(self, predictions: Predictions) -> Floats:
         """Compute what each example adds to the score, (example,)."""
-        return self._pseudovalues(self.rows(predictions))
+        rows = self.rows(predictions)
+        if self.is_mean:
+            return rows[:, 0]
+        total, step = rows.sum(0, dtype=np.float64), max(1, _CELLS // rows.shape[1])
+        parts = (rows[start : start + step] for start in range(0, len(rows), step))
+        without = np.concatenate([self.function(total - part) for part in parts])
+        return len(rows) * self.function(total) - (len(rows) - 1) * without
 
     def compare(self, predictions: Predictions, untouched: Predictions) -> Comparison:
         """Compare predictions for the same examples."""
@@ -115,39 +117,25 @@ class Score:
     def find_p(self, predictions: Predictions, untouched: Predictions) -> float:
         """Test that there is no difference between predictions for the same examples."""
         ours, theirs, clusters = self.rows(predictions), self.rows(untouched), predictions.get(CLUSTER)
-        delta = self._score(ours) - self._score(theirs)
+        first, second = (rows.sum(0, dtype=np.float64) for rows in (ours, theirs))
+        delta = float(self.function(first) - self.function(second))
         if not self.tested or not np.isfinite(delta):
             return np.nan
         if np.array_equal(ours, theirs):
             return 1.0
-        if not self.is_mean:
-            return self._permute(ours, theirs, clusters, delta)
-        if np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
-            return sign_flip(sum_documents(ours - theirs, clusters)[:, 0], one_sided=False)
-        return float(Clustered.of(ours[:, 0] - theirs[:, 0], clusters).estimate.p())
-
-    def _score(self, rows: Values) -> float:
-        return float(self.function(rows.sum(0, dtype=np.float64)))
-
-    def _pseudovalues(self, rows: Values) -> Floats:
+        if self.is_mean and not (np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all()):
+            return float(Clustered.of(ours[:, 0] - theirs[:, 0], clusters).estimate.p())
         if self.is_mean:
-            return rows[:, 0]
-        total, step = rows.sum(0, dtype=np.float64), max(1, _CELLS // rows.shape[1])
-        parts = (rows[start : start + step] for start in range(0, len(rows), step))
-        without = np.concatenate([self.function(total - part) for part in parts])
-        return len(rows) * self.function(total) - (len(rows) - 1) * without
-
-    def _permute(self, ours: Values, theirs: Values, clusters: Values | None, delta: float) -> float:
-        """Compute the share of random exchanges of documents between both models that differ as much."""
+            return sign_flip(_sum_documents(ours - theirs, clusters)[:, 0], one_sided=False)
         differ = (ours != theirs).any(-1)
-        left = sum_documents((theirs - ours)[differ], None if clusters is None else clusters[differ])
-        first, second = (rows.sum(0, dtype=np.float64) for rows in (ours, theirs))
+        left = _sum_documents((theirs - ours)[differ], None if clusters is None else clusters[differ])
 
-        def differences(draw: np.random.Generator, draws: int) -> Floats:
+        def exchange(draw: np.random.Generator, draws: int) -> Floats:
+            """Exchange the answers to documents between both models at random, and compare the scores."""
             moved = draw.integers(2, size=(draws, len(left)), dtype=np.int8).astype(np.float64) @ left
             return self.function(first + moved) - self.function(second - moved)
 
-        return self.permutations.p_of(differences, delta, _CELLS // max(left.shape), _ROUNDING)
+        return self.permutations.p_of(exchange, delta, _CELLS // max(left.shape), _ROUNDING)
 
 
 def mean_score(name: str, unit: str = "", *, higher_is_better: bool = True, tested: bool = True) -> Score:
@@ -157,15 +145,12 @@ def mean_score(name: str, unit: str = "", *, higher_is_better: bool = True, test
         values = predictions[name].astype(np.float64)
         return np.stack([values, np.ones_like(values)], -1)
 
-    def divide(sums: Floats) -> Floats:
-        return sums[..., 0] / sums[..., 1]
-
     return Score(
         name,
         unit,
         (name,),
         rows,
-        divide,
+        lambda sums: sums[..., 0] / sums[..., 1],
         higher_is_better=higher_is_better,
         is_mean=True,
         continuous=unit != "share",
@@ -173,12 +158,9 @@ def mean_score(name: str, unit: str = "", *, higher_is_better: bool = True, test
     )
 
 
-def sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
+def _sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
     """Sum rows (example, part) over documents, (document, part); -1 is a document of one example."""
     if clusters is None:
         return rows.astype(np.float64)
-    names = np.where(clusters < 0, -1 - np.arange(len(clusters)), clusters)
-    documents, place = np.unique(names, return_inverse=True)
-    total = np.zeros((len(documents), rows.shape[1]))
-    np.add.at(total, place, rows)
-    return total
+    names = np.where(clusters < 0, -2 - np.arange(len(clusters)), clusters)
+    return sum_by_key(rows.astype(np.float64), names)[2]

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,18 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-12
 
 
+def refuse_alike(gold: Values, name: str) -> None:
+    """Refuse examples that are all alike, which leaves a score undefined."""
+    if len(np.unique(gold)) < 2:
+        raise AttnprobeError(
+            f"All examples that are scored have the same label, which leaves {name} undefined; take data "
+            "with others, or another --metric."
+        )
+
+
 def word_accuracy() -> Score:
     """Score the share of all words whose label is right, as seqeval's accuracy has it."""
     return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], _share)
-
-
-def _share(counts: Floats) -> Floats:
-    """Compute the share of (..., right and all)."""
-    return _divide(counts[..., 0], counts[..., 1])
 
 
 def entity_f1() -> Score:
@@ -30,23 +34,14 @@ def entity_f1() -> Score:
     return Score("f1", "", ("entities",), lambda predictions: predictions["entities"], _f1)
 
 
-def _f1(counts: Floats) -> Floats:
-    """Compute F1 of (..., right, predicted and there)."""
-    return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
-
-
-def _divide(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
-
-
 def f1_micro() -> Score:
     """Score F1 of all labels of texts together."""
-    return _score_labels("f1_micro", _mark_labels, lambda counts: _f1(counts.sum(-2)))
+    return _score_labels("f1_micro", lambda counts: _f1(counts.sum(-2)))
 
 
 def f1_macro() -> Score:
     """Score the mean of F1 over labels: 0 for one that is neither predicted nor there, as in scikit-learn."""
-    return _score_labels("f1_macro", _mark_labels, lambda counts: _f1(counts).mean(-1))
+    return _score_labels("f1_macro", lambda counts: _f1(counts).mean(-1))
 
 
 def class_f1(classes: int) -> Score:
@@ -54,11 +49,9 @@ def class_f1(classes: int) -> Score:
 
     def average(counts: Floats) -> Floats:
         each, named = _f1(counts), counts[..., 1] + counts[..., 2]
-        if classes == 2:
-            return each[..., 1]
-        return each.sum(-1) / np.maximum((named > 0).sum(-1), 1)
+        return each[..., 1] if classes == 2 else each.sum(-1) / np.maximum((named > 0).sum(-1), 1)
 
-    return _score_labels("f1", partial(_mark_classes, classes), average)
+    return _score_labels("f1", average, classes)
 
 
 def matthews(classes: int) -> Score:
@@ -77,21 +70,35 @@ def matthews(classes: int) -> Score:
         spread = (total**2 - (predicted**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
         return _divide(above, np.sqrt(spread))
 
-    return _score_labels("mcc", partial(_mark_classes, classes), correlate)
+    return _score_labels("mcc", correlate, classes)
 
 
-def _score_labels(
-    name: str,
-    mark: Callable[[Predictions], tuple[Values, Values]],
-    function: Callable[[Floats], Floats],
-) -> Score:
+def _share(counts: Floats) -> Floats:
+    """Compute the share of (..., right and all)."""
+    return _divide(counts[..., 0], counts[..., 1])
+
+
+def _f1(counts: Floats) -> Floats:
+    """Compute F1 of (..., right, predicted and there)."""
+    return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
+
+
+def _divide(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
+
+
+def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int | None = None) -> Score:
     """Score counts (..., label, 3): where each label is right, predicted, there.
 
-    ``mark`` gives the labels that are predicted and that are there, each (example, label).
+    Texts have one of so many ``classes``, or without that any number of labels, marked (example, label).
     """
 
     def rows(predictions: Predictions) -> Values:
-        predicted, gold = mark(predictions)
+        predicted, gold = predictions["prediction"], predictions["label"]
+        if classes is None:
+            predicted, gold = predicted > 0, gold > 0
+        else:
+            predicted, gold = (side.astype(int)[:, None] == np.arange(classes) for side in (predicted, gold))
         return np.stack([predicted & gold, predicted, gold], -1).reshape(len(gold), -1).astype(np.int8)
 
     def score(counts: Floats) -> Floats:
@@ -100,37 +107,19 @@ def _score_labels(
     return Score(name, "", ("label", "prediction"), rows, score)
 
 
-def _mark_labels(predictions: Predictions) -> tuple[Values, Values]:
-    return predictions["prediction"] > 0, predictions["label"] > 0
-
-
-def _mark_classes(classes: int, predictions: Predictions) -> tuple[Values, Values]:
-    predicted, gold = (predictions[name].astype(np.int64)[:, None] for name in ("prediction", "label"))
-    every = np.arange(classes)
-    return predicted == every, gold == every
-
-
 def correlation(name: str, gold: Floats, decimals: int | None = None) -> Score:
-    """Score ``pearson`` or ``spearman``, see there.
+    """Choose ``pearson`` or ``spearman``.
 
     Raises:
         AttnprobeError: When the right numbers are all alike.
     """
-    if len(np.unique(gold)) < 2:
-        raise AttnprobeError(
-            f"All examples that are scored have the same number, which leaves {name} undefined; take "
-            "data with others, or --metric mse."
-        )
+    refuse_alike(gold, name)
     return pearson() if name == "pearson" else spearman(decimals)
 
 
 def pearson() -> Score:
     """Score Pearson's correlation of predicted numbers with right ones; NaN where either are all alike."""
-
-    def rows(predictions: Predictions) -> Floats:
-        return _moments(*_read_numbers(predictions))
-
-    return Score("pearson", "", ("label", "prediction"), rows, _correlate, continuous=True)
+    return Score("pearson", "", ("label", "prediction"), _moments, _correlate, continuous=True)
 
 
 def spearman(decimals: int | None = None) -> Score:
@@ -144,20 +133,16 @@ def spearman(decimals: int | None = None) -> Score:
     def rows(predictions: Predictions) -> Floats:
         from scipy.stats import rankdata  # takes a second to import
 
-        gold, predicted = _read_numbers(predictions)
-        return _moments(
-            rankdata(gold), rankdata(predicted if decimals is None else predicted.round(decimals))
-        )
+        predicted = predictions["prediction"].astype(np.float64)
+        rounded = predicted if decimals is None else predicted.round(decimals)
+        return _moments({"label": rankdata(predictions["label"]), "prediction": rankdata(rounded)})
 
     return Score("spearman", "", ("label", "prediction"), rows, _correlate)
 
 
-def _read_numbers(predictions: Predictions) -> tuple[Floats, Floats]:
-    return predictions["label"].astype(np.float64), predictions["prediction"].astype(np.float64)
-
-
-def _moments(gold: Floats, predicted: Floats) -> Floats:
+def _moments(predictions: Predictions) -> Floats:
     """Compute 1, y, p, yy, pp, yp of each example, about the mean of y, so that little cancels."""
+    gold, predicted = (predictions[name].astype(np.float64) for name in ("label", "prediction"))
     y, p = gold - gold.mean(), predicted - gold.mean()
     return np.stack([np.ones_like(y), y, p, y * y, p * p, y * p], -1)
 
@@ -186,16 +171,11 @@ def bleu() -> Score:
     """
     if importlib.util.find_spec("sacrebleu") is None:
         raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
-
-    def rows(predictions: Predictions) -> Floats:
-        pairs = zip(predictions["text"], predictions["reference"], strict=True)
-        return np.array([_count_ngrams(text, reference) for text, reference in pairs], np.float64)
-
-    return Score("bleu", "BLEU", ("text", "reference"), rows, corpus_bleu)
+    return Score("bleu", "BLEU", ("ngrams",), lambda predictions: predictions["ngrams"], corpus_bleu)
 
 
 @lru_cache(maxsize=1 << 16)
-def _count_ngrams(text: str, reference: str) -> list[int]:
+def count_ngrams(text: str, reference: str) -> list[int]:
     """Count what BLEU is made of: both lengths, then n-grams that are right, and all n-grams."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -204,7 +184,7 @@ def _count_ngrams(text: str, reference: str) -> list[int]:
 
 
 def corpus_bleu(counts: Floats) -> Floats:
-    """Compute BLEU of many corpora at once, from sums of ``_count_ngrams``."""
+    """Compute BLEU of many corpora at once, from sums of ``count_ngrams``."""
     length, reference = counts[..., 0], counts[..., 1]
     orders = (counts.shape[-1] - 2) // 2
     right, total = counts[..., 2 : 2 + orders], counts[..., 2 + orders :]

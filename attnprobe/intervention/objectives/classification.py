@@ -3,8 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from enum import Enum, auto
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +14,14 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import class_f1, correlation, f1_macro, f1_micro, matthews
+from attnprobe.intervention.metrics.scores import (
+    class_f1,
+    correlation,
+    f1_macro,
+    f1_micro,
+    matthews,
+    refuse_alike,
+)
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -24,34 +30,24 @@ from attnprobe.intervention.objectives.objective import (
     upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import (
-    CLASSIFICATION,
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-)
+from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION
 from attnprobe.run.preparation import Corpus
 
-_OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 #: How many classes an error message names.
 NAMED = 8
+#: What a sequence classification head predicts, by the objective that scores it.
+_PREDICTED = {"classification": "one class", "multi-label": "several labels", "regression": "a number"}
+#: What parts labels that are written into one string.
+_PARTED = re.compile(r"[|,]")
+_BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1}
 
 
-class Prediction(Enum):
-    """What a sequence classification head predicts of a text."""
-
-    CLASS = auto()
-    NUMBER = auto()
-    LABELS = auto()
-
-
-def find_prediction(checkpoint: Checkpoint) -> Prediction:
-    """Find what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
+def find_prediction(checkpoint: Checkpoint) -> str:
+    """Find the objective of a sequence classification head, by its ``problem_type`` and number of labels."""
     config: Any = checkpoint.model.config
     if config.num_labels < 2 or config.problem_type == "regression":
-        return Prediction.NUMBER
-    if config.problem_type == "multi_label_classification":
-        return Prediction.LABELS
-    return Prediction.CLASS
+        return "regression"
+    return "multi-label" if config.problem_type == "multi_label_classification" else "classification"
 
 
 class Classes:
@@ -62,6 +58,8 @@ class Classes:
         self._owner = checkpoint.name
         self.names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
         self.count: int = config.num_labels
+        spelled = [(name, number) for number, name in reversed(self.names.items())]
+        self._numbers = {name.casefold(): number for name, number in spelled} | dict(spelled)
 
     def number(self, label: Any) -> int:
         """Find the number of a class that a file spells by its name or its number."""
@@ -81,12 +79,10 @@ class Classes:
         """Find the number of a class, or None where there is none of that name or number."""
         spelled, number = str(label).strip(), _read_float(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
-        whole = str(int(number)) if number.is_integer() else spelled
-        for one in (spelled, whole):
-            for alike in (str, str.casefold):  # the exact name first
-                for known, name in self.names.items():
-                    if alike(one) == alike(name):
-                        return known
+        for name in (spelled, str(int(number)) if number.is_integer() else spelled):
+            for alike in (name, name.casefold()):  # the exact name first
+                if alike in self._numbers:
+                    return self._numbers[alike]
         if number in range(self.count):
             return int(number)
         if self.count == 2 and spelled.casefold() in {"false", "true"}:
@@ -98,51 +94,59 @@ class Classes:
         return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
 
 
-def _read_float(label: str | int | float) -> float:
+def _read_float(label: Any) -> float:
     try:
         return float(label)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
-class Classification(Objective):
-    """Which class a text belongs to; needs labels and a trained classification head."""
+class Prediction(Objective):
+    """What a sequence classification head predicts of an example.
+
+    Attributes:
+        predicted: The objectives of the heads that can be scored so.
+    """
+
+    head = CLASSIFICATION
+    other_heads: ClassVar = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
+    predicted: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def check(cls, checkpoint: Checkpoint) -> None:
+        predicted = find_prediction(checkpoint)
+        if predicted not in cls.predicted:
+            raise AttnprobeError(
+                f"{checkpoint.name} predicts {_PREDICTED[predicted]}, not {_PREDICTED[cls.name]}; use "
+                f"--objective {predicted}."
+            )
+
+
+class Classification(Prediction):
+    """Sequence classification: cross-entropy of the right class.
+
+    It needs labels and a trained classification head.
+    """
 
     name = "classification"
-    about = "Sequence classification: cross-entropy of the right class."
-    head = CLASSIFICATION
-    other_heads = _OTHER_HEADS
+    predicted = ("classification",)
     explains = "the logit of the predicted class less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
-        checkpoint = self.checkpoint
-        if find_prediction(checkpoint) is Prediction.NUMBER:
-            raise AttnprobeError(
-                f"{checkpoint.name} predicts a number, not a class; use --objective regression."
-            )
-        if find_prediction(checkpoint) is Prediction.LABELS:
-            raise AttnprobeError(
-                f"{checkpoint.name} gives several labels to a text; use --objective multi-label."
-            )
-        known = Classes(checkpoint)
+        known = Classes(self.checkpoint)
         self.count = known.count
         self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
-        present = np.unique(self.classes)
-        if len(present) == 1:
+        if len(np.unique(self.classes)) == 1:
             self.remarks = [
-                f"Every example has the label {known.spelled(int(present[0]))}: a model that "
+                f"Every example has the label {known.spelled(int(self.classes[0]))}: a model that "
                 "always says so would be right, so accuracy and loss say little here."
             ]
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         if name not in {"mcc", "f1"}:
             return super().build_metric(name, examples)
-        if len(np.unique(self.classes[examples])) < 2:
-            raise AttnprobeError(
-                f"All examples that are scored have the same label, which leaves {name} undefined; take "
-                "data with at least two classes, or --metric accuracy."
-            )
+        refuse_alike(self.classes[examples], name)
         return matthews(self.count) if name == "mcc" else class_f1(self.count)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
@@ -157,13 +161,8 @@ class Classification(Objective):
         )
 
 
-#: What parts labels that are written into one string.
-_PARTED = re.compile(r"[|,]")
-_BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1}
-
-
-class MultiLabel(Objective):
-    """Which labels a text has, out of several that don't exclude one another.
+class MultiLabel(Prediction):
+    """Multi-label classification: for each label, whether a text has it.
 
     The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
     row of 0 and 1, one for each label that the model knows. It is read as such a row where every example
@@ -174,18 +173,11 @@ class MultiLabel(Objective):
     """
 
     name = "multi-label"
-    about = "Multi-label classification: for each label, whether a text has it."
-    head = CLASSIFICATION
-    other_heads = _OTHER_HEADS
+    predicted = ("multi-label", "classification")
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
-        checkpoint = self.checkpoint
-        if find_prediction(checkpoint) is Prediction.NUMBER:
-            raise AttnprobeError(
-                f"{checkpoint.name} predicts a number, not labels; use --objective regression."
-            )
-        self.labels = _mark_labels(Classes(checkpoint), list_labels(corpus))
+        self.labels = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
         self.known = {"label": self.labels}
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
@@ -203,52 +195,54 @@ class MultiLabel(Objective):
 
 
 def _mark_labels(known: Classes, labels: Sequence[Label]) -> NDArray[np.float64]:
-    """Say which labels each example has, (example, label)."""
+    """Mark which labels each example has, (example, label)."""
     listed = [_split_labels(known, label) for label in labels]
-    rows = [[_BITS.get(str(one).strip()) for one in names] for names in listed]
+    rows = [[_BITS.get(str(name).strip()) for name in names] for names in listed]
     if all(len(row) == known.count and None not in row for row in rows):
         return np.array(rows, np.float64)
     marks = np.zeros((len(listed), known.count))
     for row, names in zip(marks, listed, strict=True):
-        row[[known.number(one) for one in names]] = 1
+        row[[known.number(name) for name in names]] = 1
     return marks
 
 
-def _split_labels(known: Classes, label: Label) -> list[str | int | float]:
+def _split_labels(known: Classes, label: Label) -> list[Any]:
     if isinstance(label, tuple):
         return list(label)
     if isinstance(label, str) and known.find(label) is None:
         return [part for part in _PARTED.split(label) if part.strip()]
-    assert isinstance(label, str | int | float)
     return [label]
 
 
-class Regression(Objective):
-    """Which number a text has, such as how alike two sentences are; the label is the number.
+class Regression(Prediction):
+    """Regression: the squared error of a number.
 
-    The loss of an example is (prediction - label) ** 2.
+    The label is the number, such as how alike two sentences are; the loss is (prediction - label) ** 2.
     """
 
     name = "regression"
-    about = "Regression: the squared error of a number."
-    head = CLASSIFICATION
-    other_heads = _OTHER_HEADS
+    predicted = ("regression",)
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
-    def read_labels(self, corpus: Corpus) -> None:
-        checkpoint = self.checkpoint
+    @classmethod
+    def check(cls, checkpoint: Checkpoint) -> None:
+        super().check(checkpoint)
         count: Any = checkpoint.model.config.num_labels
-        if find_prediction(checkpoint) is not Prediction.NUMBER:
-            raise AttnprobeError(
-                f"{checkpoint.name} predicts labels, {count} of them, and no number; leave --objective out."
-            )
         if count > 1:
             raise AttnprobeError(
-                f"{checkpoint.name} predicts {count} numbers at once, and "
-                "attnprobe scores one; use --objective representation."
+                f"{checkpoint.name} predicts {count} numbers at once, and attnprobe scores one; use "
+                "--objective representation."
             )
-        self.values = np.array([_read_number(label) for label in list_labels(corpus)])
+
+    def read_labels(self, corpus: Corpus) -> None:
+        labels = list_labels(corpus)
+        self.values = np.array([_read_float(label) for label in labels])
+        for label, value in zip(labels, self.values, strict=True):
+            if not math.isfinite(value):
+                raise AttnprobeError(
+                    f"The label {str(label)[:60]!r} is not a number, which regression needs."
+                )
         self.known = {"label": self.values}
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
@@ -261,10 +255,3 @@ class Regression(Objective):
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
         loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
-
-
-def _read_number(label: Label) -> float:
-    number = _read_float(label) if isinstance(label, str | int | float) else math.nan
-    if not math.isfinite(number):
-        raise AttnprobeError(f"The label {str(label)[:60]!r} is not a number, which regression needs.")
-    return number

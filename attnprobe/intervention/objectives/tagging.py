@@ -1,6 +1,7 @@
-"""Token classification: cross-entropy of the label of each word."""
+"""Token classification: cross-entropy of the label of each word, and entities that are found."""
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -13,7 +14,6 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.metrics.scores import entity_f1, word_accuracy
-from attnprobe.intervention.metrics.words import count_entities, has_entities, require_seqeval
 from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.objective import (
     Answer,
@@ -28,19 +28,23 @@ from attnprobe.run.examples import join_words
 from attnprobe.run.preparation import Corpus, Documents
 from attnprobe.tasks import OBJECTIVES
 
+#: How a label begins that is of an entity, in the schemes that seqeval reads: IOB1, IOB2, IOE, IOBES.
+_BEGINNINGS = ("B", "I", "E", "S")
+#: The label of a word that is of none.
+_NONE = "O"
+
 
 class TokenClassification(Objective):
-    """What each word of a text is: a part of speech, part of an entity; needs a label for each word.
+    """Token classification: cross-entropy of the label of each word.
 
-    A word is scored at its first token, as ``run_ner`` and its kin train taggers; its other tokens and
-    special tokens don't count. The loss of an example is the mean over its own words, in nats.
+    A label is a part of speech, or part of an entity. A word is scored at its first token, as ``run_ner`` and
+    its kin train taggers. The loss of an example is the mean over its words, in nats.
 
     Attributes:
         targets: For every example, the tokens that are scored and their right classes, (2, word).
     """
 
     name = "token-classification"
-    about = "Token classification: cross-entropy of the label of each word."
     head = TOKEN_CLASSIFICATION
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
@@ -69,8 +73,13 @@ class TokenClassification(Objective):
             return super().build_metric(name, examples)
         if name == "accuracy":
             return word_accuracy()
-        require_seqeval()
-        if not self.has_entities(examples):
+        if importlib.util.find_spec("seqeval") is None:
+            raise AttnprobeError(
+                "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for the share "
+                "of words."
+            )
+        gold = np.concatenate([self.targets[example][1] for example in examples])
+        if not has_entities(self._names(gold)):
             raise AttnprobeError(
                 "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
                 "with entities, or --metric accuracy."
@@ -101,9 +110,6 @@ class TokenClassification(Objective):
             margin=lambda: mean(compute_margin(chosen)),
         )
 
-    def has_entities(self, examples: NDArray[np.int64]) -> bool:
-        return has_entities(self._names(np.concatenate([self.targets[example][1] for example in examples])))
-
     def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
         ends = np.cumsum(sizes.numpy())[:-1]
         ours, gold = (np.split(part.cpu().numpy(), ends) for part in (prediction, right))
@@ -112,3 +118,28 @@ class TokenClassification(Objective):
 
     def _names(self, classes: NDArray[np.int64]) -> Sequence[str]:
         return [self._classes.names[number] for number in classes.tolist()]
+
+
+def has_entities(names: Iterable[str]) -> bool:
+    """Tell whether some label is of an entity, such as B-PER; NOUN is of the word itself."""
+    return any(_in_scheme(name) != _NONE for name in names)
+
+
+def count_entities(predicted: Sequence[str], gold: Sequence[str]) -> tuple[int, int, int]:
+    """Count the entities of a text that are right (first word, last word and type), predicted, and there.
+
+    Labels of no known scheme, such as a padding label, are of no entity.
+
+    References:
+        Nakayama (2018), seqeval; Tjong Kim Sang and Buchholz (2000), conlleval.
+    """
+    from seqeval.metrics.sequence_labeling import get_entities  # takes a second: it imports scikit-learn
+
+    ours, theirs = (
+        set(get_entities([_in_scheme(label) for label in labels])) for labels in (predicted, gold)
+    )
+    return len(ours & theirs), len(ours), len(theirs)
+
+
+def _in_scheme(label: str) -> str:
+    return label if label[:1] in _BEGINNINGS and label[1:2] in {"", "-"} else _NONE

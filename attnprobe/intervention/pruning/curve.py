@@ -33,8 +33,7 @@ from attnprobe.intervention.pruning.orders import (
 )
 from attnprobe.intervention.pruning.writing import Pruning, check_writable
 from attnprobe.intervention.request import Documents, check_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, TaskModel, build_metric
+from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.table.builder import Labels, TableBuilder
@@ -61,13 +60,13 @@ def prune_in_steps(
     criterion, progress, seed = pruning.criterion, session.progress, session.task.seed
     if rank_source is not None:
         check_ranked(criterion)
-    model, documents = session.choose_subject([criterion.name])
+    model, documents = session.open_source([criterion.name])
     _refuse_shared_weights(model)
     name = session.find_metric(model)
     rank_documents: Documents | None = None
     if rank_source is not None:
         labelled, rank_documents = peek(rank_source.documents)
-        check_gold(labelled, model.objective, rank_source.name)
+        check_gold(model.objective, labelled, rank_source.name)
     removed = _count_removed(pruning.share, model.architecture.standing)
     if pruning.saving:
         check_writable(model, removed or 1, physical=pruning.physical)

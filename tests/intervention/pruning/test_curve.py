@@ -20,7 +20,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
 from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
