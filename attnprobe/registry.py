@@ -38,6 +38,7 @@ class Option:
         line: The type on the command line, where Python takes more.
         argument: Whether it is written without its name.
         low: The least number.
+        above: What a number has to be more than.
         high: The largest number.
         hidden: Whether ``--help-all`` alone shows it.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
@@ -59,6 +60,7 @@ class Option:
     line: Any = None
     argument: bool = False
     low: int | None = None
+    above: int | None = None
     high: int | None = None
     hidden: bool = False
     reads: Literal["", "data", "order", "table", "side"] = ""
@@ -205,6 +207,8 @@ class Command:
             spelled = max(option.flags, key=len)
             if option.low is not None and value < option.low:
                 raise AttnprobeError(f"{spelled} must be at least {option.low}, not {value}.")
+            if option.above is not None and not value > option.above:
+                raise AttnprobeError(f"{spelled} must be more than {option.above}, not {value}.")
             if option.high is not None and value > option.high:
                 raise AttnprobeError(f"{spelled} must be at most {option.high}, not {value}.")
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.options import (
     MODEL,
     OUTPUT,
@@ -107,12 +106,22 @@ def dynamics(
         Literal["gradient", "ig", "lrp", "confidence"],
         Option("With --measure importance: as of importance.", metavar="NAME"),
     ] = "gradient",
-    prune_by: By = "gradient",
-    highest_first: HighestFirst = False,
-    prune_step: Step = 0.1,
-    rerank: Rerank = False,
-    random_orders: RandomOrders = 19,
-    rank_texts: RankTexts = None,
+    prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
+    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
+    prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
+    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
+    random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
+    rank_texts: Annotated[
+        "Texts",
+        Option(
+            "With prune: its --rank-data.",
+            name="rank_data",
+            metavar="DATA",
+            line=str | None,
+            reads="data",
+            hidden=True,
+        ),
+    ] = None,
     **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
     """How do heads change over a training run?

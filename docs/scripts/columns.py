@@ -11,12 +11,11 @@ SWITCHED = {
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
-        "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
+        "baseline, score, delta, p": "attnprobe.intervention.ablation:ScoreDeltas",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "moved, moved_se": "attnprobe.intervention.ablation:measure_moves",
         "replaced_by: mean": "attnprobe.intervention.replacing:replace_by_means",
         "replaced_by: resample": "attnprobe.intervention.replacing:replace_by_examples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.ablation:ScoreDeltas",
     },
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",
