@@ -173,7 +173,7 @@ class Command:
     def documentation(self) -> str:
         """Python's docstring, with all arguments."""
         said, more = _split(self.docstring)
-        plain = re.sub(r"\[bold\](.*?)\[/bold\]", r"``\1``", _EXAMPLES.sub("", said)).strip()
+        plain = _EXAMPLES.sub("", said).strip()
         names = inspect.signature(self.function).parameters
         arguments = "\n".join(_document(self.keywords[name]) for name in names)
         return f"{plain}\n\nArgs:\n{arguments}\n\n{more}"

@@ -24,8 +24,8 @@ from attnprobe.registry import Command, Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 
-#: A line break within a paragraph; one stays before examples, and between sentences before what is bold.
-_BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
+#: A line break within a paragraph; one stays before what is indented.
+_BREAK = re.compile(r"(?<!\n)\n(?![\n ])")
 
 
 def unwrap(docstring: str) -> str:
@@ -33,8 +33,8 @@ def unwrap(docstring: str) -> str:
 
     Typer would keep the line breaks of the source, and break its lines again where they are too long.
 
-    >>> unwrap("Measure.\n\nThe entropy, in nats, and\nnot in bits.\n[bold]--by layer[/bold]: means.")
-    'Measure.\n\nThe entropy, in nats, and not in bits.\n[bold]--by layer[/bold]: means.'
+    >>> unwrap("What?\n\nThe entropy, in nats, and\nnot in bits.\n\nColumns:\n  entropy  in nats")
+    'What?\n\nThe entropy, in nats, and not in bits.\n\nColumns:\n  entropy  in nats'
     """
     return _BREAK.sub(" ", docstring)
 

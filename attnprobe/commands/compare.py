@@ -177,7 +177,7 @@ def correlate(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            "A hub id, a local folder, or demo; none for tables.",
             doc="Measure both sides with this model first. None compares two tables.",
             metavar="MODEL",
             line=str | None,

@@ -24,6 +24,7 @@ from attnprobe.registry import Option, Rule, command
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
@@ -91,6 +92,7 @@ def dynamics(
             doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
             "epoch-04, step1000.",
             metavar="0,500,1000",
+            hidden=True,
             line=str | None,
             panel=MODEL,
         ),
@@ -104,7 +106,7 @@ def dynamics(
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as of importance.", metavar="NAME"),
+        Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
     ] = "gradient",
     prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
     highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,

@@ -35,9 +35,11 @@ def prune(
         bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", hidden=True)
     ] = False,
     step: Annotated[float, Option("Share of all heads that one step removes.", above=0, high=1)] = 0.1,
-    rerank: Annotated[bool, Option("Rank the heads that are left anew after each step.")] = False,
+    rerank: Annotated[
+        bool, Option("Rank the heads that are left anew after each step.", hidden=True)
+    ] = False,
     random_orders: Annotated[
-        int | None, Option("Number of random orders. Default: 19; with --margin none.", low=0)
+        int | None, Option("Number of random orders. Default: 19; with --margin none.", low=0, hidden=True)
     ] = None,
     rank_texts: Annotated[
         "Texts",
@@ -74,6 +76,7 @@ def prune(
         bool,
         Option(
             "Save a smaller checkpoint, which only attnprobe reads.",
+            hidden=True,
             doc="Save a smaller and faster checkpoint, which only attnprobe reads; by default one that any "
             "transformers loads, with the heads' weights at zero.",
         ),

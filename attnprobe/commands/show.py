@@ -160,7 +160,7 @@ def report(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            "A hub id, a local folder, or demo; none for tables.",
             doc="As for census. None with from_tables.",
             metavar="MODEL",
             line=str | None,
