@@ -23,6 +23,7 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
         return []
     number = "1 document" if documents == 1 else f"{documents:,} documents"
     rough = f", and rough below {FEW_DOCUMENTS}" if documents < FEW_DOCUMENTS else ""
+    rough = ", and undefined for one" if documents == 1 else rough
     return [f"The {sequences:,} sequences are of {number}: standard errors are over documents{rough}."]
 
 
