@@ -329,11 +329,10 @@ def _refuse_damage(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        known = list_mergeable_commands()
         lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
         raise AttnprobeError(
             f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
-            f"tables of {', '.join(known[:-1])} or {known[-1]}."
+            f"tables of {join_names(list_mergeable_commands(), _LISTED)}."
         ) from error
 
 

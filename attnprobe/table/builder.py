@@ -17,8 +17,10 @@ FEW_DOCUMENTS = 30
 
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
     """Say how many documents a corpus on record has, where they are fewer than its sequences."""
-    corpus = record.get("corpus") or {}
-    documents, sequences = corpus.get("clusters"), corpus.get("sequences")
+    corpus = record.get("corpus")
+    documents, sequences = (
+        map(corpus.get, ("clusters", "sequences")) if isinstance(corpus, Mapping) else [0, 0]
+    )
     if documents is None or documents == sequences:
         return []
     number = "1 document" if documents == 1 else f"{documents:,} documents"
