@@ -34,7 +34,7 @@ from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOU
 from attnprobe.run.preparation import Corpus
 
 #: How many classes an error message names.
-NAMED = 8
+_NAMED = 8
 #: What a sequence classification head predicts, by the objective that scores it.
 _PREDICTED = {"classification": "one class", "multi-label": "several labels", "regression": "a number"}
 #: What parts labels that are written into one string.
@@ -66,28 +66,25 @@ class Classes:
         number = self.find(label)
         if number is not None:
             return number
-        hint = ""
-        if _read_float(str(label)) == -1:
-            hint = " (-1 marks texts whose label is kept secret; take another split)"
-        named = ", ".join(self.spelled(known) for known in range(min(self.count, NAMED)))
-        more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
+        secret = _read_float(str(label)) == -1
+        hint = " (-1 marks texts whose label is kept secret; take another split)" if secret else ""
+        known = ", ".join(map(self.spelled, range(min(self.count, _NAMED))))
+        more = ", ..." if self.count > _NAMED else ""
         raise AttnprobeError(
-            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {named}{more}{hint}."
+            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}{hint}."
         )
 
     def find(self, label: Any) -> int | None:
         """Find the number of a class, or None where there is none of that name or number."""
         spelled, number = str(label).strip(), _read_float(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
-        for name in (spelled, str(int(number)) if number.is_integer() else spelled):
-            for alike in (name, name.casefold()):  # the exact name first
-                if alike in self._numbers:
-                    return self._numbers[alike]
+        whole = str(int(number)) if number.is_integer() else spelled
+        for name in (spelled, spelled.casefold(), whole):
+            if name in self._numbers:
+                return self._numbers[name]
         if number in range(self.count):
             return int(number)
-        if self.count == 2 and spelled.casefold() in {"false", "true"}:
-            return int(spelled.casefold() == "true")
-        return None
+        return {"false": 0, "true": 1}.get(spelled.casefold()) if self.count == 2 else None
 
     def spelled(self, number: int) -> str:
         name = self.names.get(number, "")
@@ -102,11 +99,7 @@ def _read_float(label: Any) -> float:
 
 
 class Prediction(Objective):
-    """What a sequence classification head predicts of an example.
-
-    Attributes:
-        predicted: The objectives of the heads that can be scored so.
-    """
+    """What a sequence classification head predicts; ``predicted`` are the objectives of heads that do."""
 
     head = CLASSIFICATION
     other_heads: ClassVar = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
@@ -138,16 +131,15 @@ class Classification(Prediction):
         self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
         if len(np.unique(self.classes)) == 1:
-            self.remarks = [
-                f"Every example has the label {known.spelled(int(self.classes[0]))}: a model that "
-                "always says so would be right, so accuracy and loss say little here."
-            ]
+            alike = known.spelled(int(self.classes[0]))
+            self.remarks = [f"Every example has the label {alike}, so accuracy and loss say little here."]
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name not in {"mcc", "f1"}:
+        builders = {"mcc": matthews, "f1": class_f1}
+        if name not in builders:
             return super().build_metric(name, examples)
         refuse_alike(self.classes[examples], name)
-        return matthews(self.count) if name == "mcc" else class_f1(self.count)
+        return builders[name](self.count)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the cross-entropy of each example, its prediction, and whether it is right."""
@@ -164,12 +156,9 @@ class Classification(Prediction):
 class MultiLabel(Prediction):
     """Multi-label classification: for each label, whether a text has it.
 
-    The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
-    row of 0 and 1, one for each label that the model knows. It is read as such a row where every example
-    has one. The loss of an example is the mean over all labels of the binary cross entropy; a label is
-    predicted where its probability is more than a half.
-
-    ``labels`` (example, label) says whether an example has it.
+    The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or,
+    where every example has one, a row of 0 and 1 for each label that the model knows. The loss is the mean
+    over labels of the binary cross entropy; a label is predicted where its probability is more than a half.
     """
 
     name = "multi-label"
@@ -238,11 +227,9 @@ class Regression(Prediction):
     def read_labels(self, corpus: Corpus) -> None:
         labels = list_labels(corpus)
         self.values = np.array([_read_float(label) for label in labels])
-        for label, value in zip(labels, self.values, strict=True):
-            if not math.isfinite(value):
-                raise AttnprobeError(
-                    f"The label {str(label)[:60]!r} is not a number, which regression needs."
-                )
+        if not np.isfinite(self.values).all():
+            first = str(labels[int(np.isfinite(self.values).argmin())])[:60]
+            raise AttnprobeError(f"The label {first!r} is not a number, which regression needs.")
         self.known = {"label": self.values}
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
