@@ -16,8 +16,14 @@ from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import ranking
-from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
-from attnprobe.intervention.metrics.scores import correlation
+from attnprobe.intervention.metrics.score import (
+    CLUSTER,
+    Predictions,
+    Score,
+    Values,
+    correlation,
+    mean_score,
+)
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head

@@ -13,8 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import bleu, count_ngrams
+from attnprobe.intervention.metrics.score import Score, bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
