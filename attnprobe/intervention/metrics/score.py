@@ -62,13 +62,10 @@ class Score:
     random between both models: how often is the difference as large?
 
     Attributes:
-        needs: The names of the predictions that it reads.
-        rows: Gives the rows (example, part) of predictions.
+        needs: The names of the predictions of which ``rows`` makes rows (example, part).
         function: Gives the scores (...) of sums (..., part).
-        is_mean: Whether it is the mean of its first part; the second one is 1.
         continuous: Whether any change of what the model gives changes the score, as it does a loss.
         tested: Whether no difference is a sensible hypothesis.
-        permutations: Draws the exchanges.
 
     References:
         Tukey (1958), Bias and confidence in not-quite large samples.
@@ -264,11 +261,7 @@ def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int 
 
 
 def correlation(name: str, gold: Floats, decimals: int | None = None) -> Score:
-    """Choose ``pearson`` or ``spearman``.
-
-    Raises:
-        AttnprobeError: When the right numbers are all alike.
-    """
+    """Choose ``pearson`` or ``spearman``, for right numbers that are not all alike."""
     refuse_alike(gold, name)
     return pearson() if name == "pearson" else spearman(decimals)
 

@@ -63,7 +63,7 @@ class ContrastMeasure(Objective):
         return f"{self.compared}, or, where there is one answer, {self.about}"
 
     def answer(self, batch: Batch, untouched: Answer | None = None, *, corrupted: bool = False) -> Answer:
-        """Give m of the clean or the corrupted texts of a batch, with gradients if they are enabled."""
+        """Give m of the clean or the corrupted texts of a batch."""
         return Answer(self.compute(batch, corrupted=corrupted))
 
     @abstractmethod
@@ -71,11 +71,7 @@ class ContrastMeasure(Objective):
         """Compute m of each text of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        """Compare the logits (batch, choice) of the two answers, or of one with those of all else.
-
-        With z the logits and one answer a of a softmax, m = z_a - ln sum_{c != a} exp z_c, the logarithm of
-        p_a / (1 - p_a).
-        """
+        """Compare the logits z (batch, choice) of both answers; of one, m = z_a - ln sum_{c != a} exp z_c."""
         logits = upcast(logits)
         first, second = (
             torch.from_numpy(numbers[members]).to(logits.device)[:, None]
