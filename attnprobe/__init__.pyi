@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attnprobe.commands.call.texts import Texts
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.reports.report_page.report import Report
+from attnprobe.reports.report.report import Report
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.view.view import View
 from attnprobe.run.progress import Progress

@@ -24,6 +24,7 @@ class Option:
         line: The type on the command line, where Python takes more.
         argument: Whether it is written without its name.
         low: The least number.
+        above: What a number has to be more than.
         high: The largest number.
         hidden: Whether ``--help-all`` alone shows it.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
@@ -47,6 +48,7 @@ class Option:
     line: Any = None
     argument: bool = False
     low: int | None = None
+    above: int | None = None
     high: int | None = None
     hidden: bool = False
     reads: Literal["", "data", "order", "table", "side"] = ""

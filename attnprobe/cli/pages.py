@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import reason
 
 if TYPE_CHECKING:
-    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.report.report import Report
     from attnprobe.reports.view.view import View
     from attnprobe.table.table import HeadTable
 

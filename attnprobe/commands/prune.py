@@ -1,22 +1,17 @@
 """The command that asks how many heads can go, and lets them go."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
-from attnprobe.errors import AttnprobeError
 from attnprobe.option import Option
 from attnprobe.options import SWITCHING, Metric, OneModel, Resume
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
-    from attnprobe.intervention.pruning.writing import Pruning
-    from attnprobe.intervention.task import TaskSession
     from attnprobe.table.table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"
@@ -33,7 +28,7 @@ By = Annotated[
 HighestFirst = Annotated[
     bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", panel=PRUNING)
 ]
-Step = Annotated[float, Option("Share of all heads that one step removes.", panel=PRUNING)]
+Step = Annotated[float, Option("Share of all heads that one step removes.", above=0, high=1, panel=PRUNING)]
 Rerank = Annotated[bool, Option("Rank the heads that are left anew after each step.", panel=PRUNING)]
 RandomOrders = Annotated[int, Option("Number of random orders to compare with.", low=0, panel=PRUNING)]
 RankTexts = Annotated[
@@ -48,7 +43,6 @@ RankTexts = Annotated[
         panel=PRUNING,
     ),
 ]
-_STDIN = "-"
 _TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
 _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
 
@@ -90,6 +84,7 @@ def prune(
             "many can.",
             doc="Loss of score that is allowed, in the score's unit (one-sided 95 %): heads go step by step "
             "until it is more, then one by one inside that step, beside no random orders by default.",
+            above=0,
             panel=PRUNING,
         ),
     ] = None,
@@ -106,7 +101,8 @@ def prune(
         ),
     ] = None,
     share: Annotated[
-        float | None, Option("Share of all heads that --save removes.", place=True, panel=SAVING)
+        float | None,
+        Option("Share of all heads that --save removes.", above=0, high=1, place=True, panel=SAVING),
     ] = None,
     physical: Annotated[
         bool,
@@ -155,85 +151,33 @@ def prune(
         AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
             not be written, it has the table as ``error.table``.
     """
-    from attnprobe.commands.call.call import check_model, make_session, open_call, open_labelled, read_task
-    from attnprobe.intervention.pruning.options import RANDOM_ORDERS, Criterion, PruneOptions, check_ranked
+    from attnprobe.commands.call.call import open_labelled, open_task
+    from attnprobe.commands.call.texts import check_standard_input
+    from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.model.folders import check_free
-
-    folder = None if save is None else Path(save)
-    criterion = Criterion.parse(by, highest_first=highest_first)
-    if random_orders is None:
-        random_orders = RANDOM_ORDERS if margin is None else 0
-    saving = folder is not None
-    pruning = PruneOptions(criterion, step, rerank, random_orders, share, physical, margin, saving)
-    if rank_texts is not None:
-        check_ranked(criterion)
-    if folder is not None:
-        _check_apart(folder, (model, texts, rank_texts, criterion.path), options.get("resume"))
-        check_free(folder, overwrite=overwrite)
-    if all(isinstance(data, str) and data == _STDIN for data in (texts, rank_texts)):
-        raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
-    with open_call(options, model) as call:
-        task = read_task(options, labels)
-        check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
-        ranked = options | {"name": None, "split": None, "dataset_config": None}
-        rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
-        session = make_session("prune", model, source, task, call)
-        from attnprobe.intervention.pruning.curve import prune_in_steps
-
-        session = replace(session, facts=session.facts | _describe_order(criterion))
-        pruned = prune_in_steps(session, pruning, rank_source)
-        if folder is None:
-            return pruned.table
-        return _write_checkpoint(pruned, folder, pruning, session, overwrite=overwrite)
-
-
-def _write_checkpoint(
-    pruned: "Pruning", folder: Path, pruning: "PruneOptions", session: "TaskSession", *, overwrite: bool
-) -> "HeadTable":
-    from attnprobe.errors import UnfinishedError
-    from attnprobe.intervention.pruning.writing import remove_heads
-    from attnprobe.run.process_group import Ranks
-
-    if not Ranks.detect().first:
-        return pruned.table
-    if not pruned.removed:
-        raise UnfinishedError(
-            f"No step lies within --margin {pruning.margin:g}, so nothing is written; take more examples, a "
-            "wider margin or --share.",
-            pruned.table,
-        )
-    try:
-        return remove_heads(
-            pruned,
-            folder,
-            physical=pruning.physical,
-            overwrite=overwrite,
-            record={"command": session.facts["command"]},
-            progress=session.progress,
-        )
-    except AttnprobeError as error:  # a full disk must not take hours of scores along
-        raise UnfinishedError(str(error), pruned.table) from error
-
-
-def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) -> None:
-    """Refuse to write a checkpoint over, or around, what is read or kept."""
-    from attnprobe.corpus.sources.text import Source
-    from attnprobe.files import lies_in
     from attnprobe.table.destination import check_outside
 
-    for read in reads:
-        named = read.spec if isinstance(read, Source) else read
-        path = Path(named) if isinstance(named, str | Path) and str(named) not in {"", _STDIN} else None
-        if path is not None and path.exists() and lies_in(path, folder):
-            raise AttnprobeError(f"--save would write over {path}, which is read; choose another folder.")
-    if resume is not None:
-        check_outside(Path(resume), folder, "--resume")
+    criterion = Criterion.parse(by, highest_first=highest_first)
+    for option, given in (("--rerank", rerank), ("--rank-data", rank_texts is not None)):
+        if given:
+            criterion.check_measured(option)
+    check_standard_input(texts, rank_texts)
+    if save is not None:
+        reads = [getattr(data, "spec", data) for data in (model, texts, rank_texts, criterion.path)]
+        for path in (read for read in reads if isinstance(read, str | Path) and Path(read).exists()):
+            check_outside(Path(path), Path(save), f"{path}, which is read,")
+        if options.get("resume") is not None:
+            check_outside(Path(options["resume"]), Path(save), "--resume")
+        check_free(Path(save), overwrite=overwrite)
+    if random_orders is None:
+        random_orders = 19 if margin is None else 0  # the best of 20 at a step is p = .05
+    with open_task("prune", model, texts, labels, options) as session:
+        ranked = options | {"name": None, "split": None, "dataset_config": None}
+        rank_source = None if rank_texts is None else open_labelled(rank_texts, None, session.task, ranked)
+        from attnprobe.intervention.pruning.curve import prune_in_steps
+        from attnprobe.intervention.pruning.writing import Saving
 
-
-def _describe_order(criterion: "Criterion") -> dict[str, Any]:
-    if criterion.path is None:
-        return {}
-    from attnprobe.table.reading import describe_table
-
-    return {"order": describe_table(criterion.path)}
+        saving = None if save is None else Saving(Path(save), share, physical, overwrite)
+        walk = {"step": step, "rerank": rerank, "random_orders": random_orders, "margin": margin}
+        pruned = prune_in_steps(session, criterion, rank_source, saving, **walk)
+        return pruned.table if saving is None else saving.write(pruned, session)

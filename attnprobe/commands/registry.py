@@ -99,6 +99,8 @@ class Command:
             spelled = max(option.flags, key=len)
             if option.low is not None and value < option.low:
                 raise AttnprobeError(f"{spelled} must be at least {option.low}, not {value}.")
+            if option.above is not None and not value > option.above:
+                raise AttnprobeError(f"{spelled} must be more than {option.above}, not {value}.")
             if option.high is not None and value > option.high:
                 raise AttnprobeError(f"{spelled} must be at most {option.high}, not {value}.")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.report.report import Report
     from attnprobe.table.table import HeadTable
 
 

@@ -27,6 +27,9 @@ Floats = NDArray[np.float64]
 class ScoreDeltas:
     """The scores under every mask, and how they differ from that of the untouched model, (mask,).
 
+    Over the same examples, paired: errors and p are as ``Score`` has them. p is how likely a difference as
+    large is, either way, if the heads did not matter; NaN where there is no sensible null hypothesis.
+
     Where something drawn at random takes the place of heads, a mask has several draws. Its score is the mean
     of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
     examples holds what the draws scatter by. ``added`` (example, mask) is what each example adds.

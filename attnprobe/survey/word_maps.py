@@ -197,10 +197,10 @@ class WordScorer:
         self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
         word = torch.arange(self._spans.shape[1]) < torch.from_numpy(size)[:, None]
         self._there = word[:, :, None] & word[:, None]
-        (first, stop), own = rows.candidates[row].T, rows.own[row]
+        (first, stop), itself = rows.candidates[row].T, rows.itself[row]
         number = first[:, None] + np.arange((stop - first).max(initial=0))
         present = number < stop[:, None]
-        present &= (number < own[:, :1]) | (number >= own[:, 1:])
+        present &= (number < itself[:, :1]) | (number >= itself[:, 1:])
         right = np.zeros(present.shape, np.bool_)
         for question, (low, high) in enumerate(asked.answers):
             for start, end in asked.right[low:high]:

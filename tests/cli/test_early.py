@@ -98,7 +98,7 @@ REFUSED = {
     "importance demo --method ig --nodes 0": "Invalid value for '--nodes'",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",
-    "prune demo --step 2": "--step must be more than 0",
+    "prune demo --step 2": "Invalid value for '--step'",
     "prune demo --by wishes": "There is no criterion 'wishes'",
     "prune demo --by heads1.csv:gone": "heads1.csv has no column 'gone'",
     "prune demo --by heads1.csv:same": "All heads have the same same",

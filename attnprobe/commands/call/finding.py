@@ -166,7 +166,7 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
     if by == "trees":
         from attnprobe.statistics import trees
 
-        return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.TREES], trees.BY_HEAD
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -178,7 +178,6 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    from attnprobe.statistics.alignment import AER
-    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
+    from attnprobe.statistics.alignment import AER, BEST_ALIGNMENTS, BY_HEAD
 
     return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS

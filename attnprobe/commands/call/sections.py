@@ -27,7 +27,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.option import Group
 from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, list_names
-from attnprobe.reports.report_page.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
+from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.table.destination import read_description

@@ -1,19 +1,19 @@
 """The gold alignment of two texts in a picture of their attention, and what heads find of it."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.alignment import RATES
 from attnprobe.table.numbers import name_head
+from attnprobe.table.sequence import Ends, Maps, Side
 
-if TYPE_CHECKING:
-    from attnprobe.table.sequence import Ends, Maps, Side
-
-#: The titles of the rates, by their names in ``RATES``.
-_TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}
+#: How marks are read, in a picture.
+EXPLANATION = (
+    "Gold links are heavy where the head finds them, thin where it misses them, dashed where they are only "
+    "possible."
+)
 #: Line widths by whether a link is hit; of what is no head, nobody can say.
 _WEIGHTS = {None: 1.0, True: 1.4, False: 0.5}
 
@@ -21,8 +21,8 @@ _WEIGHTS = {None: 1.0, True: 1.4, False: 0.5}
 class Mark(NamedTuple):
     """A gold link among what is shown: the first row and the one behind the last, and so for columns."""
 
-    rows: "Ends"
-    columns: "Ends"
+    rows: Ends
+    columns: Ends
     sure: bool
     hit: bool | None = None  # None for what is no head
 
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
 
 
 def place_marks(
-    maps: "Maps",
+    maps: Maps,
     queries: NDArray[np.int64],
     keys: NDArray[np.int64],
     *,
@@ -55,32 +55,24 @@ def place_marks(
     A link between words of several tokens is one mark over all of them. ``head`` is the place of a layer and
     the number of a head, of which marks say what it finds.
     """
+
+    def find(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
+        named = np.arange(len(side)) if side.words is None or not words else side.words
+        there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
+        return (int(there[0]), int(there[-1]) + 1) if there.size else None
+
+    marks: list[Mark] = []
     if maps.alignment is None:
-        return []
-    marks = []
+        return marks
     for number, (asker, answer, sure) in enumerate(maps.alignment.links):
-        rows = _find_shown(maps.queries, asker, queries, words=words)
-        columns = _find_shown(maps.keys, answer, keys, words=words)
+        rows, columns = find(maps.queries, asker, queries), find(maps.keys, answer, keys)
         if rows and columns:
             hit = None if head is None else bool(maps.alignment.hits[head][number])
             marks.append(Mark(rows, columns, sure, hit))
     return marks
 
 
-def _find_shown(side: "Side", ends: "Ends", places: NDArray[np.int64], *, words: bool) -> "Ends | None":
-    named = np.arange(len(side)) if side.words is None or not words else side.words
-    there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
-    return (int(there[0]), int(there[-1]) + 1) if there.size else None
-
-
-def find_second_text(side: "Side", places: NDArray[np.int64], *, words: bool) -> int:
-    """Find the first token or word of the second text among those shown; 0 where one text is shown alone."""
-    first = side.second if not words or side.words is None else int(side.words[side.second])
-    before = int(np.searchsorted(places, first))
-    return before if before < len(places) else 0
-
-
-def state_alignment(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
+def state_alignment(maps: Maps, layer: int, head: int, *, several: bool) -> str:
     """State how many sure links a head hits and its error rate, first in the way in which it hits more.
 
     Without a sure link, only the name of the head is left.
@@ -98,7 +90,7 @@ def state_alignment(maps: "Maps", layer: int, head: int, *, several: bool) -> st
     return f"{name} finds {', '.join(findings)}" if findings else name
 
 
-def explain_hits(maps: "Maps") -> str:
+def explain_hits(maps: Maps) -> str:
     """Say when a link is hit, and of which position of a word the marks say so."""
     hit = (
         "A link is hit where it has the largest attention of its word within the other text, and else missed."
@@ -106,7 +98,7 @@ def explain_hits(maps: "Maps") -> str:
     return f"{hit} Marks show hits where the decoder reads a word." if maps.kind is Kind.CROSS else hit
 
 
-def pack_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | None:
+def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:
     """Pack the gold links of a kind of attention by their tokens, and what heads find, for a page."""
     if maps.alignment is None:
         return None
@@ -115,32 +107,8 @@ def pack_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | N
         findings[layer][head] = state_alignment(maps, layer, head, several=several)
     return {
         "links": [[*asker, *answer, int(sure)] for asker, answer, sure in maps.alignment.links],
-        "hits": [["".join(map(str, row)) for row in layer] for layer in maps.alignment.hits.astype(int)],
+        "hits": maps.alignment.hits.astype(int).tolist(),
         "findings": findings,
         "explanation": explain_hits(maps),
         "weights": {"null": _WEIGHTS[None], "true": _WEIGHTS[True], "false": _WEIGHTS[False]},
     }
-
-
-def list_rates(maps: "Maps") -> list[dict[str, Any]]:
-    """List what every head finds of the gold alignment, in the form of ``list_notes``."""
-    if maps.alignment is None:
-        return []
-    notes = []
-    for way in maps.alignment.ways:
-        counts = np.vectorize("{:.0f} of {:.0f}".format)(way.hits, way.sure)
-        columns = [_make_column("sure links hit", maps, way.hits, counts)]
-        for (name, *_), rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True):
-            texts = np.vectorize("{:.3f}".format)(rates)
-            columns.append(_make_column(_TITLES[name], maps, rates, texts))
-        source = "Gold alignment of this sentence"  # one sentence has no error
-        notes.append({"source": source, "about": way.name, "roles": None, "columns": columns})
-    return notes
-
-
-def _make_column(
-    title: str, maps: "Maps", values: NDArray[np.float64], texts: NDArray[np.str_]
-) -> dict[str, Any]:
-    """Make a column of texts (layer, head); nothing for undefined values and heads that were removed."""
-    known = np.isfinite(values) & maps.standing
-    return {"title": title, "unit": "", "texts": np.where(known, texts, "").tolist()}

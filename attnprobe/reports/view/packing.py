@@ -4,6 +4,7 @@ import base64
 import io
 import unicodedata
 import zlib
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,17 @@ SMALL = 32
 _BLANKS = {" ": "\u2423", "\n": "\u21b5", "\r": "\u240d", "\t": "\u21e5", "\xa0": "\u237d"}
 #: Controls, what reorders or hides text, lone surrogates, breaks, what is assigned to nobody.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+class Start(NamedTuple):
+    """What is shown first."""
+
+    kind: str  # of attention
+    layer: int  # its place among the layers of the kind
+    head: int  # one more than there are is the rollout
+    draw: str  # "lines", "map" or "patches"
+    words: bool  # whether whole words are shown
+    special: bool  # whether special tokens are shown
 
 
 def pack_layer(rows: Rows) -> str:
@@ -84,7 +96,15 @@ def make_visible(text: str) -> str:
     ['late', '␣', 'a↵b', '⟨202E⟩evil', '⟨D800⟩⟨0000⟩']
     """
     blank = bool(text) and not text.strip()
-    return "".join(_draw_character(character, blank=blank) for character in text) or "\u2205"
+
+    def draw(character: str) -> str:
+        if character in "\n\r\t" or (blank and character in _BLANKS):
+            return _BLANKS[character]
+        if not blank and (character in "\u200c\u200d" or unicodedata.category(character) not in _HIDDEN):
+            return character
+        return f"\u27e8{ord(character):04X}\u27e9"
+
+    return "".join(map(draw, text)) or "\u2205"
 
 
 def encode_image(pixels: NDArray[np.uint8]) -> str:
@@ -95,20 +115,12 @@ def encode_image(pixels: NDArray[np.uint8]) -> str:
     image.thumbnail((512, 512))
     content = io.BytesIO()
     image.save(content, "JPEG", quality=88)
-    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+    return make_address("image/jpeg", content.getvalue())
 
 
-def encode_svg(graphic: str) -> str:
-    """Write a vector graphic into a data URL."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(graphic.encode()).decode('ascii')}"
-
-
-def _draw_character(character: str, *, blank: bool) -> str:
-    if character in "\n\r\t" or (blank and character in _BLANKS):
-        return _BLANKS[character]
-    if not blank and (character in "\u200c\u200d" or unicodedata.category(character) not in _HIDDEN):
-        return character
-    return f"\u27e8{ord(character):04X}\u27e9"
+def make_address(kind: str, content: bytes) -> str:
+    """Write a picture into a data URL."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _pack(content: NDArray[np.uint8]) -> str:

@@ -11,14 +11,13 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.page import frame_page
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.view.packing import Start
 from attnprobe.reports.view.page import write_page
-from attnprobe.reports.view.start import Start
 from attnprobe.table.destination import Saveable
 from attnprobe.table.sequence import SequenceAttention
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
-
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")
@@ -42,7 +41,7 @@ class View(Saveable):
         seen: The sequence and all its attention.
         start: What the page shows first, and what a graphic shows.
         chosen: Whether one head was asked for; a graphic of none shows all.
-        theme: Of a graphic; light where nobody says. A page has that of its reader.
+        theme: Of a graphic; light where nobody says.
         width: Of a graphic, about how many pixels.
         notes: Tables of the model's heads, such as a census, which a page shows beside each head.
     """
@@ -59,12 +58,12 @@ class View(Saveable):
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
         """Attention (layer, head, query, key) of each kind that the model has, in full precision."""
-        return {one.kind.value: one.rows for one in self.seen.maps}
+        return {maps.kind.value: maps.rows for maps in self.seen.maps}
 
     @property
     def tokens(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """The tokens that attend and those that are attended to, for each kind of attention."""
-        return {one.kind.value: (one.queries.labels, one.keys.labels) for one in self.seen.maps}
+        return {maps.kind.value: (maps.queries.labels, maps.keys.labels) for maps in self.seen.maps}
 
     @cached_property
     def html(self) -> str:
@@ -74,11 +73,7 @@ class View(Saveable):
     @cached_property
     def svg(self) -> str:
         """The vector graphic: one head, or all heads small."""
-        from attnprobe.reports.view.graphic import draw_view
-
-        return draw_view(
-            self.seen, self.start, chosen=self.chosen, theme=self.theme or "light", width=self.width
-        )
+        return self._draw(self.chosen)
 
     @property
     def png(self) -> bytes:
@@ -93,27 +88,25 @@ class View(Saveable):
     def rendered(self, format: str) -> bytes:
         """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
         check_page_look(format, self.theme, self.width)
-        found = getattr(self, format)
-        return found.encode() if isinstance(found, str) else found
+        content = getattr(self, format)
+        return content.encode() if isinstance(content, str) else content
 
-    @cached_property
-    def _still(self) -> str:
-        """The head that the page opens on, as a vector graphic, for where no script runs."""
+    def _draw(self, chosen: bool) -> str:
         from attnprobe.reports.view.graphic import draw_view
 
-        return draw_view(self.seen, self.start, chosen=True)
+        return draw_view(self.seen, self.start, chosen=chosen, theme=self.theme or "light", width=self.width)
 
     def _repr_html_(self) -> str:
-        page = write_page(self.seen, self.start, self.notes, self._still)
+        page = write_page(self.seen, self.start, self.notes, self._draw(True))  # for where no script runs
         return frame_page(page, "Attention of one sequence", 720)
 
     def _repr_png_(self) -> bytes:
         """Show the head in a notebook that shows no HTML, such as one that is not trusted."""
-        return render_png(self._still)
+        return render_png(self._draw(True))
 
     def __repr__(self) -> str:
         kinds = ", ".join(
-            f"{one.kind.value} {one.rows.shape[0]} x {one.rows.shape[1]} heads over {len(one.keys)} tokens"
-            for one in self.seen.maps
+            "{} {} x {} heads over {} tokens".format(maps.kind.value, *maps.rows.shape[:2], len(maps.keys))
+            for maps in self.seen.maps
         )
         return f"View({self.seen.model!r}: {kinds})"

@@ -10,10 +10,10 @@ from markupsafe import Markup
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figures import FIGURES
-from attnprobe.reports.columns import DrawingRequest
+from attnprobe.reports.columns import DrawingRequest, name_measure
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
-from attnprobe.reports.report_page.heads import Head, Heads, read_heads
+from attnprobe.reports.report.card import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
@@ -34,15 +34,10 @@ _SVG = "http://www.w3.org/2000/svg"
 _HEAD, _LAYER = re.compile(r"\bhead:? (\d+)\b"), re.compile(r"\blayer:? (\d+)\b")
 #: Parts of a label that say where a mark is, or with more digits what another part says; and their number.
 _PLACES = {"head", "layer", "x", "y", "kind", "of", "n"}
-#: What an attribute for readers of single marks is; in a page, the whole picture has a label.
-_SPOKEN = ("role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events")
-#: What an attribute says that is so anyway.
-_PLAIN = {"opacity": "1", "fill-opacity": "1", "stroke-width": "0", "font-weight": "normal"}
+#: Attributes for readers of single marks, in place of which the whole picture has a label; and the font.
+_LEFT_OUT = {"role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events", "font-family"}
 #: Decimals of a place that nobody sees.
 _UNSEEN = re.compile(r"(\.\d)\d+")
-#: A path of nothing but straight lines, and a point of it.
-_LINES, _POINT = re.compile(r"[MLZ\d.,-]+"), re.compile(r"([ML])([\d.-]+),([\d.-]+)")
-_RGB = re.compile(r"rgb\((\d+), (\d+), (\d+)\)")
 
 
 def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
@@ -81,38 +76,34 @@ def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
     columns = [table.column(figure.states)] if figure.states else figure.columns(table, request)
     for column in columns:
         if finding := state_finding(table, column):
-            yield clean(column.title or column.name.replace("_", " ")), clean(finding)
+            yield name_measure(column), clean(finding)
 
 
 def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
     picture = draw_picture([table], kind, theme=_THEME, width=width)
     root = ElementTree.fromstring(picture.rendered("svg"))
-    parents = {child: parent for parent in root.iter() for child in parent}
     has_roles = {"layer", "head", "role"} <= table.data.keys()
     roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
-    panels = {}
     for element in root.iter():
         label = element.get("aria-label", "")
-        _trim(element)
+        for name in _LEFT_OUT & element.attrib.keys():
+            del element.attrib[name]
+        for name in {"d", "transform"} & element.attrib.keys():
+            element.set(name, _UNSEEN.sub(r"\1", element.attrib[name]))
         head = _read_head(label, heads) if element.tag == f"{{{_SVG}}}path" else None
-        if (number := heads.find(head)) is not None:
+        if head is not None and (number := heads.places.get(head)) is not None:
             evidence = _shorten(label, picture.kind) or clean(str(roles.get(head, "")))
-            element.set("aria-label", ": ".join(filter(None, [heads.name(number), evidence])))
+            element.set("aria-label", ": ".join(filter(None, [heads.names[number], evidence])))
             element.set("data-h", str(number))
-            panels[_find_panel(element, parents)] = None
-    for panel in panels:
-        panel.set("data-grid", "")
-        title = panel.find(".//*[@class='mark-group role-title']")
-        if title is not None:
-            panel.attrib |= {"role": "group", "aria-label": " ".join(title.itertext())}
-    for element, parent in parents.items():
-        unseen = element.get("display") == "none" or element.attrib.keys() <= {"class", "d"}
-        if element.tag == f"{{{_SVG}}}path" and unseen:
-            parent.remove(element)
+    has_heads = _mark_panels(root)
+    for element in root.iter():
+        for child in list(element):
+            if child.tag == f"{{{_SVG}}}path" and not child.attrib.keys() - {"class", "d"}:
+                element.remove(child)
         element.attrib.pop("class", None)
     root.attrib |= {
         "class": "picture",
-        "role": "group" if panels else "img",
+        "role": "group" if has_heads else "img",
         "aria-label": f"{picture.title}: the table has its numbers",
         "font-family": _THEME.config()["font"],
     }
@@ -120,41 +111,16 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
     return Markup(ElementTree.tostring(root, encoding="unicode").replace(" />", "/>"))
 
 
-def _trim(element: ElementTree.Element) -> None:
-    """Leave out what a page need not hold of each mark."""
-    attributes = {
-        name: _write_path(value) if name in ("d", "transform") else _RGB.sub(_write_hex, value)
-        for name, value in element.attrib.items()
-        if name not in (*_SPOKEN, "font-family") and _PLAIN.get(name) != value
-    }
-    element.attrib.clear()
-    element.attrib |= attributes
-
-
-def _write_path(path: str) -> str:
-    """Write a path with a decimal, and lines straight across or down as such.
-
-    >>> _write_path("M0.123,5L0.123,7.5L3,7.5L4,8")
-    'M0.1,5V7.5H3L4,8'
-    """
-    path = _UNSEEN.sub(r"\1", path)
-    if not _LINES.fullmatch(path):
-        return path
-    before = ("", "")
-
-    def write(point: re.Match[str]) -> str:
-        nonlocal before
-        (x, y), (command, *place) = before, point.groups()
-        before = (place[0], place[1])
-        if command == "L" and x == place[0]:
-            return f"V{place[1]}"
-        return f"H{place[0]}" if command == "L" and y == place[1] else point[0]
-
-    return _POINT.sub(write, path)
-
-
-def _write_hex(colour: re.Match[str]) -> str:
-    return "#" + "".join(f"{int(part):02x}" for part in colour.groups())
+def _mark_panels(root: ElementTree.Element) -> bool:
+    """Mark the panels that heads lie in, through which arrow keys lead; tell whether there are any."""
+    groups = [element for element in root.iter() if "mark-group" in element.get("class", "")]
+    inside = {mark: group for group in groups for mark in group.iterfind(".//*[@data-h]")}  # the innermost
+    for panel in inside.values():
+        panel.set("data-grid", "")
+        title = panel.find(".//*[@class='mark-group role-title']")
+        if title is not None:
+            panel.attrib |= {"role": "group", "aria-label": " ".join(title.itertext())}
+    return bool(inside)
 
 
 def _read_head(label: str, heads: Heads) -> Head | None:
@@ -178,12 +144,3 @@ def _shorten(label: str, kind: str) -> str:
     values = {name: value for name, _, value in parts if value not in ("", "null") and name not in hidden}
     error = values.pop("standard error", None) or values.pop("value error", None)
     return " \u00b1 ".join(filter(None, [", ".join(list(values.values())[:3]), error]))
-
-
-def _find_panel(
-    element: ElementTree.Element, parents: Mapping[ElementTree.Element, ElementTree.Element]
-) -> ElementTree.Element:
-    """Find the panel that a mark lies in, through which arrow keys lead."""
-    while element in parents and "mark-group" not in element.get("class", ""):
-        element = parents[element]
-    return element

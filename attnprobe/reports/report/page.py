@@ -1,6 +1,7 @@
 """The page of a report."""
 
 import base64
+import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -9,19 +10,17 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from attnprobe.reports.page import (
-    RECORD,
     bundle_scripts,
-    choose_precision,
     embed_bytes,
     embed_json,
     read_asset,
     render_page,
 )
 from attnprobe.reports.profile import read_profile
-from attnprobe.reports.report_page import text
-from attnprobe.reports.report_page.heads import Heads, Measure, collect_heads, collect_measures
-from attnprobe.reports.report_page.pictures import draw_atlas, draw_tables, list_findings
-from attnprobe.reports.report_page.report import GROUPS, OF_GOLD, OTHER, Contents
+from attnprobe.reports.report import text
+from attnprobe.reports.report.card import Heads, collect_heads, collect_measures, describe_roles
+from attnprobe.reports.report.pictures import draw_atlas, draw_tables, list_findings
+from attnprobe.reports.report.report import GROUPS, OF_GOLD, OTHER, Contents
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.table.cells import clean
 from attnprobe.table.sequence import SequenceAttention
@@ -31,6 +30,9 @@ from attnprobe.table.table import HeadTable
 MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.
 _SHOWN = 400
+#: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
+#: pairs of 144 heads, all digits would be half of the page.
+_EXACT, _SHORT = 2_000, 8
 #: Sections that stand beside the card of a head, and those below, with their headings.
 _BESIDE = {"roles": "Roles", "importance": "Importance", "census": "Maps of all heads"}
 _BELOW = {
@@ -56,77 +58,68 @@ class Section(NamedTuple):
 
 def write_page(contents: Contents) -> str:
     """Write the page; see ``report.js`` for what it does."""
-    every = contents.every
+    every, command = contents.every, contents.command
     heads = collect_heads(every)
-    measures = [
-        measure
-        for section in ("census", "importance")
-        for measure in collect_measures(heads, contents.of(section))
-    ]
+    important = collect_measures(heads, contents.of("importance"))
+    measures = [*collect_measures(heads, contents.of("census")), *important]
     roles = next(iter(contents.of("roles").values()), None)
-    numbers = {name: number for number, name in enumerate(every)}
     record = text.make_record(contents)
-    sentences = [_pack_sequence(one, n, heads) for n, one in enumerate(contents.seen)]
+    sentences = [_pack_sequence(seen, number, heads) for number, seen in enumerate(contents.seen)]
     atlas, beside, below = _sort_into_sections(contents, heads)
     data = {
-        "heads": [list(head) for head in heads.every],
-        "names": [heads.name(place) for place in range(len(heads.every))],
-        "measures": [{"numbers": measure.write_numbers(), "ranks": measure.rank()} for measure in measures],
-        "roles": None if roles is None else text.describe_roles(heads, roles, measures),
-        "sentences": [{"kinds": kinds} for kinds, _ in sentences],
+        "heads": heads.every,
+        "names": heads.names,
+        "measures": [{name: measure[name] for name in ("numbers", "ranks")} for measure in measures],
+        "roles": None if roles is None else describe_roles(heads, roles),
+        "sentences": [kinds for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
-        "first": _choose_first(contents, measures),
+        # The page opens on the most important head, if that is known.
+        "first": next((measure["ranks"].index(1) for measure in important), 0),
         "tables": [
-            {
-                "name": name,
-                "columns": [{"name": column.name, "role": column.role} for column in table.columns],
-            }
+            {"name": name, "columns": [[column.name, column.role] for column in table.columns]}
             for name, table in every.items()
         ],
     }
     packed = {
-        f"table-{numbers[name]}": _pack_table(table)
-        for name, table in every.items()
+        f"table-{number}": _pack_table(table)
+        for number, table in enumerate(every.values())
         if len(table) <= MOST_ROWS
     }
+    for _, layers in sentences:
+        packed |= layers
+    findings = [(clean(table.title), list(list_findings(table))) for table in every.values()]
     return render_page(
         "report.html.jinja",
         [read_asset("report.css")],
-        [bundle_scripts("unpack.js", "report.js", "tables.js")],
+        [bundle_scripts("common.js", "report.js")],
         title=f"Attention heads of {make_visible(contents.model) or 'a checkpoint'}",
         lead=text.describe_heads(contents, heads),
-        findings=[
-            (clean(table.title), findings)
-            for table in every.values()
-            if (findings := list(list_findings(table)))
-        ],
+        findings=[(title, lines) for title, lines in findings if lines],
         atlas=atlas,
         beside=beside,
         below=below,
         meanings=[] if roles is None else text.explain_roles(roles),
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),
-        limits=text.list_limits(contents),
-        again=text.describe_command(record),
+        unit=contents.unit,
+        important=bool(important),
+        record=record,
+        command=clean(command if isinstance(command, str) else shlex.join(command)),
+        versions=clean(", ".join(f"{name} {number}" for name, number in record["versions"].items())),
         heads=heads,
         measures=list(enumerate(measures)),
         sentences=[
-            " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
-            for sequence in contents.seen
+            " | ".join(make_visible(part)[:_LONGEST_TEXT] for part in dict.fromkeys(seen.texts))
+            for seen in contents.seen
         ],
         chosen=clean(contents.chosen),
-        numbers=numbers,
+        numbers={name: number for number, name in enumerate(every)},
         titles={name: clean(table.title) for name, table in every.items()},
         most_rows=MOST_ROWS,
         version=version("attnprobe"),
-        created=record["created"],
-        data=[embed_json("report-data", data), embed_json(RECORD, record)],
-        packed=[
-            embed_bytes(name, content)
-            for part in (packed, *(layers for _, layers in sentences))
-            for name, content in part.items()
-        ],
+        data=[embed_json("report-data", data), embed_json("attnprobe-record", record)],
+        packed=[embed_bytes(name, content) for name, content in packed.items()],
     )
 
 
@@ -149,17 +142,9 @@ def _sort_into_sections(
     return atlas, list(draw(_BESIDE)), list(draw(_BELOW))
 
 
-def _choose_first(contents: Contents, measures: Sequence[Measure]) -> int:
-    """Choose the head that the page opens on: the most important one, if that is known."""
-    for measure in measures:
-        if measure.table in contents.of("importance"):
-            return max(range(len(measure.values)), key=lambda place: abs(measure.values[place] or 0.0))
-    return 0
-
-
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
-    content = table.render("csv", choose_precision(len(table)))
+    content = table.render("csv", None if len(table) <= _EXACT else _SHORT)
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
@@ -172,7 +157,7 @@ def _pack_sequence(
         size, width, queries, keys = maps.rows.shape
         name = f"sentence-{number}-{maps.kind.value}"
         kinds[maps.kind.value if any(heads.kinds) else ""] = {
-            "layers": list(maps.layers),
+            "layers": maps.layers,
             "heads": width,
             "queries": [make_visible(label)[:_LONGEST] for label in maps.queries.labels],
             "keys": [make_visible(label)[:_LONGEST] for label in maps.keys.labels],
