@@ -8,7 +8,7 @@ import pytest
 
 import attnprobe
 from attnprobe.commands.call import sections
-from attnprobe.reports.report_page import page
+from attnprobe.reports.report import page
 
 
 def test_a_page_and_its_tables(invoke, saved, text, tmp_path):

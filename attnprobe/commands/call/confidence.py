@@ -8,7 +8,7 @@ import numpy as np
 from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions
 from attnprobe.intervention.importance import tabulate_attributions
-from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import TaskSession
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.record import record_provenance
