@@ -75,7 +75,7 @@ COMPARED = {
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
         "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.differences:compare_paired"
+            "attnprobe.findings.comparison:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
