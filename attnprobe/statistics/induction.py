@@ -87,13 +87,12 @@ def earlier(block: AttentionBlock) -> Tensor:
     """
     import torch
 
-    rows = slice(block.offset, block.offset + block.probabilities.shape[2])
-    asking, answering = block.layout.queries.order[:, rows], block.layout.keys.order
+    asking, answering = block.layout.queries.order[:, block.span], block.layout.keys.order
     if not block.layout.comparable:
         return torch.full_like(asking, -1)
     places = torch.arange(answering.shape[1], device=answering.device)
     same = (asking[:, :, None] == answering[:, None]) & (asking >= 0)[:, :, None]
-    same &= places < places[rows, None]
+    same &= places < places[block.span, None]
     return torch.where(same, places, -1).amax(-1)
 
 

@@ -51,10 +51,8 @@ def inner_products(block: AttentionBlock) -> Tensor:
     output projection. All contributions of a layer and the bias of the projection add up to what it gives.
     """
     given, overlaps = precise(block.outputs), _keep_overlaps()
-    batch, heads, queries, width = given.shape
-    asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
-    if not bool(asks.all()):
-        given = given * asks[:, None, :, None]
+    batch, heads, _, width = given.shape
+    given = given * block.layout.queries.asking[:, None, block.span, None]
     shared = overlaps.get(block.projection)
     if shared is None:
         flat = precise(block.projection.flatten(0, 1))
@@ -149,15 +147,13 @@ def products(block: AttentionBlock) -> Tensor:
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
     number is added to a row, and neither does a centred row.
-
-    Returns:
-        (batch, 2, head, head): the products, and what they are on average where the keys of each head and
-        query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
+    Beside them, (batch, 2, head, head), is what they are on average where the keys of each head and query are
+    shuffled, all but the sinks; see ``kernels.products.logit_products``.
     """
     from attnprobe.kernels.products import logit_products
 
-    layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
-    return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
+    layout = block.layout
+    return logit_products(block.scores, layout.queries.asking[:, block.span], layout.once(sinks))
 
 
 def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:

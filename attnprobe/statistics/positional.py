@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import (
     Columns,
     Family,
@@ -93,13 +95,12 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     The share is over the queries for which a key at that offset exists. An offset counts in a
     sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
     one query at the edge can't make a share of 1. Ties go to the first key. From decoder to encoder, every
-    offset is NaN. The table gives the offset with the largest share, and that share.
+    offset is NaN. In an image, an offset is a number of rows and a number of columns, each from -8 to 8, row
+    by row. The table gives the offset with the largest share, and that share.
 
     Limits: 0 to 1.
 
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
-
-    In an image, an offset is a number of rows and a number of columns, each from -8 to 8, row by row.
     """
     import torch
 
@@ -201,14 +202,9 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
 
 def within(values: Tensor, layout: Layout) -> Tensor:
-    """Average over the queries of a sequence.
-
-    It is undefined from decoder to encoder, where places do not compare.
-    """
-    import torch
-
+    """Average over queries; undefined from decoder to encoder, where places do not compare."""
     mean = mean_over_queries(values, layout)
-    return torch.full_like(mean, nan) if not layout.comparable else mean
+    return mean if layout.comparable else mean * nan
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
@@ -272,6 +268,7 @@ CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads l
 
 BY_OFFSET = Family("profile", "attention by offset", 12, by_default=False)
 
+_LEADING, _SEPARATORS = attrgetter("keys.first"), attrgetter("keys.separator")
 #: What a terminal shows among many: sinks, the neighbours and the token itself.
 _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 
@@ -305,91 +302,69 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     from attnprobe.kernels.offsets import add_up_offsets
 
     layout = block.layout
-    here = slice(block.offset, block.offset + block.probabilities.shape[2])
     if layout.grid is not None:
-        return _add_up_steps(block, here)
-    marks, sees = layout.once(mark_keys), layout.once(find_sight)
-    asks = layout.queries.asking[:, here]
-    reach = REACH if layout.comparable else -1
-    places = add_up_offsets(block.probabilities, marks, asks, sees[:, here], block.offset, reach)
-    if layout.comparable:
-        return places
-    return torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
+        return _add_up_steps(block)
+    asks, sees = layout.queries.asking[:, block.span], layout.once(find_sight)[:, block.span]
+    reach, marks = REACH if layout.comparable else -1, layout.once(mark_keys)
+    places = add_up_offsets(block.probabilities, marks, asks, sees, block.offset, reach)
+    return places if layout.comparable else torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
 
 
 def mark_keys(layout: Layout) -> Tensor:
-    """Mark the keys that count, (batch, 3, key): ordinary ones, the first of a text, other special ones.
-
-    Of an image, special ones are leading, or others.
-    """
+    """Mark the keys of a text that count, (batch, 3, key): ordinary ones, the first, other special ones."""
     import torch
 
-    kept, special = layout.keys.kept, layout.keys.special
-    first = layout.keys.first if layout.grid is not None else torch.zeros_like(kept)
-    if layout.grid is None:
-        first[:, 0] = True
-    return torch.stack([~sinks(layout), first, special & ~first], 1) & kept[:, None]
+    ordinary = ~sinks(layout)
+    first = torch.zeros_like(ordinary)
+    first[:, 0] = True
+    return torch.stack([ordinary, first, ~(ordinary | first)], 1) & layout.keys.kept[:, None]
 
 
 def find_sight(layout: Layout) -> Tensor:
     """Find the last key that each query of a text sees, (batch, query)."""
     import torch
 
-    shape = layout.queries.batch, layout.queries.length
-    if not layout.causal:
-        return torch.full(shape, layout.keys.length - 1, device=layout.keys.kept.device)
-    if layout.keys.mixed is not None:
+    if layout.causal and layout.keys.mixed is not None:
         return layout.keys.mixed.sees
-    return torch.arange(shape[1], device=layout.keys.kept.device).expand(shape).contiguous()
+    place = torch.arange(layout.queries.length, device=layout.keys.kept.device)
+    last = place if layout.causal else torch.full_like(place, layout.keys.length - 1)
+    return last.expand(layout.queries.batch, -1).contiguous()
 
 
-def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
+def mark_distant(layout: Layout) -> Tensor:
+    """Mark the patches of an image that are further than 3 rows or columns from each other."""
+    import torch
+
+    steps = (layout.places[:, None] - layout.places).abs()
+    distant = (steps > REACH_IN_PATCHES).any(-1) & ~steps.isnan().any(-1)
+    return torch.stack([distant] * layout.keys.batch)
+
+
+def _add_up_steps(block: AttentionBlock) -> Tensor:
     """Add up the same in an image: leading tokens, other special ones, each step row by row, and beyond."""
     import torch
 
-    layout, p = block.layout, block.probabilities
-    side = range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
-    out = p.new_zeros(*p.shape[:2], len(side) ** 2 + 3, 2)
-    there = layout.queries.asking[:, None, here] & ~p[..., 0].isnan()
-    rows, marks = p.where(there[..., None], 0), layout.once(mark_keys)
+    layout, steps = block.layout, range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
+    asks = layout.queries.asking[:, None, block.span] & ~block.probabilities[..., 0].isnan()
 
-    def see(marked: Tensor) -> Tensor:
-        """Give which of the marked keys each query sees, (batch, query, key)."""
-        pairs = marked[:, None].expand(-1, layout.queries.length, -1)
-        return layout.hide(pairs)[:, here]
+    def add_up_marked(mark: Mark) -> Tensor:
+        sees = count_seen(layout, mark).expand(-1, layout.queries.length)[:, None, block.span] > 0
+        return add_up(mass_on(block, mark).where(sees, torch.nan))
 
-    for kind in (1, 2):
-        seen = see(marks[:, kind])
-        out[:, :, kind - 1, 0] = torch.einsum("bhqk,bqk->bh", rows, seen.to(p.dtype))
-        out[:, :, kind - 1, 1] = (there & seen.any(-1)[:, None]).sum(-1).to(p.dtype)
-    if not layout.comparable:
-        return out
-    near = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])  # what is seen, and how many
-    for place, (down, right) in enumerate((down, right) for down in side for right in side):
-        probability = block.at_step(down, right).where(there, torch.nan)
-        known = ~probability.isnan()
-        probability = probability.nan_to_num(0)
-        near = near[0] + probability, near[1] + known
-        out[:, :, place + 2, 0], out[:, :, place + 2, 1] = probability.sum(-1), known.sum(-1).to(p.dtype)
-    patches = ~layout.places[:, 0].isnan()
-    seen = see(marks[:, 0] & patches) & patches[None, here, None]
-    masses = torch.einsum("bhqk,bqk->bhq", rows, seen.to(p.dtype)) - near[0]
-    beyond = there & (seen.sum(-1)[:, None] > near[1])
-    out[:, :, -1, 0] = masses.clamp_min(0).where(beyond, 0).sum(-1)
-    out[:, :, -1, 1] = beyond.sum(-1).to(p.dtype)
-    return out
+    def add_up(values: Tensor) -> Tensor:
+        values = values.where(asks, torch.nan)
+        return torch.stack([values.nansum(-1), (~values.isnan()).sum(-1).to(values.dtype)], -1)
+
+    parts = [add_up_marked(_LEADING), add_up_marked(_SEPARATORS)]
+    parts += [add_up(block.at_step(down, right)) for down in steps for right in steps]
+    beyond = add_up_marked(mark_distant) if layout.comparable else torch.zeros_like(parts[0])
+    return torch.stack([*parts, beyond], 2)
 
 
 def average_places(places: Tensor, layout: Layout) -> Tensor:
-    """Divide what was found by the queries that could find it; undefined where none could.
-
-    Returns:
-        (batch, head, cell), in the order of the columns.
-    """
-    import torch
-
+    """Divide what was found by the queries that could find it; undefined where none could."""
     total, queries = places.unbind(-1)
-    return (total / queries).where(queries > 0, torch.nan)
+    return (total / queries).where(queries > 0, nan)
 
 
 def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
@@ -397,14 +372,8 @@ def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) 
     patches = sums.count.shape[-1] != 2 * REACH + 5
     average, error = sums.average, sums.standard_error
     for place, (name, title) in enumerate(list_offsets(patches=patches)):
-        build.measure(
-            f"{statistic.name}_{name}",
-            statistic.unit,
-            average[..., place],
-            error[..., place],
-            headline=name in _HEADLINES,
-            title=title,
-        )
+        cells, headline = (average[..., place], error[..., place]), name in _HEADLINES
+        build.measure(f"{statistic.name}_{name}", "share", *cells, headline=headline, title=title)
 
 
 PROFILE = Statistic(

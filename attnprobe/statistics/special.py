@@ -53,8 +53,7 @@ def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
     rows, marks = block.probabilities, block.layout.once(mark)
     if marks.ndim == 2:
         return (rows @ marks[:, None, :, None].to(rows.dtype)).squeeze(-1)
-    here = slice(block.offset, block.offset + rows.shape[2])
-    return (rows * marks[:, None, here]).sum(-1)
+    return (rows * marks[:, None, block.span]).sum(-1)
 
 
 def where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:

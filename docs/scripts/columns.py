@@ -110,9 +110,8 @@ FOUND = {
         "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:decide_roles",
+        "role, measure, value, threshold, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "pattern": "attnprobe.statistics.role_table:name_patterns",
     },
     "positional --control": {
