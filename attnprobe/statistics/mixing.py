@@ -19,11 +19,9 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.utils.weak import WeakTensorKeyDictionary
 
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
@@ -120,19 +118,15 @@ def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
 
 
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
-NORM = Statistic(
-    "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
-    sums=Blocked, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
-)  # fmt: skip
-COSINE = Statistic(
-    "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
-    rows="pair", sums=Blocked, version=2, family=FAMILY, title="cosine of contributions",
-    headline=True, order=3,
-)  # fmt: skip
-CANCELLATION = Statistic(
-    "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=Blocked, version=2, family=FAMILY,
-    title="squared norm of the heads' sum over the sum of squared norms", headline=True, order=4,
+_define = partial(Statistic, scope="layer", sums=Blocked, family=FAMILY, version=2)
+_define_added = partial(_define, function=inner_products, needs={"contributions"}, headline=True)
+NORM = _define_added("contribution_norm", "length", reduce=norm, title="length of what a head adds", order=2)
+COSINE = _define_added(
+    "contribution_cosine", "cosine", reduce=cosine, rows="pair", title="cosine of contributions", order=3
+)
+CANCELLATION = _define_added(
+    "cancellation", "ratio", reduce=cancellation, rows="layer", order=4,
+    title="squared norm of the heads' sum over the sum of squared norms",
 )  # fmt: skip
 
 
@@ -221,15 +215,13 @@ def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = 
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
-CORRELATION = Statistic(
-    "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=Blocked, version=2, columns=explained, family=FAMILY,
-    title="correlation of logits", headline=True,
-)  # fmt: skip
-SHUFFLED = Statistic(
-    "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=Blocked, version=2, columns=partial(explained, null=True),
-    family=FAMILY, title="correlation of logits through sinks alone", order=1,
+_define_alike = partial(_define, unit="correlation", function=products, needs={"scores"}, rows="pair")
+CORRELATION = _define_alike(
+    "logit_correlation", reduce=correlation, columns=explained, title="correlation of logits", headline=True
+)
+SHUFFLED = _define_alike(
+    "logit_correlation_null", reduce=partial(correlation, shuffled=True), order=1,
+    columns=partial(explained, null=True), title="correlation of logits through sinks alone",
 )  # fmt: skip
 
 

@@ -31,10 +31,8 @@ from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Grid, Layout
+    from attnprobe.attention.layout import Grid
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -191,7 +189,7 @@ OFFSET = Statistic(
 def attention_distance(block: AttentionBlock) -> Tensor:
     """Mean distance of every row, sum_j p_j |i - j|, in tokens.
 
-    In an image it is the distance between patches, over the probability that goes to patches.
+    In an image it is the distance between patches, in patches, over the probability that goes to patches.
 
     Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
     grows with the length of the text, and the ratio to uniform attention does not.
@@ -221,7 +219,7 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
 
 DISTANCE = Statistic(
     "attention_distance", "tokens", attention_distance, within,
-    family=FAMILY, title="mean distance of attention", unit_in_patches="patches", order=6,
+    family=FAMILY, title="mean distance of attention", order=6,
 )  # fmt: skip
 RATIO = Statistic(
     "attention_distance_ratio", "ratio", attention_distance, over_uniform,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,8 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
     from attnprobe.attention.observed import HeadParameters
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("rank", "rank of heads", 9, commands=("rank",))
@@ -46,7 +44,7 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
 def qk_rank(weights: HeadParameters) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of W_Q,h W_K,h^T, s its singular values.
 
-    Of the weights alone: biases, rotations of queries and keys by their position and the text are not in it.
+    Of the weights alone: biases, rotations by position and the text are not in it.
 
     Limits: 1 to the width of the head. Undefined where it is 0.
 
@@ -76,27 +74,26 @@ def qk_top_half(weights: HeadParameters) -> Tensor:
 
 
 def _squares(weights: HeadParameters) -> tuple[Tensor, Tensor]:
-    """Multiply W_Q,h by itself and W_K,h by itself over the model width, (head, width, width) in float64."""
+    """Multiply W_Q,h by itself and W_K,h by itself over the model width, (head, width, width)."""
     queries, keys = weights.queries.double(), weights.keys.double()
     return queries @ queries.transpose(1, 2), keys @ keys.transpose(1, 2)
 
 
-QK_RANK = Statistic(
-    "qk_rank", "ratio", qk_rank, scope="parameters", family=FAMILY,
-    title="rank of the query-key weights", order=2,
-)  # fmt: skip
-QK_TOP_HALF = Statistic(
-    "qk_top_half", "share", qk_top_half, scope="parameters", family=FAMILY,
-    title="share of the query-key weights in half the width", headline=True, order=3,
+_define = partial(Statistic, family=FAMILY)
+QK_RANK = _define(
+    "qk_rank", "ratio", qk_rank, scope="parameters", title="rank of the query-key weights", order=2
+)
+QK_TOP_HALF = _define(
+    "qk_top_half", "share", qk_top_half, scope="parameters", headline=True, order=3,
+    title="share of the query-key weights in half the width",
 )  # fmt: skip
 
 
 def products(block: AttentionBlock) -> Tensor:
     """Sum up what the rank of the logits is made of: Q^T Q of these queries, and once K^T K of the keys.
 
-    Only queries and keys that count; keys less their mean, since a softmax does not see what is added to a
-    whole row. All keys are taken together, also those that a causal model hides from a query. Nothing as
-    large as a map is made: (batch, head, 2, width, width).
+    Keys are less their mean, since a softmax does not see what is added to a whole row. They are taken
+    together, also those that a causal model hides from a query.
     """
     # Of heads side by side, a copy costs less than products of what lies apart.
     rows, asking = precise(block.queries).contiguous(), block.layout.queries
@@ -118,10 +115,9 @@ def products(block: AttentionBlock) -> Tensor:
 def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of the row-centred logits Q (K - mean K)^T of a sequence.
 
-    With A = Q^T Q and B = K^T K, K less its mean over keys, it is (tr AB)^2 / tr ABAB. It says how many
-    directions of the head's width the logits are made of, each weighted by its size. Position biases, soft
-    caps and masks come later and are not in it; nor is the scale, which changes no rank. The second number
-    is its share of the largest possible, min(d_k, queries, keys - 1), with d_k the width of the head.
+    It says how many directions of the head's width the logits are made of, each weighted by its size.
+    Position biases, soft caps and masks come later and are not in it. Beside it is its share of the largest
+    possible, min(d_k, queries, keys - 1), with d_k the width of the head.
 
     Limits: 1 to min(d_k, queries, keys - 1), the share up to 1. Undefined for a single key, or where no query
     prefers any key.
@@ -144,8 +140,8 @@ def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
 def longer(squares: Tensor, layout: Layout) -> Tensor:
     """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
 
-    Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
-    The width d_k stands beside it, as ``head_width``.
+    Only then can the width d_k, in ``head_width``, limit which maps a head draws, as logits have at most
+    that rank.
 
     Limits: 0 to 1. Undefined where no key counts.
 
@@ -172,15 +168,14 @@ def _rank_and_share(statistic: Statistic, sums: Clustered, build: TableBuilder) 
     mean_and_error(share, sums[..., 1], build)
 
 
-NEEDS = ("queries", "keys")
-LONGER = Statistic(
-    "longer", "share", products, longer, scope="layer", needs=NEEDS, columns=_width_and_longer,
-    family=FAMILY, title="sequences longer than the head is wide",
+_define_of_logits = partial(_define, function=products, scope="layer", needs=("queries", "keys"))
+LONGER = _define_of_logits(
+    "longer", "share", reduce=longer, columns=_width_and_longer,
+    title="sequences longer than the head is wide",
 )  # fmt: skip
-LOGIT_RANK = Statistic(
-    "logit_rank", "ratio", products, logit_rank, scope="layer", needs=NEEDS, columns=_rank_and_share,
-    family=FAMILY, title="rank of the logits", order=1,
-)  # fmt: skip
+LOGIT_RANK = _define_of_logits(
+    "logit_rank", "ratio", reduce=logit_rank, columns=_rank_and_share, title="rank of the logits", order=1
+)
 
 
 def map_rank(block: AttentionBlock) -> Tensor:
@@ -206,8 +201,7 @@ def map_rank(block: AttentionBlock) -> Tensor:
     return torch.stack(ranks, 1)
 
 
-MAP_RANK = Statistic(
-    "map_rank", "ratio", map_rank, scope="map", family=FAMILY, title="rank of the map", headline=True, order=4
+MAP_RANK = _define(
+    "map_rank", "ratio", map_rank, scope="map", title="rank of the map", headline=True, order=4
 )
-
 RANK = Tabulation("head, with ranks", head_table, FAMILY.title)

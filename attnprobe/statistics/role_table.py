@@ -256,11 +256,10 @@ def role_table(
         if statistic.name in sums:
             known = find_known_relations(sums[statistic.name], task, name, thresholds[threshold])
             by_links = [[*roles, *more] for roles, more in zip(by_links, known, strict=True)]
-    evidence, documents = TableBuilder(labels, number), dict[str, float]()
+    evidence = TableBuilder(labels, number)
     for statistic in measured:
-        before = set(evidence.data)
         statistic.columns(statistic, sums[statistic.name], evidence)
-        documents |= dict.fromkeys(evidence.data.keys() - before, float(sums[statistic.name].documents or 0))
+    documents = {statistic.name: float(sums[statistic.name].documents or 0) for statistic in measured}
     # Where types tie that occur once, the text can't say which of them are rare.
     if not corpus.get("rare_decided", True):
         evidence.data.pop("rarest_excess", None)

@@ -15,9 +15,7 @@ from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, sinks
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import Layout, Tensor
 
 
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))

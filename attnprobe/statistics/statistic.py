@@ -114,11 +114,11 @@ def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None
     A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
     beside it, as ``NAME_n``.
     """
-    unit, headline, title = statistic.unit_of(patches=build.patches), statistic.headline, statistic.title
+    words = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, unit, headline=headline, title=title), sums.average.ravel())
+        build.add(Column(statistic.name, statistic.unit, **words), sums.average.ravel())
         return
-    build.measure(statistic.name, unit, sums.average, sums.standard_error, headline=headline, title=title)
+    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **words)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 
@@ -178,7 +178,6 @@ class Statistic:
     headline: bool = False
     own_count: bool = False
     about: Literal["anything", "patches", "modalities"] = "anything"
-    unit_in_patches: str = ""
     by_corpus: bool = False
     control: Control = ""
     weights: Weights = "attention"
@@ -229,10 +228,6 @@ class Statistic:
         texts = [SHUFFLED] if self.control else []
         texts += [*_read_docstrings(self.function), *_read_docstrings(self.reduce)]
         return "\n\n".join(dict.fromkeys(filter(None, texts)))
-
-    def unit_of(self, *, patches: bool) -> str:
-        """Give the unit in a table, where tokens may be patches of an image."""
-        return self.unit_in_patches if patches and self.unit_in_patches else self.unit
 
     def evaluate(self, given: Any) -> Tensor:
         """Ask about an ``AttentionBlock``, or about ``HeadParameters``, and refuse what the scope forbids."""

@@ -139,10 +139,6 @@ class TableBuilder:
             empty = np.nan if column.role in {"measure", "error"} else None
             self.add(column, [row.get(column.name, empty) for row in rows])
 
-    @property
-    def patches(self) -> bool:
-        return self._labels.patches
-
     def measure(
         self,
         name: str,
