@@ -35,10 +35,6 @@ def entropy(block: AttentionBlock) -> Tensor:
     Limits: 0 for a one-hot row, ln n for a uniform row over n keys.
 
     Source: Clark et al. (2019), section 3.2, without their smoothing.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> entropy(build_uniform_block(length=8)).mean()  # ln 8
-    tensor(2.0794)
     """
     return block.summary.entropy
 

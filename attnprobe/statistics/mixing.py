@@ -45,8 +45,7 @@ def precise(values: Tensor) -> Tensor:
 def inner_products(block: AttentionBlock) -> Tensor:
     """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
 
-    c_hq = o_hq W_O,h is the contribution of head h to query q, o_hq = sum_j p_hqj v_hj what it gives to the
-    output projection. All contributions of a layer and the bias of the projection add up to what it gives.
+    c_hq = o_hq W_O,h is the contribution of head h to query q, with o_hq = sum_j p_hqj v_hj.
     """
     given, overlaps = precise(block.outputs), _keep_overlaps()
     batch, heads, _, width = given.shape
@@ -158,8 +157,8 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
     with C the products. Shuffled, C_gh is what it is on average where the keys of each head and query come in
     a random order, except for special tokens and the first token: what these alone make of it.
 
-    Limits: 1 for heads whose logits are alike up to a factor and to a number for each row, 0 for unrelated
-    ones, -1 for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
+    Limits: 1 for logits that are alike up to a factor and to a number for each row, 0 for unrelated ones, -1
+    for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
 
     Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
     """
@@ -167,12 +166,7 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
 
 
 def _arrange(pairs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any.
-
-    >>> matrices, there = _arrange(np.array([0.5, np.nan, np.nan]))
-    >>> matrices[0].tolist(), there.tolist()
-    ([1.0, 0.5, 0.0], [True, True, False])
-    """
+    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any."""
     heads = count_heads(pairs.shape[-1])
     a, b = np.triu_indices(heads, 1)
     matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)

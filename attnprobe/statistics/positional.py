@@ -16,7 +16,6 @@ from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import (
     Columns,
     Family,
-    Function,
     Statistic,
     mean_and_error,
     mean_over_queries,
@@ -44,15 +43,10 @@ def at_offset(block: AttentionBlock, offset: int) -> Tensor:
     It is averaged over the queries that have such a token. In an image, the previous token is the patch to
     the left.
 
-    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention, that of the token after is
-    undefined.
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention, next is undefined.
 
     Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
     instead of the n - 1 that have a previous token.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> at_offset(build_uniform_block(length=4), -1)[0, 0]
-    tensor([   nan, 0.2500, 0.2500, 0.2500])
     """
     return block.at_offset(offset)
 
@@ -67,16 +61,16 @@ def at_row(block: AttentionBlock, down: int) -> Tensor:
     return block.at_step(down, 0)
 
 
-def _define(name: str, function: Function, place: str, order: int, **given: Any) -> Statistic:
+def _define_place(name: str, place: str, order: int, function: Function, **options: Any) -> Statistic:
     title = f"mean attention to the {place}"
-    return Statistic(name, "share", function, family=FAMILY, title=title, order=order, **given)
+    return Statistic(name, "share", function, family=FAMILY, title=title, order=order, **options)
 
 
-PREVIOUS = _define("previous", partial(at_offset, offset=-1), "previous token", 0, headline=True)
-SELF = _define("self", partial(at_offset, offset=0), "token itself", 1)
-NEXT = _define("next", partial(at_offset, offset=1), "next token", 2, headline=True)
-ABOVE = _define("above", partial(at_row, down=-1), "patch above", 3, about="patches")
-BELOW = _define("below", partial(at_row, down=1), "patch below", 4, about="patches")
+PREVIOUS = _define_place("previous", "previous token", 0, partial(at_offset, offset=-1), headline=True)
+SELF = _define_place("self", "token itself", 1, partial(at_offset, offset=0))
+NEXT = _define_place("next", "next token", 2, partial(at_offset, offset=1), headline=True)
+ABOVE = _define_place("above", "patch above", 3, partial(at_row, down=-1), about="patches")
+BELOW = _define_place("below", "patch below", 4, partial(at_row, down=1), about="patches")
 
 
 Floats = NDArray[np.float64]
@@ -90,11 +84,10 @@ FURTHEST_STEP = 8
 def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key lies at each offset from -64 to 64.
 
-    The share is over the queries for which a key at that offset exists. An offset counts in a
-    sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
-    one query at the edge can't make a share of 1. Ties go to the first key. From decoder to encoder, every
-    offset is NaN. In an image, an offset is a number of rows and a number of columns, each from -8 to 8, row
-    by row. The table gives the offset with the largest share, and that share.
+    The share is over the queries for which a key at that offset exists. An offset counts in a sequence only
+    where it exists for at least half of the queries, so that one query at the edge can't make a share of 1,
+    and never from decoder to encoder. Ties go to the first key. In an image, an offset is a number of rows
+    and of columns, each from -8 to 8. The table gives the offset with the largest share, and that share.
 
     Limits: 0 to 1.
 
@@ -138,11 +131,7 @@ def _share_at_steps(peaks: Tensor, layout: Layout, grid: Grid) -> Tensor:
 
 
 def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor) -> Tensor:
-    """Divide how many peaks lie at each place by how many of the queries that have one see a key there.
-
-    ``places`` are those of peaks, of which only some are ``counted``, (batch, head, query); ``here`` tells
-    queries with a peak, and ``seen`` which places each query sees, (batch, query, place).
-    """
+    """Divide how many peaks that count lie at each place by how many queries that have one see a key there."""
     here, number = here.to(seen.dtype), seen.shape[2]
     hits = here.new_zeros(*here.shape[:2], number + 1)
     hits.scatter_add_(2, places.where(counted, number).long(), here.new_ones(()).expand_as(here))
@@ -164,9 +153,8 @@ def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
     """Choose the offset with the largest share of argmaxes, (layer, head, offset), and give its columns.
 
-    Only offsets that exist in at least half of the sequences compete, so that one long sequence
-    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. A head without any
-    is at None.
+    Only offsets that exist in at least half of the sequences compete, so that one long sequence can't win
+    with an offset of its own. Of equals, the nearest wins, then the earlier one.
     """
     shares = np.where(2 * count >= count.max(-1, keepdims=True), average, -1.0)
     if count.shape[-1] == 2 * FURTHEST + 1:
@@ -206,10 +194,7 @@ def within(values: Tensor, layout: Layout) -> Tensor:
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
-    """Divide the mean over queries by that of uniform attention in the same sequence.
-
-    A ratio of 1 is no preference, below 1 a head that looks nearer than chance.
-    """
+    """Divide by the mean of uniform attention in the same sequence: 1 is no preference, below 1 nearer."""
     mean = within(values, layout)
     if not layout.comparable:
         return mean
@@ -218,20 +203,17 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
 
 
 DISTANCE = Statistic(
-    "attention_distance", "tokens", attention_distance, within,
-    family=FAMILY, title="mean distance of attention", order=6,
+    "attention_distance", "tokens", attention_distance, within, family=FAMILY,
+    title="mean distance of attention", order=6,
 )  # fmt: skip
 RATIO = Statistic(
-    "attention_distance_ratio", "ratio", attention_distance, over_uniform,
-    family=FAMILY, title="distance over that of uniform attention", order=7,
+    "attention_distance_ratio", "ratio", attention_distance, over_uniform, family=FAMILY,
+    title="distance over that of uniform attention", order=7,
 )  # fmt: skip
 
 
 def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    """Append the share at the offset that the head has in the text as it is, the column ``offset``.
-
-    Not at the offset that is best now: that would be the largest of many shares again.
-    """
+    """Append the share at the ``offset`` that the head has in the text as it is, not at the best one now."""
     layers, heads, _ = sums.count.shape
     offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64).reshape(layers, heads)
     rows, columns = np.ogrid[:layers, :heads]
@@ -274,26 +256,19 @@ _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 def add_up_places(block: AttentionBlock) -> Tensor:
     """Mean attention to each offset o: sum_i p_{i,i+o} / m_o over the m_o queries i that see such a key.
 
-    The columns ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary
-    token: no special token, and not the first of a text, which attracts attention whatever it means.
-    ``profile_before`` and ``profile_after`` are all that goes to such tokens further away, averaged over the
-    queries that see some there; ``profile_first`` is what goes to the first token, ``profile_special`` what
-    goes to other special tokens. Of an image, ``profile_-1_2`` is of the patch one row above and two columns
-    to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes to patches further away, and
-    ``profile_first`` is about a leading token such as [CLS].
+    ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary token: no special
+    token, and not the first of a text, which attracts attention whatever it means. ``profile_before`` and
+    ``profile_after`` are all that goes to such tokens further away; ``profile_first`` is what goes to the
+    first token, ``profile_special`` to other special tokens. Of an image, ``profile_-1_2`` is of the patch
+    one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
+    further, and ``profile_first`` is about a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys; 1 at -1 for a head that looks at the
-    previous token alone. Offsets are undefined where no query has such a key: after the query in causal
-    attention, and all of them from decoder to encoder, where places do not compare. Keys outside of a sliding
-    window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Offsets are undefined where no query
+    has such a key: after the query in causal attention, and from decoder to encoder. Keys outside of a
+    sliding window are seen with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> found = add_up_places(build_uniform_block(length=4))[0, 0]
-    >>> found[3 + REACH - 1]  # the last two tokens have an ordinary one before them
-    tensor([0.5000, 2.0000])
     """
     import torch
 
@@ -331,11 +306,9 @@ def find_sight(layout: Layout) -> Tensor:
 
 def mark_distant(layout: Layout) -> Tensor:
     """Mark the patches of an image that are further than 3 rows or columns from each other."""
-    import torch
-
     steps = (layout.places[:, None] - layout.places).abs()
     distant = (steps > REACH_IN_PATCHES).any(-1) & ~steps.isnan().any(-1)
-    return torch.stack([distant] * layout.keys.batch)
+    return distant.expand(layout.keys.batch, -1, -1)
 
 
 def _add_up_steps(block: AttentionBlock) -> Tensor:

@@ -28,10 +28,6 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
 
     The squares of its singular values s are the eigenvalues of X^T X Y^T Y: their sum is the trace of that,
     and the sum of their squares the trace of its square. r equal singular values give r.
-
-    >>> import torch
-    >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
-    2.0
     """
     import torch
 

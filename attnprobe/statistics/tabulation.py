@@ -105,11 +105,7 @@ def _add_weighted(
 
 
 def count_heads(pairs: int) -> int:
-    """Give the number of heads that make so many pairs.
-
-    >>> count_heads(66), count_heads(0)
-    (12, 1)
-    """
+    """Give the number of heads that make so many pairs: 12 for 66, and 1 for none."""
     return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
