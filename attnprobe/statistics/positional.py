@@ -16,6 +16,7 @@ from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import (
     Columns,
     Family,
+    Function,
     Statistic,
     mean_and_error,
     mean_over_queries,
@@ -131,7 +132,7 @@ def _share_at_steps(peaks: Tensor, layout: Layout, grid: Grid) -> Tensor:
 
 
 def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor) -> Tensor:
-    """Divide how many peaks that count lie at each place by how many queries that have one see a key there."""
+    """Divide how many peaks that count lie at each place by how many queries with one see a key there."""
     here, number = here.to(seen.dtype), seen.shape[2]
     hits = here.new_zeros(*here.shape[:2], number + 1)
     hits.scatter_add_(2, places.where(counted, number).long(), here.new_ones(()).expand_as(here))
