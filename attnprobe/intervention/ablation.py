@@ -12,8 +12,7 @@ from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
@@ -27,6 +26,9 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class ScoreDeltas:
     """The scores under every mask, and how they differ from that of the untouched model, (mask,).
+
+    Over the same examples, paired: errors and p are as ``Score`` has them. p is how likely a difference as
+    large is, either way, if the heads did not matter; NaN where there is no sensible null hypothesis.
 
     Where something drawn at random takes the place of heads, a mask has several draws. Its score is the mean
     of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over

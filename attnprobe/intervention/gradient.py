@@ -12,8 +12,8 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, collect_answers
 from attnprobe.model.relevance import Relevance

@@ -9,11 +9,9 @@ from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance, head_relevance
 from attnprobe.intervention.integration import NODES, integrate_gradients
-from attnprobe.intervention.objectives.related import RelatedTexts
-from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.objectives.embeddings import RelatedTexts, Representation
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, choose_subject
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import HeadMask
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
@@ -126,13 +124,7 @@ def measure_sides(
     if any(gold for gold, _ in peeked) and not labelled:
         bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
         session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    model = choose_subject(
-        session.load,
-        session.task,
-        labelled=labelled,
-        progress=session.progress,
-        modality=session.source.kind,
-    ).check_methods([measure])
+    model = session.choose(labelled, [measure])
     metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
     with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:

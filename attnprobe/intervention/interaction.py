@@ -12,8 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import find_loss
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
 from attnprobe.sums.clustered import Clustered

@@ -15,8 +15,8 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Predictions, Values
+from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.gates import BatchReplay
@@ -40,9 +40,6 @@ class MaskedAnswers(Sum):
     def of(cls, members: NDArray[np.int64], answers: Sequence[Answer], names: Sequence[str]) -> Self:
         """Keep some numbers of the answers to a batch, one answer for each mask."""
         values = {name: np.stack([answer.value(name) for answer in answers]) for name in names}
-        for name, kept in values.items():
-            if kept.dtype == object:  # text, which a file can't hold without code
-                values[name] = kept.astype(str)
         return cls(({_MEMBERS: members, **values},))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -61,8 +58,7 @@ class MaskedAnswers(Sum):
         names = [name for name in self.parts[0] if name != _MEMBERS]
         order = np.argsort(np.concatenate([part[_MEMBERS] for part in self.parts]))
         for mask in range(len(self.parts[0][names[0]])):
-            rows = {name: np.concatenate([part[name][mask] for part in self.parts])[order] for name in names}
-            yield {name: row.astype(object) if row.dtype.kind == "U" else row for name, row in rows.items()}
+            yield {name: np.concatenate([part[name][mask] for part in self.parts])[order] for name in names}
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def collect_answers(
                 with resume(None):
                     answers[_WHOLE] = objective.answer(part)
                 whole = answers[_WHOLE]
-                if whole.texts is None and not bool(torch.isfinite(whole.loss).all()):
+                if objective.resumable and not bool(torch.isfinite(whole.loss).all()):
                     raise AttnprobeError(
                         f"{model.checkpoint.name} gives a NaN or infinite {objective.name} loss; try --dtype "
                         "float32, or look at its weights."

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from attnprobe.reports.columns import read_numbers
 from attnprobe.sums.inference import SIGNIFICANT, half_width
-from attnprobe.table.documents import count_documents
 from attnprobe.table.table import Column, HeadTable
 
 Numbers = Sequence[float | int | None]
@@ -135,7 +134,7 @@ def mark_column(table: HeadTable, column: Column) -> Marks:
     """Mark the effects that differ significantly from 0, by adjusted p or else by their intervals."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
-    documents = count_documents(table, column.name).tolist()
+    documents = table.count_documents(column.name).tolist()
     return mark_effects(values, read_numbers(table, f"{column.name}_se"), documents, p)
 
 
@@ -165,7 +164,7 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
 def read_spreads(table: HeadTable, name: str) -> list[float | None]:
     """Read half the width of the 95 % interval of each number of a column by itself (Student's t)."""
     errors = read_numbers(table, f"{name}_se")
-    widths = half_width([one or 0.0 for one in errors], count_documents(table, name), together=1)
+    widths = half_width([one or 0.0 for one in errors], table.count_documents(name), together=1)
     return [
         width if error is not None and math.isfinite(width) else None
         for error, width in zip(errors, widths.tolist(), strict=True)

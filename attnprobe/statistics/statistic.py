@@ -114,11 +114,11 @@ def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None
     A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
     beside it, as ``NAME_n``.
     """
-    words = {"headline": statistic.headline, "title": statistic.title}
+    look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, statistic.unit, **words), sums.average.ravel())
+        build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
         return
-    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **words)
+    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **look)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 

@@ -161,7 +161,7 @@ def stack_groups(
     notes = [*_describe_groups({name: strata[name] for name in groups}), *whole.notes]
     # What is merged is called so already.
     title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
-    return replace(stack_rows({ALL_GROUPS: whole, **groups}, GROUP, notes), title=title)
+    return replace(stack_rows([(ALL_GROUPS, whole), *groups.items()], GROUP, notes), title=title)
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from attnprobe.corpus.sources.document import find_gold
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bind_task, choose_subject
+from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -65,10 +66,11 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 
 @contextmanager
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
-    task = TaskOptions(objective=kind)
-    subject = choose_subject(lambda *_: checkpoint, task, labelled=find_gold(some[0].label), progress=told)
-    with bind_task(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
-        yield bench
+    source, task = OpenSource([], "", {}), TaskOptions(objective=kind)
+    session = TaskSession(lambda *_: checkpoint, source, CorpusOptions(), task, told)
+    model = session.choose(find_gold(some[0].label))
+    with session.bind(model, some, open_single_run(told)) as data:
+        yield data
 
 
 @each_task

@@ -13,7 +13,7 @@ import attnprobe
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import head_relevance
-from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.orders import measure_importance
 from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.model import relevance as rules

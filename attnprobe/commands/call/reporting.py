@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.report_page.report import (
+from attnprobe.reports.report.report import (
     GROUPS,
     OF_A_TASK,
     OF_GOLD,

@@ -134,11 +134,11 @@ def patch_pairs(
             base, source = (part, part.baseline) if plan.noising else (part.baseline, part)
             gates.open()
             with torch.inference_mode(), gates.record_outputs() as others:
-                source_m = measure.measure(source, corrupted=plan.noising).loss
+                source_m = measure.answer(source, corrupted=plan.noising).loss
             recording = replay.record if resumes else gates.record_outputs
             mode = torch.enable_grad() if attribute else torch.inference_mode()
             with mode, recording(differentiable=attribute):
-                base_m = measure.measure(base, corrupted=not plan.noising).loss
+                base_m = measure.answer(base, corrupted=not plan.noising).loss
             if not all(bool(torch.isfinite(m).all()) for m in (base_m, source_m)):
                 raise AttnprobeError(
                     f"{checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or look at its "
@@ -172,7 +172,7 @@ def patch_pairs(
                         patched = output.clone() if at else other
                         patched[:, where] = other[:, where]
                         close_head(gates, layer, head, patched, model.shape[1])
-                        m = measure.measure(base, corrupted=not plan.noising).loss
+                        m = measure.answer(base, corrupted=not plan.noising).loss
                         change = _as_array(m - base_m)
                     effect[(slice(None), layer, head, *at)] = change
 

@@ -20,14 +20,11 @@ from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
 from attnprobe.intervention.request import PEEKED
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, TaskModel, choose_subject, limit_batches
-from attnprobe.model.gates import freeze_weights
+from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
 from attnprobe.run.contrasts import tokenise_contrasts
-from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers
-from attnprobe.run.record import record_provenance
+from attnprobe.run.passes import Run
+from attnprobe.run.preparation import open_tokenised
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import CONFIDENCE, Correction, Estimate, adjust
@@ -51,9 +48,9 @@ def run_patching(
         )
     answered, documents = peek_answers(source.documents)
     labelled = Gold.CLASS if answered else Gold.NONE
-    model = choose_subject(session.load, task, labelled=labelled, progress=session.progress)
+    model = session.choose(labelled)
     measure = choose_measure(model, answered=answered)
-    if source.name == EMBEDDED and measure.asked not in {"mask", "next"}:
+    if source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
         raise AttnprobeError(
             f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
@@ -119,33 +116,17 @@ def bind_pairs(
     workers: int | None = None,
 ) -> Iterator[TaskData]:
     """Tokenise the pairs of a model and bind what is read off to them."""
-    checkpoint, architecture, progress = model.checkpoint, model.architecture, run.progress
+    checkpoint, progress = model.checkpoint, run.progress
     options = limit_batches(options, checkpoint)
-    shared = Workers.of(checkpoint, architecture, workers)
-    progress.stage("tokenising", None)
-    with (
-        tokenise_contrasts(
-            checkpoint,
-            documents,
-            options,
-            measure.asked,
-            progress=progress.advance,
-        ) as tokenised,
-        report_halving(progress.say),
-    ):
+    pairs = tokenise_contrasts(checkpoint, documents, options, measure.reads, progress=progress.advance)
+    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=workers, progress=progress)
+    with opened as (tokenised, shared):
         objective = measure(checkpoint, tokenised.batches, tokenised.targets)
         for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
-        record = record_provenance(checkpoint, architecture, tokenised.corpus, options, shared)
-        record["task"] = {
-            "objective": objective.name,
-            "measure": objective.described,
-            "head": checkpoint.head.name if checkpoint.head else None,
-            "gates": model.gating.evidence,
-            "pairs": asdict(tokenised.counts),
-        }
-        with freeze_weights(checkpoint):
-            yield TaskData(model, tokenised.corpus, objective, record, run, shared)
+        facts = {"measure": objective.described, "pairs": asdict(tokenised.counts)}
+        with model.bind(objective, tokenised.corpus, options, run, shared, facts) as data:
+            yield data
 
 
 def tabulate_patching(
