@@ -145,7 +145,7 @@ _STEP_OF_PRUNING = ("heads_removed", "score", "delta", "p_adjusted", "bound", "r
 ESSENTIAL: Mapping[TableKind, Collection[str]] = {
     "checks": ("status", "detail"),
     "correlations": (
-        *("pearson", "pearson_low", "pearson_high", "spearman", "kendall"),
+        *("pearson", "pearson_low", "pearson_high", "pearson_true", "spearman", "kendall"),
         *("reliability_in", "reliability_out"),
     ),
     "settling": ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous"),

@@ -12,7 +12,7 @@ from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.findings import state_finding
-from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
+from attnprobe.reports.profile import join_beside_profile, read_profile
 from attnprobe.reports.report_page.heads import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.table.cells import clean
@@ -69,7 +69,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
                 joined = join_beside_profile([joined, other])
             except AttnprobeError:  # it is about other heads
                 continue
-    return _draw(joined, heads, "atlas", _WIDEST) if can_draw_atlas(joined) else None
+    return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
 
 
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
