@@ -74,7 +74,7 @@ OBJECTIVES = {
     ),
     "regression": ObjectiveSpec("classification:Regression", "pearson, spearman, mse", (Gold.CLASS,)),
     "token-classification": ObjectiveSpec(
-        "tagging:TokenClassification",
+        "classification:TokenClassification",
         "f1 (by seqeval, where labels are of entities), accuracy (of words), loss",
         (Gold.WORDS,),
     ),
@@ -84,9 +84,9 @@ OBJECTIVES = {
     "seq2seq": ObjectiveSpec("language_modelling:SequenceToSequence", "loss, accuracy, bleu", (Gold.CLASS,)),
     "masked-lm": ObjectiveSpec("language_modelling:MaskedLanguageModel", "accuracy, loss"),
     "causal-lm": ObjectiveSpec("language_modelling:CausalLanguageModel", "loss, accuracy"),
-    "representation": ObjectiveSpec("representation:Representation", "similarity"),
+    "representation": ObjectiveSpec("embeddings:Representation", "similarity"),
     "similarity": ObjectiveSpec(
-        "related:Similarity",
+        "embeddings:Similarity",
         "spearman (of the cosine of two texts), pearson, mse",
         (Gold.PAIRS,),
         (
@@ -96,13 +96,13 @@ OBJECTIVES = {
         ),
     ),
     "triplet": ObjectiveSpec(
-        "related:Triplets",
+        "embeddings:Triplets",
         "accuracy (the positive is nearer than the negative), loss",
         (Gold.TRIPLETS,),
         (("anchor", "query", "question"), ("positive", "pos"), ("negative", "neg")),
     ),
     "retrieval": ObjectiveSpec(
-        "retrieval:Retrieval",
+        "embeddings:Retrieval",
         "ndcg (of the first 10), mrr (of the first 10), recall (of the first 10), loss",
         (Gold.RELEVANCE,),
         (

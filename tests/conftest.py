@@ -562,6 +562,17 @@ def minilm() -> Path:
 
 
 @pytest.fixture
+def use_cache(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Make a folder the hub's cache, without a network, as HF_HUB_CACHE and HF_HUB_OFFLINE do."""
+
+    def use(folder: Path) -> None:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    return use
+
+
+@pytest.fixture
 def package_copy(tmp_path: Path) -> tuple[Path, Callable[..., str]]:
     """Copy the package to add to it: its folder, and what runs its command line and gives what it prints."""
     copied = tmp_path / "attnprobe"

@@ -5,27 +5,27 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from attnprobe import commands
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
-from attnprobe.option import Option
+from attnprobe.options import MODEL, OUTPUT, TEXT
+from attnprobe.registry import Command, Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 
-#: A line break within a paragraph; one stays before examples, and between sentences before what is bold.
-_BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
+#: A line break within a paragraph; one stays before what is indented.
+_BREAK = re.compile(r"(?<!\n)\n(?![\n ])")
 
 
 def unwrap(docstring: str) -> str:
@@ -33,8 +33,8 @@ def unwrap(docstring: str) -> str:
 
     Typer would keep the line breaks of the source, and break its lines again where they are too long.
 
-    >>> unwrap("Measure.\n\nThe entropy, in nats, and\nnot in bits.\n[bold]--by layer[/bold]: means.")
-    'Measure.\n\nThe entropy, in nats, and not in bits.\n[bold]--by layer[/bold]: means.'
+    >>> unwrap("What?\n\nThe entropy, in nats, and\nnot in bits.\n\nColumns:\n  entropy  in nats")
+    'What?\n\nThe entropy, in nats, and not in bits.\n\nColumns:\n  entropy  in nats'
     """
     return _BREAK.sub(" ", docstring)
 
@@ -45,58 +45,88 @@ _UsageError: Any = typer.BadParameter.__base__
 #: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
 INTERRUPTED = ENDED + signal.SIGINT
 
+#: Shows all options, where ``--help`` shows the usual ones.
+_EVERYTHING = "--help-all"
+#: What stands for a value in ``--help``, by its type.
+_VALUES: Mapping[type, str] = {int: "N", float: "NUMBER"}
+
+#: The panels of a command's help, in their order; what is in none stands first.
+_PANELS = (None, TEXT, MODEL, OUTPUT)
+
 #: Where commands are run that do more on a terminal than write a table.
 _RUN_BY = {
     **dict.fromkeys(("doctor", "prune", "dynamics", "correlate"), "attnprobe.cli.showing"),
     **dict.fromkeys(("view", "report", "plot"), "attnprobe.cli.pages"),
 }
-_COMMANDS = commands.COMMANDS
 
 
-def _make_function(command: Command) -> Callable[..., None]:
+def make_app(*, everything: bool = False) -> typer.Typer:
+    """Make the program; its help shows the usual options of each command, or ``everything``."""
+    app = typer.Typer(
+        name="attnprobe",
+        help="What every attention head of a pretrained checkpoint does, with error bars.\n\n"
+        "Try: attnprobe entropy demo",
+        epilog="MODEL is a hub id, a folder, or demo. Without -d, attnprobe reads sentences that ship with "
+        "it. attnprobe COMMAND --help shows the usual options of a command, --help-all all of them.",
+        rich_markup_mode="rich",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={
+            "help_option_names": ["-h", "--help", _EVERYTHING],
+            # --batch_tokens is as good as --batch-tokens.
+            "token_normalize_func": lambda word: word.replace("_", "-"),
+        },
+    )
+    app.callback()(_root)
+    panels = {name: panel for panel, names in commands.GROUPS.items() for name in names}
+    for name, command in commands.COMMANDS.items():
+        function = _make_function(command, everything=everything)
+        app.command(name, help=unwrap(command.help), rich_help_panel=panels.get(name))(function)
+    return app
+
+
+def _make_function(command: Command, *, everything: bool) -> Callable[..., None]:
     def function(**given: Any) -> None:
         name = command.name
         run = getattr(import_module(_RUN_BY[name]), name) if name in _RUN_BY else run_command
         run(command, given)
 
+    options = sorted(command.on_line.values(), key=_place_option)
     parameters = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one))
-        for name, one in command.on_line.items()
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=_annotate(option, everything),
+        )
+        for option in options
     ]
     function.__name__ = command.name
-    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return function
 
 
-def _annotate(option: Option) -> Any:
-    said: dict[str, Any] = {"help": option.help, "metavar": option.metavar, "rich_help_panel": option.panel}
+def _place_option(option: Option) -> tuple[bool, int]:
+    return not option.argument, _PANELS.index(option.panel) if option.panel in _PANELS else 0
+
+
+def _annotate(option: Option, everything: bool) -> Any:
+    shown: dict[str, Any] = {"help": option.help, "rich_help_panel": option.panel}
+    shown["metavar"] = _name_value(option) if option.metavar is None else option.metavar
     if option.argument:
-        return Annotated[option.line, typer.Argument(**said)]
-    said |= {"min": option.low, "max": option.high, "envvar": option.envvar}
-    return Annotated[option.line, typer.Option(*option.flags, **said)]
+        return Annotated[option.line, typer.Argument(**shown)]
+    hidden = option.hidden and not everything
+    usual = isinstance(option.default, str | int | float) and not isinstance(option.default, bool)
+    return Annotated[option.line, typer.Option(*option.flags, hidden=hidden, show_default=usual, **shown)]
 
 
-#: The commands, in the order of ``--help``.
-COMMANDS: tuple[Callable[..., None], ...] = tuple(map(_make_function, _COMMANDS.values()))
-
-app = typer.Typer(
-    name="attnprobe",
-    help="What every attention head of a pretrained checkpoint does, with error bars.\n\n"
-    "Try: attnprobe entropy demo",
-    epilog="MODEL is a hub id, a folder, or demo. Without -d, attnprobe reads sentences that ship with it.",
-    rich_markup_mode="rich",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        # --batch_tokens is as good as --batch-tokens.
-        "token_normalize_func": lambda word: word.replace("_", "-"),
-    },
-)
-for _function in COMMANDS:
-    _said = unwrap(_COMMANDS[_function.__name__].help)
-    app.command(_function.__name__, help=_said)(_function)
+def _name_value(option: Option) -> str:
+    """Name what an option takes in one short word, so that the column of help stays wide."""
+    if option.line is bool:
+        return ""
+    types = get_args(option.line) or (option.line,)
+    return next((name for kind, name in _VALUES.items() if kind in types), "NAME")
 
 
 def _print_version(wanted: bool) -> None:
@@ -107,7 +137,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     _version: Annotated[
         bool,
@@ -154,6 +183,7 @@ def call_words(words: Sequence[str]) -> Any:
     """Call the command of a command line; errors are raised."""
     try:
         with run_words(words), _print_warnings(words):
+            app = make_app(everything=_EVERYTHING in words)
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.received is not None:  # what a signal breaks is no error of its own

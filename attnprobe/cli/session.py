@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.stopping import stopping
-from attnprobe.commands.registry import Command, split_names
 from attnprobe.errors import AttnprobeError
+from attnprobe.registry import Command, split_names
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.table.cells import clean
 
@@ -29,7 +29,7 @@ _STREAM = "-"
 def prepare(command: Command, given: Given) -> None:
     """Refuse a bad destination and set the environment, before anything slow is imported."""
     check_destination(given, list_read(command, given))
-    set_environment(offline=bool(given.get("offline")))
+    set_environment()
 
 
 def prepare_picture(command: Command, given: Given, formats: Sequence[str]) -> Path | None:
@@ -40,7 +40,7 @@ def prepare_picture(command: Command, given: Given, formats: Sequence[str]) -> P
 
         path = check_free_file(path, formats, given["overwrite"])
         check_apart(path, [Path(name) for name in list_read(command, given) if name != _STREAM])
-    set_environment(offline=bool(given.get("offline")))
+    set_environment()
     return path
 
 
@@ -64,11 +64,8 @@ def list_read(command: Command, given: Given) -> list[str]:
     return found
 
 
-def set_environment(*, offline: bool) -> None:
+def set_environment() -> None:
     """Set the variables that libraries read when they are imported."""
-    if offline:
-        # Read when huggingface_hub and datasets are imported.
-        os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     # Threads that spin while they wait for one another stall each other on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -125,12 +122,8 @@ def run_words(words: Sequence[str]) -> Iterator[None]:
 
 
 def command_line() -> list[str]:
-    """Quote the command for the record, without the access token."""
-    words, hide = ["attnprobe"], False
-    for word in _words.get():
-        words.append("***" if hide else "--token=***" if word.startswith("--token=") else word)
-        hide = word == "--token"
-    return words
+    """Quote the command for the record."""
+    return ["attnprobe", *_words.get()]
 
 
 def make_progress(given: Given) -> TerminalProgress:

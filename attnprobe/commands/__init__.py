@@ -3,44 +3,26 @@
 import pkgutil
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import chain
 
-from attnprobe.commands.registry import Command
+from attnprobe.registry import Command
 
-#: The order of ``--help``; a command that is not named comes last.
-_ORDER = (
-    *(
-        "census",
-        "entropy",
-        "positional",
-        "special",
-        "rare",
-        "modality",
-        "distance",
-        "mixing",
-        "rank",
-        "roles",
-        "syntax",
+#: Commands by what they are about, in the order of ``--help``; a command that is not named comes last.
+GROUPS = {
+    "Where heads look": (
+        "census", "entropy", "positional", "special", "rare", "modality", "distance", "mixing", "rank",
     ),
-    *(
-        "coreference",
-        "links",
-        "probe",
-        "induction",
-        "importance",
-        "ablate",
-        "interact",
-        "patch",
-        "compare",
-        "correlate",
-        "prune",
-    ),
-    *("dynamics", "view", "report", "merge", "plot", "doctor"),
-)
+    "What heads find": ("roles", "syntax", "coreference", "links", "probe", "induction"),
+    "Which heads matter": ("importance", "ablate", "interact", "patch", "prune", "correlate"),
+    "Several checkpoints": ("compare", "dynamics"),
+    "To look at": ("view", "report", "plot"),
+    "Tools": ("merge", "doctor"),
+}  # fmt: skip
 
 
 def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
     """Sort commands by the order of ``--help``, each by its name."""
-    place = {name: number for number, name in enumerate(_ORDER)}
+    place = {name: number for number, name in enumerate(chain.from_iterable(GROUPS.values()))}
     return {one.name: one for one in sorted(commands, key=lambda one: place.get(one.name, len(place)))}
 
 

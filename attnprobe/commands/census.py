@@ -2,24 +2,18 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command, split_names
-from attnprobe.option import Option
-from attnprobe.options import SURVEY, TEXT, OneModel, Weights
+from attnprobe.options import TEXT, CensusOptions, ModelArgument, SurveyOptions, TableOutput, TextsArgument
+from attnprobe.registry import Option, Rule, command, split_names
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--everything measures all there is, under both weightings; leave out --statistics and "
@@ -30,14 +24,13 @@ if TYPE_CHECKING:
     ],
 )
 def census(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     statistics: Annotated[
         "Sequence[str | Statistic] | None",
         Option(
-            "Measure only these columns, families, or statistics that installed packages bring along; "
-            "profile is attention by offset. Default: census, which is all but profile.",
+            "Measure only these columns or families; profile is attention by offset.",
             doc='Names of columns ("entropy"), of families ("positional"), of statistics that other '
             "packages bring along, or functions that attnprobe.statistic decorates; by default "
             '"census", which is all but "profile", attention by offset. "entropy_norm" is entropy of '
@@ -50,7 +43,7 @@ def census(
     everything: Annotated[
         bool,
         Option(
-            "Add the columns of rank and mixing, and all of the census with --weights both.",
+            "Add rank, mixing and --weights both.",
             doc="Measure all that has one row a head, in the same pass: the census under both weightings, "
             "norm, rank without map_rank, mixing. What the model does not give is left out, and a note says "
             "so.",
@@ -61,27 +54,37 @@ def census(
         Sequence[str] | None,
         Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
     ] = None,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
-    """Measure what every head looks at, in one pass over the data.
+    """What does every head look at?
 
-    The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
-    Jensen-Shannon divergence from the other heads of its layer.
-    [bold]--weights both[/bold] adds columns that end in [bold]_norm[/bold], with each key weighted by the
-    length of what it gives to the residual stream, and that length: [bold]norm_total[/bold], by kind of token
-    [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold].
-    [bold]--by-group genre[/bold] gives rows of all groups of documents, then of each, and a test that they
-    are alike: [bold]NAME_q[/bold], Cochran's Q, [bold]NAME_q_p[/bold] (Welch),
-    [bold]NAME_q_p_adjusted[/bold] (Holm).
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    One pass over the data. Numbers are means over queries, then over the n sequences.
+
+    Columns:
+      entropy             -sum p ln p, in nats; entropy_normalized, entropy_first
+      confidence          the largest p of a row
+      previous, self, next
+                          attention to the token before, itself, after
+      offset, offset_share
+                          the relative place most often attended most; how often
+      attention_distance  mean distance in tokens; _ratio: to uniform attention
+      first, separator, punctuation, other
+                          attention to such tokens
+      sink_share          queries that look most at a special or the first token
+      rare_mass           attention to rare tokens; rare_lift: over their share
+      rarest_share        queries that look most at the rarest token
+      jsd_mean            mean divergence from the layer's other heads, in nats
+      NAME_se, n          standard error over documents; sequences
+      NAME_norm           with --weights: keys weighted by what they carry
+      norm_total, norm_first, norm_separator, norm_punctuation, norm_other
+                          with --weights: the length of what heads carry
+      NAME_q, NAME_q_p, NAME_q_p_adjusted
+                          with --by-group: Cochran's Q, Welch's p, Holm's p
 
     Examples:
       attnprobe census demo
-
       attnprobe census demo --everything -o everything.csv
-
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
-
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
     Returns:
@@ -111,21 +114,25 @@ def census(
     )
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
-    """Measure how spread the attention of each head is.
+@command(TableOutput)
+def entropy(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
+    """How spread is the attention of each head?
 
-    [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
-    value; [bold]entropy_first[/bold]: of the first token's row; [bold]confidence[/bold]: the largest p.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Numbers are means over queries, then over the n sequences.
+
+    Columns:
+      entropy             -sum p ln p, in nats
+      entropy_normalized  divided by ln n of n visible keys, its largest value
+      entropy_first       entropy of the first token's row
+      confidence          the largest p of a row
+      NAME_se, n          standard error over documents; sequences
 
     Examples:
       attnprobe entropy demo
-
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
-
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
-
       attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
 
     Returns:
@@ -136,15 +143,10 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("entropy", model, texts, partial(ask_family, "entropy"), options)
 
 
-@command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
-)
+@command(TableOutput)
 def positional(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     control: Annotated[
         bool,
@@ -153,23 +155,25 @@ def positional(
             panel=TEXT,
         ),
     ] = False,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
-    """Measure whether heads look at neighbours or at a fixed offset.
+    """Which heads look at neighbours, or at a fixed offset?
 
-    [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
-    relative position most often attended most, and [bold]offset_share[/bold], for what share of the queries
-    that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
-    distance in tokens, and its ratio to uniform attention.
-    [bold]--control[/bold] adds columns that end in [bold]_shuffled[/bold], of the same sequences with their
-    tokens in a random order: a head that keeps its share of the same offset looks at places.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Numbers are means over queries, then over the n sequences. A head is called positional where
+    offset_share is at least 0.9.
+
+    Columns:
+      previous, self, next      attention to the token before, itself, after
+      offset                    the relative place most often attended most
+      offset_share              how often, where there is a key at this place
+      attention_distance        mean distance of attention, in tokens
+      attention_distance_ratio  divided by that of uniform attention
+      NAME_shuffled             with --control: with tokens in a random order
+      NAME_se, n                standard error over documents; sequences
 
     Examples:
       attnprobe positional demo
-
       attnprobe positional demo --control
-
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
 
     Returns:
@@ -187,18 +191,25 @@ def positional(
     return survey_texts("positional", model, texts, question, options, shuffled=control)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
-    """Measure how much attention goes to special tokens and punctuation.
+@command(TableOutput)
+def special(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
+    """How much attention goes to special tokens and punctuation?
 
-    [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
-    [bold]punctuation[/bold]: on punctuation; [bold]other[/bold]: on all others; [bold]sink_share[/bold]:
-    queries whose most attended key is special or first. A model without such a token has an empty column.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Numbers are means over queries, then over the n sequences. A model without such a token has an
+    empty column.
+
+    Columns:
+      first        attention to the leading special token
+      separator    to separators
+      punctuation  to punctuation
+      other        to all other tokens
+      sink_share   queries whose most attended key is special, or first
+      NAME_se, n   standard error over documents; sequences
 
     Examples:
       attnprobe special demo
-
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
 
     Returns:
@@ -211,26 +222,25 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
 )
-def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
-    """Measure whether heads look at rare tokens.
+def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]) -> "HeadTable":
+    """Which heads look at rare tokens?
 
-    Rare are the types that, from the rarest up, make up a tenth of the text's tokens; types that are equally
-    frequent share the last place. [bold]rare_mass[/bold]: mass on them; [bold]rare_lift[/bold]: divided by
-    their share of the keys (1 is no preference); [bold]rarest_share[/bold]: queries whose most attended key
-    is the sequence's rarest token, or any that ties with it; [bold]rarest_two_share[/bold]: one of its two
-    rarest, where the rarest is outside the 500 most frequent.
-    Numbers are means over the queries of a sequence, then over sequences. _n counts the sequences
-    where a number is defined.
+    Rare are the types that, from the rarest up, make up a tenth of the text's tokens. Numbers are
+    means over queries, then over sequences.
+
+    Columns:
+      rare_mass         attention to rare tokens
+      rare_lift         divided by their share of the keys; 1 is no preference
+      rarest_share      queries that look most at the sequence's rarest token
+      rarest_two_share  or one of its two rarest, outside the 500 most frequent
+      NAME_n            sequences where the number is defined
+      NAME_se, n        standard error over documents; sequences
 
     Examples:
       attnprobe rare demo
-
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
 
     Returns:
@@ -241,23 +251,27 @@ def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
-    """Measure whether heads look at the image or at the text, where a model reads both together.
+@command(TableOutput)
+def modality(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
+    """Which heads look at the image, which at the text, where a model reads both together?
 
-    [bold]text_to_image[/bold]: how much of the attention of the text's tokens goes to the image, and likewise
-    text_to_text, text_to_special and, of the image's tokens, image_to_image, image_to_text, image_to_special;
-    image_mass, text_mass and special_mass are of all queries. What ends in [bold]_lift[/bold] is divided by
-    the share of the visible keys (1 is no preference), what ends in [bold]_entropy[/bold] says how spread a
-    head looks within the image or the text, and [bold]text_to_image_peak[/bold] how many of the text's tokens
-    look most at the image.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Numbers are means over queries, then over the n sequences.
+
+    Columns:
+      text_to_image, ...   attention of the text's tokens to the image; likewise
+                           text_to_text, text_to_special, image_to_image, ...
+      image_mass, text_mass, special_mass
+                           the same of all queries
+      NAME_lift            divided by the share of the keys; 1 is no preference
+      NAME_entropy         entropy of attention within the image, or the text
+      text_to_image_peak   the text's tokens that look most at the image
+      NAME_se, n           standard error over documents; sequences
 
     Examples:
       attnprobe modality llava-hf/llava-1.5-7b-hf -d pairs.jsonl
-
       attnprobe modality my-vlm -d photos/ --text-column text -o modality.csv
-
       attnprobe entropy my-vlm -d pairs.jsonl --queries text
 
     Returns:
@@ -270,33 +284,35 @@ def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[Rule("--all-pairs gives one row per pair; leave out --by.", given=("all_pairs",), beside=("by",))],
 )
 def distance(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["pair", "head", "layer"], Option("Give one row per pair, per head, or per layer.")
     ] = "pair",
     all_pairs: Annotated[bool, Option("Compare all heads of the model, not only those of a layer.")] = False,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
-    """Find which heads of a layer are copies, and which is the outlier.
+    """Which heads of a layer are copies, and which is the outlier?
 
-    [bold]jsd[/bold]: Jensen-Shannon divergence of two heads' attention in nats, 0 for copies, ln 2 = 0.693
-    for heads that never look at the same token; [bold]js_distance[/bold]: its square root.
-    [bold]--by head[/bold] gives each head's mean to its layer and its nearest other; [bold]--by layer[/bold]
-    gives mean and spread, and the head furthest from its layer.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Numbers are means over queries, then over the n sequences.
+
+    Columns:
+      jsd          Jensen-Shannon divergence of two heads, in nats: 0 for copies,
+                   ln 2 = 0.693 for heads that never look at the same token
+      js_distance  its square root
+      jsd_mean, nearest_head, jsd_nearest
+                   with --by head: mean to the layer's heads; the nearest of them
+      jsd_mean, jsd_std, odd_head, odd_jsd
+                   with --by layer: mean, spread; the head furthest off
+      NAME_se, n   standard error over documents; sequences
 
     Examples:
       attnprobe distance demo --by layer
-
       attnprobe distance bert-base-uncased --all-pairs -o pairs.parquet
 
     Returns:
@@ -308,31 +324,34 @@ def distance(
     return survey_texts("distance", model, texts, question, options)
 
 
-@command(OneModel, *SURVEY, Output)
+@command(TableOutput)
 def mixing(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["head", "layer", "pair"], Option("Give one row per head, per layer, or per pair.")
     ] = "head",
-    **options: Any,
+    **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
-    """Find out whether heads of a layer repeat each other or cancel.
+    """Do the heads of a layer repeat each other, or cancel?
 
-    [bold]explained_by_others[/bold]: share of a head's logits that a linear mix of the layer's other heads
-    gives, 1 for a copy; [bold]explained_by_others_null[/bold]: the same if only special tokens and the first
-    token made heads alike; [bold]contribution_norm[/bold]: length of what a head adds to the residual stream.
-    [bold]--by layer[/bold] gives effective_heads, the number of heads that differ, and cancellation, what
-    heads add together over what they add apart (0: they cancel, 1: they are orthogonal, more: they agree).
-    [bold]--by pair[/bold] gives the correlation of logits and the cosine of contributions.
-    _se is the standard error, a jackknife over documents.
+    Columns:
+      explained_by_others  share of a head's logits that a mix of the layer's others
+                           gives; 1 for a copy
+      explained_by_others_null
+                           the same if only special tokens made heads alike
+      contribution_norm    length of what a head adds to the residual stream
+      effective_heads      with --by layer: the number of heads that differ
+      cancellation         with --by layer: length of what heads add together over
+                           apart; 0 they cancel, 1 orthogonal, more: they agree
+      logit_correlation, contribution_cosine
+                           with --by pair: of logits, and of what heads add
+      NAME_se, n           standard error, a jackknife over documents; sequences
 
     Examples:
       attnprobe mixing demo
-
       attnprobe mixing demo --by layer --content-only
-
       attnprobe mixing bert-base-uncased -d corpus.txt --by pair -o pairs.parquet
 
     Notes:
@@ -356,32 +375,32 @@ def mixing(
     return survey_texts("mixing", model, texts, partial(ask_mixing, by), options, as_far_as_possible=True)
 
 
-@command(OneModel, *SURVEY, Output)
+@command(TableOutput)
 def rank(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
-    map_rank: Annotated[
-        bool, Option("Measure the rank of the maps too. It costs 0.6 to 2.2 forward passes at 512 tokens.")
-    ] = False,
-    **options: Any,
+    map_rank: Annotated[bool, Option("Measure the rank of maps too; up to 2.2 passes more.")] = False,
+    **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
-    """Find out whether heads are too narrow for the sequences.
+    """Are heads too narrow for the sequences?
 
-    [bold]head_width[/bold]: the width of a head's keys, d_k; [bold]longer[/bold]: share of sequences with
-    more keys than that; [bold]logit_rank[/bold]: how many directions the logits QK^T of a sequence are made
-    of, (sum s^2)^2 / sum s^4 of their singular values, rows centred; [bold]logit_rank_share[/bold]: its share
-    of the largest possible, min(d_k, queries, keys - 1). All keys are taken, also those that a decoder
-    masks; position biases, soft caps and masks are not in it. [bold]qk_rank[/bold]: the same of the weights
-    W_Q W_K^T, without biases; [bold]qk_top_half[/bold]: share of sum s^2 in the upper half of the singular
-    values. [bold]--map-rank[/bold] adds [bold]map_rank[/bold]: how many different rows a map is made of.
     Only sequences longer than the head is wide together with a share near 1 speak of a bottleneck.
+
+    Columns:
+      head_width        the width of a head's keys, d_k
+      longer            share of sequences with more keys than that
+      logit_rank        directions that the logits QK^T of a sequence are made of,
+                        (sum s^2)^2 / sum s^4 of the singular values, centred
+      logit_rank_share  over the largest possible, min(d_k, queries, keys - 1)
+      qk_rank           the same of the weights W_Q W_K^T, without biases
+      qk_top_half       share of sum s^2 in the upper half of the singular values
+      map_rank          with --map-rank: how many different rows a map is made of
+      NAME_se, n        standard error over documents; sequences
 
     Examples:
       attnprobe rank demo
-
       attnprobe rank bert-base-uncased -d articles.jsonl --content-only
-
       attnprobe rank gpt2 -d corpus.txt --max-length 512 --map-rank -o rank.csv
 
     Returns:

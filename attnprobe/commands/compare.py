@@ -2,39 +2,55 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
 from attnprobe.options import (
     MODEL,
-    TASK,
-    TEXTS,
-    Batches,
-    Hub,
-    Labels,
-    Layers,
-    Metric,
-    Model,
-    Reading,
-    Resume,
-    Targets,
-    Task,
-    Weights,
+    FrequencyOptions,
+    LabelsArgument,
+    LayerOptions,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TargetOptions,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    TokenOptions,
+    WeightOptions,
 )
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from transformers import PreTrainedModel
 
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
+
+
+class CompareOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TargetOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """A survey of several models."""
+
+
+class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
+    """A task over the data of two domains."""
+
 
 _RULES = (
     *(
@@ -47,17 +63,7 @@ _RULES = (
 )
 
 
-@command(
-    Model,
-    *TEXTS,
-    Labels,
-    Targets,
-    Weights,
-    Layers,
-    Resume,
-    Output,
-    rules=_RULES,
-)
+@command(TableOutput, rules=_RULES)
 def compare(
     model: Annotated[
         "Sequence[str | Path | PreTrainedModel] | str | Path",
@@ -69,8 +75,8 @@ def compare(
             argument=True,
         ),
     ],
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     revisions: Annotated[
         str | Sequence[str] | None,
@@ -79,17 +85,17 @@ def compare(
     measure: Annotated[
         str,
         Option(
-            "What is compared: census for all of its columns, or some columns and families "
-            "(entropy,previous).",
+            "census, or some of its columns: entropy,previous.",
+            doc="What is compared: census for all of its columns, or some columns and families.",
             metavar="NAME",
         ),
     ] = "census",
     match: Annotated[
         Literal["layer", "model", "outputs", "outputs-layer"] | None,
         Option(
-            "Assign heads to heads one to one, with the least total divergence of their maps, within layers "
-            "of one number or over the model; or by what they give, with the most total CKA of their "
-            "outputs, over the model or (outputs-layer) within layers.",
+            "Match heads one to one: layer (within layers), model, outputs (by what they give) or "
+            "outputs-layer.",
+            metavar="HOW",
             doc='Assign heads to heads one to one, with the least total divergence: "layer" within layers '
             'of one number, "model" over the model. "outputs" and "outputs-layer" match by what heads give, '
             "with the most total CKA. Columns matched_layer, matched_head, "
@@ -98,38 +104,34 @@ def compare(
     ] = None,
     nearest: Annotated[
         bool,
-        Option(
-            "Look for the nearest head among all of the second model, or compare heads of one number only, "
-            "which is quicker."
-        ),
+        Option("Look for the nearest head among all, or not, which is quicker."),
     ] = True,
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> "HeadTable":
-    """Compare the heads of two checkpoints: what did fine-tuning change?
+    """What did fine-tuning change in the heads?
 
-    [bold]jsd[/bold]: how differently heads of one number attend, 0 to ln 2 = 0.693 nats;
-    [bold]nearest_layer, nearest_head, jsd_nearest[/bold]: the head of the second model that attends most
-    alike. For each column NAME of the census: [bold]NAME_a, NAME_b[/bold], the means of both models;
-    [bold]NAME_delta[/bold] = b - a with [bold]NAME_delta_se[/bold], paired by document;
-    [bold]NAME_p_adjusted[/bold], that they do not differ, after Holm's correction over heads.
+    Both models read the same batches, each once. Models with different tokenizers are compared word
+    by word; models of different shapes head by nearest head.
 
-    With [bold]--match outputs[/bold]: [bold]cka[/bold], how alike heads of one number give, 0 to 1, and
-    [bold]matched_layer, matched_head, cka_matched[/bold], the partner by what heads give: linear CKA of
-    their outputs over the same tokens (Kornblith et al. 2019). Heads may look alike and carry something else.
-
-    Both models read the same batches, each once. Models with different tokenizers are compared word by word;
-    models of different shapes head by nearest head.
+    Columns:
+      jsd              how differently heads of one number attend, 0 to 0.693 nats
+      nearest_layer, nearest_head, jsd_nearest
+                       the head of the second model that attends most alike
+      matched_layer, matched_head, jsd_matched, cka_matched
+                       with --match: the partner, one to one
+      cka              with --match outputs: how alike heads of one number give,
+                       0 to 1, by linear CKA (Kornblith et al. 2019)
+      NAME_a, NAME_b   means of both models, for each column of the census
+      NAME_delta       b less a, with NAME_delta_se, paired by document
+      NAME_p_adjusted  that they do not differ, by Holm over heads
 
     Examples:
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
-
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
-
       attnprobe compare my-org/my-model --revisions step1000,step2000
-
       attnprobe compare demo demo -L 20
 
     Notes:
@@ -156,16 +158,7 @@ def compare(
     return run(model, texts, labels, **chosen, tokenizers=tokenizers, **options)
 
 
-@command(
-    Model,
-    Hub,
-    Reading,
-    Batches,
-    Task,
-    Metric,
-    Resume,
-    Output,
-)
+@command(TableOutput)
 def correlate(
     in_domain: Annotated[
         "HeadTable | Texts",
@@ -184,7 +177,7 @@ def correlate(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            "A hub id, a local folder, or demo; none for tables.",
             doc="Measure both sides with this model first. None compares two tables.",
             metavar="MODEL",
             line=str | None,
@@ -195,39 +188,42 @@ def correlate(
     measure: Annotated[
         Literal["gradient", "ig", "lrp", "ablation"] | None,
         Option(
-            "With MODEL: compare gradient importance, ig_abs, relevance_abs (lrp), or the score without the "
-            "head. Default: gradient.",
+            "With MODEL: gradient, ig, lrp or ablation. Default: gradient.",
+            doc="With a model: compare gradient importance, ig_abs, relevance_abs (lrp), or the score "
+            "without the head; gradient by default.",
+            metavar="NAME",
             flags=("--measure", "--method"),
-            panel=TASK,
         ),
     ] = None,
     column: Annotated[
         str | None,
-        Option("With tables: compare this column. Default: importance, ig_abs, relevance_abs or score."),
+        Option("With tables: compare this column. Default: the usual one."),
     ] = None,
-    across_models: Annotated[
-        bool, Option("With tables: compare them although they are about different models of the same shape.")
-    ] = False,
+    across_models: Annotated[bool, Option("With tables: of different models of the same shape.")] = False,
     by: Annotated[
         Literal["model", "head"],
-        Option("Give one row for the comparison, or one per head, beginning with those that disagree most."),
+        Option("One row, or one for each head, those that disagree most first."),
     ] = "model",
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Any,
+    **options: Unpack[CorrelateOptions],
 ) -> "HeadTable":
-    """Ask whether the same heads matter on other data.
-
-    Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
-    [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by the
-    jackknife (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
-    [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
-    other examples (split halves, Spearman-Brown), which limits how high r can be.
+    """Do the same heads matter on other data?
 
     Give two tables that importance or ablate wrote, or MODEL and two datasets.
 
+    Columns:
+      pearson         over heads, with its 95 % interval _low, _high, and p
+      pearson_true    what it would be without the noise of the examples, with a
+                      95 % interval by the jackknife
+      spearman, kendall
+                      rank correlations, with p
+      reliability_in, reliability_out
+                      how well a side would agree with as many other examples:
+                      split halves, Spearman-Brown; it limits pearson
+      disagreement    with --by head: how far the ranks of a head differ
+
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
-
       attnprobe correlate --in-domain in.csv --out-domain out.csv
 
     Returns:
@@ -245,7 +241,7 @@ def correlate(
     return sides.tabulate_heads() if by == "head" else sides.tabulate_pairs()
 
 
-@command(Output)
+@command(TableOutput)
 def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",
@@ -265,17 +261,16 @@ def merge(
         Option(doc="Those of one's own that the tables hold, and that no package brings along."),
     ] = (),
 ) -> "HeadTable":
-    """Add up the tables of separate jobs to the table of the whole.
+    """What do the tables of separate jobs add up to?
 
-    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and writes a
-    table with -o; merge adds up the sums in the json files beside them. Tables of census and of its parts,
-    rank, induction, mixing, syntax, coreference, links and roles can be merged, of the same model with the
-    same options. Columns on rare tokens, which each job counts in its own text, are left out. One table, of
-    any command, is written in another format.
+    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
+    writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
+    and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
+    the same model with the same options. Columns on rare tokens, which each job counts in its own
+    text, are left out. One table, of any command, is written in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
-
       attnprobe merge part1.csv part2.csv > whole.csv
 
     Returns:

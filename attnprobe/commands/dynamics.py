@@ -1,33 +1,50 @@
 """The command that follows a measure over the checkpoints of a training run."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import MODEL, OUTPUT, TASK, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+from attnprobe.options import (
+    MODEL,
+    OUTPUT,
+    FrequencyOptions,
+    LabelsArgument,
+    LayerOptions,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    TokenOptions,
+    WeightOptions,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.table.table import HeadTable
 
 
+class DynamicsOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TaskOptions,
+    MetricOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What the measures of a training run are asked with."""
+
+
 @command(
-    Model,
-    *TEXTS,
-    Labels,
-    Task,
-    Metric,
-    Weights,
-    Layers,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
@@ -40,21 +57,22 @@ def dynamics(
     model: Annotated[
         "str | Path | Sequence[str | Path]",
         Option(
-            "Checkpoints of one training run: folders, patterns of folders such as 'run/checkpoint-*', or "
-            "hub ids; or one hub id with --revisions.",
+            "Checkpoints of one training run: folders, 'run/checkpoint-*', or hub ids; or one with "
+            "--revisions.",
             metavar="MODEL...",
             line=list[str],
             argument=True,
         ),
     ],
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     measure: Annotated[
         str,
         Option(
-            "What to follow: importance, prune, census, columns or families of it (entropy,previous), rank, "
-            "mixing or a column of these, everything.",
+            "importance, prune, census, everything, rank, mixing, or columns: entropy,previous.",
+            doc="What to follow: importance, prune, census, columns or families of it (entropy,previous), "
+            "rank, mixing or a column of these, everything.",
             metavar="NAME",
         ),
     ] = "importance",
@@ -70,9 +88,11 @@ def dynamics(
     steps: Annotated[
         str | Sequence[int] | None,
         Option(
-            "The step of each checkpoint, in their order. Default: as its name says, checkpoint-500, "
+            "The step of each checkpoint. Default: as its name says.",
+            doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
             "epoch-04, step1000.",
             metavar="0,500,1000",
+            hidden=True,
             line=str | None,
             panel=MODEL,
         ),
@@ -80,40 +100,49 @@ def dynamics(
     by: Annotated[
         Literal["head", "step"],
         Option(
-            "Give one row for each step and head, or one for each step: how close the order of heads is to "
-            "that of the last step and of the step before.",
+            "A row for each step and head, or for each step: how close the order of heads is to the last.",
             panel=OUTPUT,
         ),
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
+        Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
     ] = "gradient",
-    prune_by: By = "gradient",
-    highest_first: HighestFirst = False,
-    prune_step: Step = 0.1,
-    rerank: Rerank = False,
-    random_orders: RandomOrders = 19,
-    rank_texts: RankTexts = None,
-    **options: Any,
+    prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
+    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
+    prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
+    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
+    random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
+    rank_texts: Annotated[
+        "Texts",
+        Option(
+            "With prune: its --rank-data.",
+            name="rank_data",
+            metavar="DATA",
+            line=str | None,
+            reads="data",
+            hidden=True,
+        ),
+    ] = None,
+    **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
-    """Follow a measure of heads over the checkpoints of a training run.
+    """How do heads change over a training run?
 
-    The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
-    the checkpoints: the number behind step, checkpoint or epoch. The checkpoints are loaded one after the
-    other and need one tokenizer.
+    The table is that of the measure's own command for each checkpoint. The checkpoints are loaded
+    one after the other and need one tokenizer.
 
-    With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
-    the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention.
+    Columns:
+      step             the number behind step, checkpoint or epoch in the name
+      importance, ...  see the help of the measure's command
+      spearman_last, kendall_last
+                       with --by step: rank correlation with the last step
+      spearman_previous, kendall_previous
+                       with --by step: with the step before
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
-
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
-
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
-
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
 
     Returns:

@@ -3,34 +3,37 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Group, Option
-from attnprobe.options import GOLD, TEXT, OneModel, Targets
+from attnprobe.options import TEXT, GoldOptions, ModelArgument, TableOutput, TargetOptions, TextsArgument
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
-class BestHeads(Group):
+class LinkOptions(GoldOptions, total=False):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
-    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    folds: Annotated[
+        int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True, default=5)
+    ]
     control: Annotated[
         Literal["links"] | None,
         Option(
-            "Compare with what heads find of the same links, each moved to another word of its text at the "
-            "same distance.",
+            "links: compare with the same links, each moved to another word at the same distance.",
+            metavar="links",
         ),
-    ] = None
+    ]
 
 
-_MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT)]
+class AlignmentOptions(LinkOptions, TargetOptions, total=False):
+    """The same, where links may lead to what a decoder reads."""
+
+
+_MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
 _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
@@ -41,10 +44,7 @@ _OF_BEST_HEADS = [
 
 
 @command(
-    OneModel,
-    *GOLD,
-    BestHeads,
-    Output,
+    TableOutput,
     rules=[
         Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
         Rule(
@@ -57,55 +57,56 @@ _OF_BEST_HEADS = [
     ],
 )
 def syntax(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["relation", "head"],
-        Option("Give one row per relation and direction with its best head, or one per head too."),
+        Option("A row for each relation with its best head, or for each head."),
     ] = "relation",
     relations: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Ask for these relations only; there is no row of all then.",
+            "Ask for these relations only.",
             metavar="NAME,NAME",
             panel=TEXT,
             line=str | None,
         ),
     ] = None,
-    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
+    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
     min_links: _MinLinks = 20,
     trees: Annotated[
         bool,
-        Option(
-            "Give one row per head: the share of dependencies in its maximum spanning tree (UUAS), and of "
-            "words with the right head in its directed trees (UAS)."
-        ),
+        Option("Score the maximum spanning tree of each head instead (UUAS, UAS)."),
     ] = False,
-    **options: Any,
+    **options: Unpack[LinkOptions],
 ) -> "HeadTable":
-    """Find the heads that know subjects, objects and the other dependencies of a treebank.
+    """Which heads know subjects, objects and the other dependencies of a treebank?
 
-    The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
-    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best of some simple rules, by
-    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech or
-    that is spelled alike. [bold]accuracy_far[/bold] and
-    [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
-    [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
-    it reads it, one place later (input).
-    The head of each fold of the documents is chosen on the other folds; the one that most chose is named
-    ([bold]chosen[/bold]: their share). [bold]accuracy_selected[/bold]: what choosing and scoring on the same
-    would have claimed. [bold]p[/bold]: that heads are no better than the rule (sign flips over documents,
-    heads chosen anew), [bold]p_adjusted[/bold] by Holm. [bold]selectivity[/bold], with --control: accuracy
-    less that of the best heads for moved links.
+    The answer of a head is the word that a word attends to most.
+
+    Columns:
+      accuracy, n  share of links whose other end the head attends to most; links
+      layer, head  what most folds chose; each is scored on the other folds
+      baseline     the same for the best simple rule, baseline_rule
+      gain         accuracy less baseline
+      p            that heads are no better than the rule, by sign flips over
+                   documents with heads chosen anew; p_adjusted: Holm's
+      accuracy_selected
+                   what choosing and scoring on the same links would claim
+      accuracy_far, baseline_far, n_far
+                   the same of links whose ends are not neighbours
+      chosen       share of folds that chose the head
+      control, selectivity
+                   with --control: accuracy for moved links; accuracy less that
+      position     of a decoder beside an encoder: asked where it predicts a word
+                   (output), or where it reads it, one place later (input)
+      uuas, uas    with --trees: edges in the head's tree; words with their head
 
     Examples:
       attnprobe syntax demo
-
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
-
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
-
       attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
 
     Returns:
@@ -122,38 +123,41 @@ def syntax(
     return find_links("syntax", GoldLinks.TREEBANK, model, texts, rows, chosen, options)
 
 
-@command(
-    OneModel,
-    *GOLD,
-    BestHeads,
-    Output,
-    rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
-)
+@command(TableOutput, rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS])
 def coreference(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["mention", "head"],
-        Option("Give one row per kind of mention with its best head, or one per head too."),
+        Option("A row for each kind of mention with its best head, or for each head."),
     ] = "mention",
     min_links: _MinLinks = 20,
-    **options: Any,
+    **options: Unpack[LinkOptions],
 ) -> "HeadTable":
-    """Find the heads that look from a pronoun or a name to what it stands for.
+    """Which heads look from a pronoun or a name to what it stands for?
 
-    Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
-    most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the best of some simple rules, such as the nearest mention, or with the same head word; or,
-    where texts name candidates, chance among them. See syntax on
-    [bold]accuracy[/bold], [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
-    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
+    Of the other mentions, the answer of a head is the one whose head word the mention's head word
+    attends to most. Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
+
+    Columns:
+      accuracy, n  share of links whose other end the head attends to most; links
+      layer, head  what most folds chose; each is scored on the other folds
+      baseline     the same for the best simple rule, baseline_rule
+      gain         accuracy less baseline
+      p            that heads are no better than the rule, by sign flips over
+                   documents with heads chosen anew; p_adjusted: Holm's
+      accuracy_selected
+                   what choosing and scoring on the same links would claim
+      accuracy_far, baseline_far, n_far
+                   the same of links whose ends are not neighbours
+      chosen       share of folds that chose the head
+      control, selectivity
+                   with --control: accuracy for moved links; accuracy less that
 
     Examples:
       attnprobe coreference demo
-
       attnprobe coreference bert-base-uncased -d gap-test.tsv
-
       attnprobe coreference my-bert -d gum.conllu --by-group genre
 
     Returns:
@@ -167,11 +171,7 @@ def coreference(
 
 
 @command(
-    OneModel,
-    *GOLD,
-    Targets,
-    BestHeads,
-    Output,
+    TableOutput,
     rules=[
         _LAYERS_OF_HEADS,
         Rule(
@@ -192,29 +192,23 @@ def coreference(
     ],
 )
 def links(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["label", "head"],
-        Option(
-            "Give one row per label and direction with its best head, or one per head. With --metric aer, "
-            "one for the best head of each direction, or one per head."
-        ),
+        Option("A row for each label with its best head, or for each head."),
     ] = "label",
     metric: Annotated[
         Literal["accuracy", "aer"],
         Option(
-            "accuracy: how many links are found. aer: the alignment error rate of all links of a pair of "
-            "texts together, with precision and recall.",
+            "accuracy, or aer: the alignment error rate of a pair of texts.",
         ),
     ] = "accuracy",
     alignments: Annotated[
         "str | Path | Sequence[str] | None",
         Option(
-            "A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair of texts. The "
-            "dataset is a table with --target-column, lines such as the house ||| das Haus, or a file of "
-            "first texts beside --targets.",
+            "A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair.",
             doc="The path of a file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each "
             "pair of texts; or such a string for each.",
             metavar="FILE",
@@ -237,47 +231,62 @@ def links(
     ] = None,
     one_based: Annotated[
         bool,
-        Option("Words of --alignments count from 1, as those of Europarl do, and not from 0.", panel=TEXT),
+        Option(
+            "Words of --alignments count from 1, as those of Europarl do, and not from 0.",
+            panel=TEXT,
+            hidden=True,
+        ),
     ] = False,
     weights: Annotated[
         Literal["attention", "norm", "both"],
         Option(
-            "norm: weight each key by the length of what it gives to the residual stream. both: rows of "
-            "both. A column weights tells them apart.",
+            "attention, norm (keys weighted by what they carry) or both.",
             panel=TEXT,
+            metavar="KIND",
+            hidden=True,
         ),
     ] = "attention",
     labels: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Ask for these labels only; there is no row of all then.",
+            "Ask for these labels only.",
             metavar="NAME,NAME",
             panel=TEXT,
             line=str | None,
         ),
     ] = None,
     min_links: _MinLinks = 20,
-    **options: Any,
+    **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
-    """Find the heads that look from one end of any gold links to the other.
+    """Which heads look from one end of any gold links to the other?
 
     Atom maps of reactions, alignments of translations, entities, citations: JSON lines such as
-    {"text": "the dog", "links": [{"source": [0, 3], "target": [4, 7], "label": "det"}]}, characters counted
-    from 0. A second text is "text_pair", what a decoder reads "target"; "source_in" and "target_in" say in
-    which text a span lies. Columns are those of syntax, and [bold]baseline_rule[/bold]: the best of some
-    simple rules, such as an offset, or the nearest word of the same text.
+    {"text": "the dog", "links": [{"source": [0, 3], "target": [4, 7], "label": "det"}]}, characters
+    counted from 0; "text_pair" is a second text, "target" what a decoder reads. --alignments reads
+    word alignments as aligners write them (Pharaoh).
 
-    Word alignments: --alignments reads what aligners write (Pharaoh), and --metric aer gives the alignment
-    error rate (Och and Ney 2003) of one link for each word: to the word that a head attends to most. The best
-    is 0; [bold]baseline[/bold] is that of the words at the same relative place.
+    Columns:
+      accuracy, n  share of links whose other end the head attends to most; links
+      layer, head  what most folds chose; each is scored on the other folds
+      baseline     the same for the best simple rule, baseline_rule
+      gain         accuracy less baseline
+      p            that heads are no better than the rule, by sign flips over
+                   documents with heads chosen anew; p_adjusted: Holm's
+      accuracy_selected
+                   what choosing and scoring on the same links would claim
+      accuracy_far, baseline_far, n_far
+                   the same of links whose ends are not neighbours
+      chosen       share of folds that chose the head
+      control, selectivity
+                   with --control: accuracy for moved links; accuracy less that
+      aer, precision, recall
+                   with --metric aer: alignment error rate of one link for each
+                   word (Och and Ney 2003); 0 is best
 
     Examples:
       attnprobe links demo
-
       attnprobe links my-molecule-model -d reactions.jsonl --control links
-
       attnprobe links en-de -d test.en --targets test.de --alignments gold
-
       attnprobe links en-de -d pairs.txt --alignments gold --metric aer
 
     Returns:
@@ -290,7 +299,7 @@ def links(
     aligned = None
     if alignments is not None:
         aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
-    chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
+    chosen, named = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
     return find_links(
-        "links", GoldLinks.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned
+        "links", GoldLinks.LINKS, model, texts, by, chosen, named, metric=metric, aligned=aligned
     )

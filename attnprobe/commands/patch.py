@@ -1,24 +1,16 @@
 """The command that patches heads between two texts: what carries the difference."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TASK, TEXT, Batches, Hub, OneModel, Reading, Resume, Task
+from attnprobe.options import DEFAULTS, TEXT, CauseOptions, ModelArgument, TableOutput
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
 @command(
-    OneModel,
-    Hub,
-    Reading,
-    Batches,
-    Task,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--top is about --fast, which patches the first heads only; give both.",
@@ -29,14 +21,12 @@ if TYPE_CHECKING:
     ],
 )
 def patch(
-    model: Any,
+    model: ModelArgument,
     pairs: Annotated[
         Any,
         Option(
-            "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset, or - "
-            "for standard input: columns clean, corrupted and answer, and other for a second answer; or "
-            "BLiMP's sentence_good and sentence_bad. Default: sentences that ship with attnprobe, with a "
-            "verb that agrees.",
+            "A table of columns clean, corrupted, answer and perhaps other, or BLiMP's sentence_good and "
+            "sentence_bad; or - for standard input. Default: a sample.",
             doc="Dicts with clean, corrupted, answer, and other for a second answer; a DataFrame or "
             "a dict of such columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good "
             "and sentence_bad do, too. By default sentences that ship with attnprobe.",
@@ -52,50 +42,43 @@ def patch(
     other_column: Annotated[
         str | None,
         Option(
-            "Column of the answer that the first is compared with. Default: other. --text-column, "
-            "--text-pair-column and --label-column name those of clean, corrupted and answer.",
+            "Column of the answer that the first is compared with. Default: other.",
+            doc="Column of the answer that the first is compared with; other by default. text_column, "
+            "text_pair_column and label_column name those of clean, corrupted and answer.",
             panel=TEXT,
         ),
     ] = None,
-    noising: Annotated[
-        bool, Option("Read the clean text, and patch heads from the corrupted one.", panel=TASK)
-    ] = False,
+    noising: Annotated[bool, Option("Read the clean text, and patch heads from the corrupted one.")] = False,
     positions: Annotated[
-        bool, Option("Patch each token by itself: one row per head and position.", panel=TASK)
+        bool, Option("Patch each token by itself: a row for each head and position.")
     ] = False,
-    fast: Annotated[
-        bool, Option("Give the attribution of all heads, and patch only the first --top ones.", panel=TASK)
-    ] = False,
-    top: Annotated[
-        int, Option("With --fast, so many heads are patched, the largest attributions.", low=0, panel=TASK)
-    ] = 10,
+    fast: Annotated[bool, Option("Attribute all heads, and patch only the first --top ones.")] = False,
+    top: Annotated[int, Option("With --fast: number of heads to patch.", low=0)] = 10,
     correction: Annotated[
         Literal["holm", "bh"],
-        Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.", panel=TASK),
+        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
     ] = "holm",
-    **options: Any,
+    **options: Unpack[CauseOptions],
 ) -> "HeadTable":
-    """Find the heads that carry the difference between two texts.
+    """Which heads carry the difference between two texts?
 
-    Each pair has a clean text and a corrupted one, of equally many tokens, and an answer: a class, a word in
-    place of the mask, the next word, or the target of an encoder-decoder. m is the logit of the answer less
-    that of the other answer, or with one answer its log odds ln p / (1 - p); of a target its log probability,
-    of BLiMP's sentences that of the sentence.
-    [bold]effect[/bold]: by how much m rises for the corrupted text
-    when the head gives what it gives on the clean one (the indirect effect of Vig et al. 2020; --noising: the
-    other way round);
-    [bold]recovered[/bold]: the sum of effects over the sum of gaps, m(clean) -
-    m(corrupted); [bold]p[/bold]: a paired t over documents; [bold]attribution[/bold]: the effect to first
-    order, from one backward pass. Effects need not add up to the gap. Pairs of unequal length are left out,
-    and counted.
+    Each pair has a clean text and a corrupted one, of equally many tokens, and an answer: a class, a
+    word in place of the mask, the next word, or a target. m is the logit of the answer less that of
+    the other answer; with one answer its log odds; of a target its log probability. Pairs of unequal
+    length are left out, and counted. Effects need not add up to the gap.
+
+    Columns:
+      effect         rise of m for the corrupted text when the head gives what it
+                     gives on the clean one (Vig et al. 2020)
+      recovered      sum of effects over the sum of gaps, m(clean) - m(corrupted)
+      p, p_adjusted  paired t over documents; Holm's
+      attribution    the effect to first order, from one backward pass
+      NAME_se, n     standard error over documents; pairs
 
     Examples:
       attnprobe patch demo
-
       attnprobe patch my-classifier -d pairs.csv
-
       attnprobe patch gpt2 -d prompts.jsonl --positions -o patched.csv
-
       attnprobe patch bert-base-uncased -d agreement.tsv --fast
 
     Returns:
@@ -119,7 +102,6 @@ def patch(
     from attnprobe.commands.call.call import check_model, make_session, open_call, read_first
     from attnprobe.commands.call.texts import open_pairs
     from attnprobe.intervention.request import TaskOptions
-    from attnprobe.options import DEFAULTS
 
     with open_call(options, model) as call:
         seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))
@@ -127,8 +109,8 @@ def patch(
         check_model(model, call.tokenizer, options)
         source = read_first(open_pairs(pairs, options, other_column))
         session = make_session("patch", model, source, task, call)
-        from attnprobe.intervention.patching.contrast import run_patching
         from attnprobe.intervention.patching.passes import PatchPlan
+        from attnprobe.intervention.patching.table import run_patching
 
         plan = PatchPlan(noising, positions)
         return run_patching(session, plan, fast=fast, top=top, correction=correction)

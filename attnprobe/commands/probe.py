@@ -1,26 +1,29 @@
 """The command that asks what all heads know together: a linear probe of attention."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TASK, TEXT, Batches, GoldData, Hub, OneModel, Reading, Resume
+from attnprobe.options import (
+    TEXT,
+    LoadedOptions,
+    ModelArgument,
+    ResumeOptions,
+    TableOutput,
+    TextOptions,
+    TextsArgument,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
+class ProbeOptions(LoadedOptions, TextOptions, ResumeOptions, total=False):
+    """A survey of gold links that are kept in memory."""
+
+
 @command(
-    OneModel,
-    GoldData,
-    Hub,
-    Reading,
-    Batches,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--subtypes is about treebanks; leave it out with another --gold.",
@@ -34,64 +37,71 @@ if TYPE_CHECKING:
     ],
 )
 def probe(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
         Option(
-            "What the file holds: dependencies (CoNLL-U), coreference (CorefUD, GAP), or links of "
-            "your own (JSON lines), as syntax, coreference and links read them.",
+            "What the file holds: treebank, coreference or links.",
+            metavar="KIND",
             panel=TEXT,
         ),
     ] = "treebank",
     by: Annotated[
         Literal["label", "head"],
-        Option("Give one row per relation, or per head and direction with its weight."),
+        Option("A row for each label, or for each head with its weight."),
     ] = "label",
     labels: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Ask for these relations or labels only; the probe is fitted to them alone.",
+            "Fit the probe to these labels only.",
             metavar="NAME,NAME",
             panel=TEXT,
             line=str | None,
         ),
     ] = None,
-    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
-    min_links: Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT)] = 20,
+    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
+    min_links: Annotated[
+        int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)
+    ] = 20,
     folds: Annotated[
         int,
         Option(
-            "Number of folds of documents; each is scored by a probe fitted to the others.", low=2, panel=TASK
+            "Number of folds of documents; each is scored by a probe fitted to the others.",
+            low=2,
+            hidden=True,
         ),
     ] = 5,
     penalty: Annotated[
         float,
         Option(
             "Penalty of squared weights, lambda: it counts as much as so many links.",
-            panel=TASK,
+            hidden=True,
         ),
     ] = 100.0,
-    **options: Any,
+    **options: Unpack[ProbeOptions],
 ) -> "HeadTable":
-    """Find what all heads know together of dependencies, coreference or other links.
+    """What do all heads know together of dependencies, coreference or other links?
 
-    A probe chooses the word at the other end of each link: a softmax over all other words (of mentions: the
-    earlier ones) of a weighted sum of the attention of every head, both ways; two weights a head (Clark et
-    al. 2019). [bold]accuracy[/bold]: the share of links that it finds (for a treebank the unlabelled
-    attachment score, without roots), in documents that it was not fitted to.
-    [bold]best_head_accuracy[/bold]: the same for the best head, and [bold]baseline[/bold] for the best simple
-    rule, chosen in the documents that the probe was fitted to; [bold]gain[/bold] and [bold]p[/bold]: probe
-    against best head (sign-flip test over documents; [bold]p_adjusted[/bold]: Holm).
+    A probe chooses the word at the other end of each link by a weighted sum of the attention of all
+    heads, both ways: two weights a head (Clark et al. 2019). It is scored in documents that it was
+    not fitted to.
+
+    Columns:
+      accuracy, n    share of links that it finds; links
+      best_head_accuracy
+                     the same for the best head, layer and head
+      gain           accuracy less that
+      p, p_adjusted  that it is no better, by sign flips over documents; Holm's
+      baseline       the same for the best simple rule, baseline_rule
+      chosen         share of folds that chose the best head
+      weight, share  with --by head: the head's weight; its share of all
 
     Examples:
       attnprobe probe demo
-
       attnprobe probe bert-base-uncased -d dev.conllu
-
       attnprobe probe bert-base-uncased -d gap-test.tsv --gold coreference
-
       attnprobe probe bert-base-uncased -d dev.conllu --by head -o weights.csv
 
     Notes:

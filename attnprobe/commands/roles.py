@@ -1,23 +1,22 @@
 """The commands that name what heads do: roles, and induction, which gives them random tokens."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Group, Option
 from attnprobe.options import (
     TEXT,
-    Batches,
-    Data,
-    Frequencies,
-    Hub,
-    Layers,
-    OneModel,
-    Parts,
-    Reading,
-    Resume,
-    Targets,
+    FrequencyOptions,
+    LayerOptions,
+    LoadedOptions,
+    ModelArgument,
+    PartOptions,
+    ResumeOptions,
+    TableOutput,
+    TargetOptions,
+    TextOptions,
+    TextsArgument,
+    text_option,
 )
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,55 +25,81 @@ if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
-class RoleGold(Group, panel=TEXT):
+class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
     treebank: Annotated[
         "Texts",
-        Option(
-            "Dependencies in CoNLL-U, so that heads can have relations; repeat it for several. Default: "
-            "those that ship with attnprobe, where no text is given either.",
+        text_option(
+            "Dependencies in CoNLL-U. Default: a sample, where no text is given either.",
             doc="As the texts of syntax, so that heads can have relations. By default the treebank that "
             "ships with attnprobe, where no texts are given either; otherwise no head gets a relation.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     coreference: Annotated[
         "Texts",
-        Option(
-            "CorefUD or GAP, so that heads can have coreference; repeat it for several.",
+        text_option(
+            "Coreference: CorefUD or GAP.",
             doc="As the texts of coreference. Without it, no head gets coreference.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     links: Annotated[
         "Texts",
-        Option(
-            "Links of your own, as links reads them, so that heads can have a role by them; repeat it for "
-            "several.",
+        text_option(
+            "Links of your own, as links reads them.",
             doc="As the texts of links, so that heads can have a role by links of one's own.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     links_name: Annotated[
         str | None,
-        Option(
-            "What roles by --links are called, before the label, such as atom-map. Default: links.",
+        text_option(
+            "What roles by --links are called.",
             doc="What roles by links are called, before the label, such as atom-map; links by default.",
-            flags=("--name",), metavar="NAME",
+            flags=("--name",),
+            metavar="NAME",
         ),
-    ] = None  # fmt: skip
+    ]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
-        Option(
-            "Other thresholds of roles: positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
+        text_option(
+            "Other thresholds than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
-            "aligns=0.5, sink=0.3; of patterns: pattern=0.5.",
+            "aligns=0.5, sink=0.3, pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
             "THRESHOLDS in attnprobe.statistics.role_table.",
-            metavar="NAME=VALUE,...", line=str | None,
+            metavar="NAME=VALUE,...",
+            line=str | None,
         ),
-    ] = None  # fmt: skip
+    ]
+
+
+class RolesOptions(
+    LoadedOptions,
+    TextOptions,
+    TargetOptions,
+    RoleGold,
+    PartOptions,
+    FrequencyOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What roles are decided by."""
+
+
+class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
+    """A survey of random tokens."""
+
+    batch_tokens: Annotated[int | None, text_option("Number of tokens in a batch.", low=1, hidden=True)]
 
 
 #: What goes with links of one's own alone.
@@ -83,43 +108,35 @@ NAMED = Rule(
 )
 
 
-@command(
-    *(OneModel, Data, Hub, Targets, RoleGold, Reading, Parts, Batches, Frequencies, Layers, Resume, Output),
-    rules=[NAMED],
-)
+@command(TableOutput, rules=[NAMED])
 def roles(
-    model: Any,
-    texts: "Texts" = None,
-    *,
-    treebank: "Texts" = None,
-    coreference: "Texts" = None,
-    links: "Texts" = None,
-    links_name: str | None = None,
-    thresholds: "Mapping[str, float] | str | None" = None,
-    **options: Any,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    **options: Unpack[RolesOptions],
 ) -> "HeadTable":
-    """Name what each head does, in one word with its evidence.
+    """What does each head do, in one word?
 
-    previous, next, self, offset: it looks at one place, and still does with the tokens shuffled; delimiter:
-    at special tokens or punctuation, beyond what uniform attention gives them; rare words; syntactic: it
-    finds a dependency relation (with a treebank); coreference: it finds antecedents (with a file that has
-    them); links: it finds links of your own (--links, under the name that --name gives); induction,
-    duplicate: it looks at what came after, or at the same token, in random tokens that come
-    twice; broad: everywhere; block: within its own
-    text of two; aligns: from decoder to encoder, at the same relative place; sink: at the first token of a
-    text that begins with no special token; mixed: none of these. A role holds where the whole interval of its
-    evidence lies beyond its threshold. The first that holds names the head, and [bold]also[/bold] lists the
-    others.
-    [bold]pattern[/bold] says how its maps look: vertical, diagonal, both, block or heterogeneous (Kovaleva et
-    al. 2019).
+    A role holds where the whole interval of its evidence lies beyond its threshold. The first that
+    holds names the head:
+      previous, next, self, offset   one place, with the tokens shuffled too
+      delimiter    special tokens or punctuation, beyond uniform attention
+      rare         rare words
+      syntactic    a dependency relation; coreference: antecedents; links: --links
+      induction    what came after the same token; duplicate: the same token
+      broad        everywhere; block: its own text of two
+      aligns       from decoder to encoder, at the same relative place
+      sink         the first token, where it is not special; mixed: none of these
+
+    Columns:
+      role            the name; also: other roles that hold
+      measure, value  the evidence, its value and value_se
+      threshold       from where on the role holds
+      pattern         vertical, diagonal, both, block or heterogeneous
 
     Examples:
       attnprobe roles demo
-
       attnprobe roles my-bert -d corpus.txt --treebank dev.conllu -o roles.csv
-
       attnprobe roles gpt2 -d a.txt --thresholds positional=0.8,induction=0.4
-
       attnprobe roles my-model -d a.txt --links reactions.jsonl --name atom-map
 
     Notes:
@@ -137,10 +154,10 @@ def roles(
     from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
     from attnprobe.commands.call.texts import check_standard_input
 
-    own = RoleOptions(treebank, coreference, links, links_name, thresholds, options.get("label_column"))
+    own = RoleOptions.read(options)
     own.check()
     layers = parse_layers(options.get("layers"))
-    check_standard_input(texts, treebank, coreference, links)
+    check_standard_input(texts, *own.files.values())
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         sources = open_sources(texts, own, options)
@@ -157,40 +174,36 @@ def roles(
 
 
 @command(
-    OneModel,
-    Batches,
-    Layers,
-    Resume,
-    Output,
+    TableOutput,
     rules=[Rule("Random tokens have no prompt before them; leave out --prompt.", given=("prompt",))],
 )
 def induction(
-    model: Any,
+    model: ModelArgument,
     *,
     length: Annotated[
         int,
-        Option(
-            "Most random tokens that come twice in a sequence; how many is drawn for each.", low=2, panel=TEXT
-        ),
+        Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT),
     ] = 50,
     sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
     seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,
-    **options: Any,
+    **options: Unpack[InductionOptions],
 ) -> "HeadTable":
-    """Find induction heads, on random tokens that come twice.
+    """Which heads are induction heads?
 
-    A sequence ends in a run of different random tokens and the same run again, within the model's boundary
-    tokens. How long the run is differs from sequence to sequence. For the tokens of the second run:
-    [bold]induction[/bold] (prefix matching): mass on the token that came next the first time;
-    [bold]duplicate[/bold]: on the token itself, the first time; both less what the same places get where
-    nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
-    whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
-    always, 0 by chance, -1 never. Nothing is read; the columns of cross-attention are empty.
-    Numbers are means over queries, then over the n sequences; _se is the standard error.
+    Asked on random tokens that come twice: a run of different tokens, and the same run again. Means
+    are over the tokens of the second run, then over the n sequences.
+
+    Columns:
+      induction   attention to the token that came next the first time
+      duplicate   to the token itself, the first time; both less what the same
+                  places get where nothing comes twice
+      previous    to the token before
+      copying     does the head raise the logit of the token that it looks at:
+                  1 always, 0 by chance, -1 never
+      NAME_se, n  standard error; sequences
 
     Examples:
       attnprobe induction gpt2
-
       attnprobe induction demo --length 20 --sequences 200 -o induction.csv
 
     Notes:

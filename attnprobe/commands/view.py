@@ -2,28 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import picture_output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TEXT, OneModel
+from attnprobe.commands.show import PictureOutput
+from attnprobe.options import TEXT, LoadedOptions, ModelArgument
+from attnprobe.registry import Option, Rule, command
 from attnprobe.reports.theme import ThemeName
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.view import View
     from attnprobe.table.table import HeadTable
 
-_VIEW = "Picture"
 _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
 
 
 @command(
-    OneModel,
-    picture_output(
-        "Write a file: .html for a page to look around in, .svg, .png or .pdf for a graphic. Default: a "
-        "page in the browser."
-    ),
+    PictureOutput,
     rules=[
         Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
         Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
@@ -47,12 +41,11 @@ _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each 
     ],
 )
 def view(
-    model: Any,
+    model: ModelArgument,
     text: Annotated[
         str | Path,
         Option(
-            "A sentence, - for standard input, or the file of an image or of sound for a model that sees or "
-            "hears.",
+            "A sentence, - for standard input, or the file of an image or of sound.",
             metavar="TEXT",
             line=str,
             argument=True,
@@ -87,114 +80,108 @@ def view(
     max_length: Annotated[
         int | None,
         Option(
-            "Read only so many tokens of the text, special tokens included. A picture takes 256.",
+            "Read only so many tokens of the text.",
+            doc="Read only so many tokens of the text, special tokens included. A picture takes 256.",
             low=1,
             panel=TEXT,
         ),
     ] = None,
     attention: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
-        Option("Which attention is shown first, of a model with an encoder and a decoder.", panel=_VIEW),
+        Option("Which attention is shown first, of a model with an encoder and a decoder."),
     ] = None,
     alignment: Annotated[
         str | None,
         Option(
-            "The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 1-2 "
-            "1p3 (p: possible; words between blanks, from 0). Mark it between whole words, and count what "
-            "each head finds of it.",
+            "Mark a gold alignment of words, such as 0-0 1-2 1p3 (p: possible).",
+            doc="The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 "
+            "1-2 1p3 (p: possible; words between blanks, from 0). It is marked between whole words, and what "
+            "each head finds of it is counted.",
             metavar="LINKS",
-            panel=_VIEW,
         ),
     ] = None,
     layer: Annotated[
         int | None,
         Option(
-            "The layer to show, counted from 0. Default: that of the sharpest head, whose attention beyond "
-            "special tokens has the lowest entropy; with --alignment, of the head with the fewest errors.",
+            "The layer to show, from 0. Default: that of the sharpest head.",
+            doc="The layer to show, counted from 0; by default that of the sharpest head, whose attention "
+            "beyond special tokens has the lowest entropy; with alignment, of the head with the fewest "
+            "errors.",
             low=0,
-            panel=_VIEW,
         ),
     ] = None,
     head: Annotated[
         int | None,
-        Option("The head to show, counted from 0. A graphic shows all heads without it.", low=0, panel=_VIEW),
+        Option("The head to show, from 0.", low=0),
     ] = None,
     role: Annotated[
         str | None,
         Option(
-            "Show the head that has this role most clearly, such as previous, in a table of --census.",
+            "Show the head that has this role most clearly, in a table of --census.",
             metavar="NAME",
-            panel=_VIEW,
         ),
     ] = None,
     census: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
         Option(
-            "A table of the model's heads, as census or roles writes it; a page shows its numbers and roles "
-            "beside each head. Repeat it for several.",
+            "A table of census or roles, to show its numbers beside each head.",
             metavar="TABLE",
             line=list[Path] | None,
             reads="table",
-            panel=_VIEW,
         ),
     ] = None,
     draw: Annotated[
         Literal["lines", "map"] | None,
         Option(
-            "Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches; of "
-            "an --alignment, a map.",
-            panel=_VIEW,
+            "lines or map.",
+            doc="Draw a head as lines between tokens, or as a map. By default lines; of an image, its "
+            "patches; of an alignment, a map.",
+            metavar="HOW",
         ),
     ] = None,
     words: Annotated[
         bool,
         Option(
-            "Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
-            panel=_VIEW,
+            "Show whole words.",
+            doc="Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
         ),
     ] = False,
     hide_special: Annotated[
         bool,
-        Option("Leave special tokens out of the picture. Other numbers stay what they are.", panel=_VIEW),
+        Option("Leave special tokens out of the picture."),
     ] = False,
     rollout: Annotated[
         bool,
-        Option(
-            "Show attention rolled out over layers too. It is a picture, no measure of a head.", panel=_VIEW
-        ),
+        Option("Show attention rolled out over layers too."),
     ] = False,
     theme: Annotated[
         ThemeName | None,
         Option(
-            "Colours and sizes of a graphic; paper has black ink. A page is as its reader's screen.",
-            panel=_VIEW,
+            "Colours and sizes of a graphic.",
+            metavar="NAME",
         ),
     ] = None,
     width: Annotated[
         str | int | None,
         Option(
-            "About how wide a graphic is: 3.05in, 85mm or 605px. Labels keep their size.",
+            "About how wide a graphic is: 3.05in, 85mm or 605px.",
             metavar="LENGTH",
             line=str | None,
-            panel=_VIEW,
         ),
     ] = None,
-    **options: Any,
+    **options: Unpack[LoadedOptions],
 ) -> "View":
-    """Show what every head looks at in one sentence.
+    """What does every head look at in one sentence?
 
-    The page holds a small map of every head, and one head large: as lines between tokens, as a map or as
-    running text, of words or of their pieces, with numbers for each token. It opens on the sharpest head. It
-    is one file that needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends in .svg,
-    .png or .pdf gives a graphic instead, of the head that --layer and --head or --role name, or of all heads.
+    The page holds a small map of every head, and one head large: as lines between tokens, as a map or
+    as running text, of words or of their pieces. It opens on the sharpest head, is one file that
+    needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends in .svg, .png or
+    .pdf gives a graphic instead, of the head that --layer and --head or --role name, or of all heads.
 
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
-
       attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
-
       attnprobe view en-de "the house" --target "das Haus" --alignment "0-0 1-1"
-
       attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
 
     Returns:

@@ -1,26 +1,89 @@
-"""What switching heads off does to the score, as a table."""
+"""What switching heads off does to the score, as a table: each mask against the untouched model."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas, find_example_score
-from attnprobe.intervention.metrics.score import Score
+from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData
-from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.task import TaskData, TaskSession, build_metric
+from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
-from attnprobe.sums.inference import Correction, adjust
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.inference import Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import HeadTable
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoreDeltas:
+    """The scores under every mask, and how they differ from that of the untouched model, (mask,).
+
+    Over the same examples, paired: errors and p are as ``Score`` has them. p is how likely a difference as
+    large is, either way, if the heads did not matter; NaN where there is no sensible null hypothesis.
+
+    Where something drawn at random takes the place of heads, a mask has several draws. Its score is the mean
+    of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
+    examples holds what the draws scatter by. ``added`` (example, mask) is what each example adds.
+    """
+
+    scores: Estimate
+    deltas: Estimate
+    p: Floats
+    added: Floats
+
+    @classmethod
+    def of(cls, score: Score, run: AblationRun) -> Self:
+        """Score every mask over the same examples."""
+        clusters, untouched = run.untouched.get(CLUSTER), score.score(run.untouched)
+        scores = np.mean([[score.score(mask) for mask in draw] for draw in run.draws], 0)
+        added = np.mean([[score.pseudovalues(mask) for mask in draw] for draw in run.draws], 0).T
+        alone = Clustered.of(added, clusters).estimate
+        moved = Clustered.of(added - score.pseudovalues(run.untouched)[:, None], clusters).estimate
+        if len(run.draws) == 1:
+            p = np.array([score.find_p(mask, run.untouched) for mask in run.masked])
+        else:
+            p = moved.p() if score.tested else np.full(len(scores), np.nan)
+        # Of a score that is no mean, what examples add has another mean.
+        return cls(replace(alone, value=scores), replace(moved, value=scores - untouched), p, added)
+
+
+def measure_moves(score: Score, run: AblationRun) -> Estimate:
+    """Measure how much examples move where heads are off, whichever way, (mask,).
+
+        moved_h = mean over examples of |score without h - score with all heads|
+
+    Effects of opposite signs on different examples cancel in the mean change of the score, and here they add
+    up. It is no smaller than the size of that change. Of several draws, it is the mean. Errors are over
+    examples, or over documents that have several.
+    """
+    whole = score.pseudovalues(run.untouched)
+    sizes = [[np.abs(score.pseudovalues(mask) - whole) for mask in draw] for draw in run.draws]
+    return Clustered.of(np.mean(sizes, 0).T, run.untouched.get(CLUSTER)).estimate
+
+
+def find_example_score(data: TaskData, metric: Score) -> Score | None:
+    """Find the score that each example has by itself: the metric if it is a mean, or else the loss.
+
+    None where an example has none, as where text is generated and scored for the corpus as a whole.
+    """
+    if metric.is_mean:
+        return metric
+    return find_loss(data) if data.objective.resumable else None
+
+
+def find_loss(data: TaskData) -> Score | None:
+    """Find the loss that each example has."""
+    name = next((name for name in ("loss", "mse") if name in data.model.metrics), None)
+    return None if name is None else build_metric(name, data, 0)
 
 
 def run_ablation(
@@ -42,20 +105,20 @@ def run_ablation(
     question: dict[str, object] = {"--keep-one": keep_one}
     if replaced_by != "zero":
         question["--with"] = replaced_by
-    with session.open_task("ablate", question, scored=True) as bench:
+    with session.open_task("ablate", question, scored=True) as data:
         return tabulate_ablation(
-            bench,
-            session.build_metric(bench),
+            data,
+            session.build_metric(data),
             session.source.name,
             keep_one=keep_one,
             correction=correction,
             facts=session.facts,
-            replacing=build_replacing(replaced_by, bench, draws=draws, seed=session.task.seed),
+            replacing=build_replacing(replaced_by, data, draws=draws, seed=session.task.seed),
         )
 
 
 def tabulate_ablation(
-    bench: TaskData,
+    data: TaskData,
     metric: Score,
     dataset: str,
     *,
@@ -64,13 +127,13 @@ def tabulate_ablation(
     correction: Correction = "holm",
     replacing: Replacing | None = None,
 ) -> HeadTable:
-    """Tabulate ablation over the examples of a bench."""
-    shape, kept = bench.subject.shape, bench.subject.architecture.standing
-    by_example = find_example_score(bench, metric)
-    masks = (keep_single_heads if keep_one else cut_single_heads)(*shape)
+    """Tabulate ablation over the examples of a task."""
+    shape, kept = data.model.shape, data.model.architecture.standing
+    by_example = find_example_score(data, metric)
+    masks = compress((keep_single_heads if keep_one else cut_single_heads)(*shape), kept.ravel())
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
-    run = run_trials(bench, [*compress(masks, kept.ravel())], [*needs], "ablating", replacing)
-    scored, moved = ScoreDeltas.of(metric, run), AbsoluteEffects.of(by_example, run)
+    run = run_trials(data, [*masks], [*needs], "ablating", replacing)
+    scored = ScoreDeltas.of(metric, run)
 
     def place(values: Floats) -> Floats:
         """Place the values (..., mask) at the heads (..., layer, head), NaN where there is none."""
@@ -78,34 +141,34 @@ def tabulate_ablation(
         placed[..., kept] = values
         return placed
 
-    scores, deltas, errors = place(scored.scores), place(scored.deltas), place(scored.delta_errors)
-    adjusted = place(adjust(scored.p, correction))
-    blocks = Blocked.of(place(scored.added), documents=bench.documents)
-    labels = bench.labels(dataset, facts)
-    labels = labels.with_record(block_record("score", labels.places, blocks, scores))
-    baseline, error = (
-        np.full(shape, measure(run.untouched)) for measure in (metric.score, metric.standard_error)
-    )
-    name, rows = metric.name.replace("_", " "), kept.size
-    build = TableBuilder(labels, rows)
-    build.key("objective", [bench.objective.name] * rows)
+    labels, rows, name = data.labels(dataset, facts), kept.size, metric.name.replace("_", " ")
+    blocks = Blocked.of(place(scored.added), documents=data.documents)
+    scores = place(scored.scores.value)
+    build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, scores)), rows)
+    build.key("objective", [data.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.key("replaced_by", [replacing.name if replacing else "zero"] * rows)
     build.heads(shape[1])
-    build.count("n", np.full(rows, len(bench.documents)))
-    build.measure("baseline", metric.unit, baseline, error, title=f"{name} of the whole")
+    build.count("n", np.full(rows, len(data.documents)))
+
+    def add(column: str, unit: str, estimate: Estimate, title: str, *, headline: bool = True) -> None:
+        value, error = place(estimate.value), place(estimate.error)
+        build.measure(column, unit, value, error, headline=headline, title=title)
+
+    whole = metric.score(run.untouched), metric.standard_error(run.untouched)
+    whole = (np.full(shape, number) for number in whole)
+    build.measure("baseline", metric.unit, *whole, title=f"{name} of the whole")
     title = f"{name} of the head alone in its layer" if keep_one else f"{name} without the head"
-    build.measure("score", metric.unit, scores, place(scored.errors), headline=keep_one, title=title)
-    build.measure("delta", metric.unit, deltas, errors, headline=True, title=f"change of {name}")
-    build.test(place(scored.p), adjusted, headline=not keep_one)
-    unit, title = (by_example.unit, _title_moved(by_example)) if by_example else ("", "")
-    build.measure("moved", unit, place(moved.means), place(moved.errors), headline=True, title=title)
-    notes = []
-    if by_example is not metric:
-        size = f"the {_title_moved(by_example)}" if by_example else "empty"
-        notes.append(f"{metric.name} is of all examples together, so moved is {size}.")
-    return build.table("each head alone in its layer" if keep_one else "ablation of heads", notes)
-
-
-def _title_moved(score: Score) -> str:
-    return f"size of the change of an example's {score.name.replace('_', ' ')}"
+    add("score", metric.unit, scored.scores, title, headline=keep_one)
+    add("delta", metric.unit, scored.deltas, f"change of {name}")
+    build.test(place(scored.p), place(adjust(scored.p, correction)), headline=not keep_one)
+    nothing, unit, title, size = np.full(kept.sum(), np.nan), "", "", "empty"
+    moved = Estimate(nothing, nothing, nothing)
+    if by_example is not None:
+        moved, unit = measure_moves(by_example, run), by_example.unit
+        title = f"size of the change of an example's {by_example.name.replace('_', ' ')}"
+        size = f"the {title}"
+    add("moved", unit, moved, title)
+    note = f"{metric.name} is of all examples together, so moved is {size}."
+    title = "each head alone in its layer" if keep_one else "ablation of heads"
+    return build.table(title, [] if by_example is metric else [note])

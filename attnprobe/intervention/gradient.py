@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.objective import Answer, Objective
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.objectives.embeddings import RelatedTexts
+from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import TaskData
-from attnprobe.intervention.trials import collect_answers
+from attnprobe.intervention.trials import HeadMask, collect_answers
 from attnprobe.model.relevance import Relevance
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext
@@ -29,14 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attributions(Sum):
-    """What a method attributes to every head, summed up over examples. Two of them add up.
-
-    Attributes:
-        size: Of |a|, with a (layer, head) what is attributed in an example.
-        signed: Of a.
-        squares: Of a^2.
-        blocks: Of |a| over blocks of documents.
-    """
+    """What a method attributes to every head, a in an example: sums of |a|, a, a^2, and of |a| by block."""
 
     size: Clustered
     signed: Clustered
@@ -44,17 +37,17 @@ class Attributions(Sum):
     blocks: Blocked
 
     @classmethod
-    def of(cls, values: Floats, batch: Batch) -> "Attributions":
-        """Sum up what is attributed in the examples of a batch (example, layer, head)."""
-        documents = batch.members if batch.documents is None else batch.documents
-        size, signed, squares = (
-            Clustered.of(one, batch.clusters) for one in (np.abs(values), values, np.square(values))
-        )
-        return cls(size, signed, squares, Blocked.of(np.abs(values), documents=documents))
+    def of(
+        cls, values: Floats, clusters: NDArray[np.int64] | None, documents: NDArray[np.int64] | None
+    ) -> Self:
+        """Sum up what is attributed in some examples (example, layer, head)."""
+        sizes = np.abs(values)
+        size, signed, squares = (Clustered.of(part, clusters) for part in (sizes, values, np.square(values)))
+        return cls(size, signed, squares, Blocked.of(sizes, documents=documents))
 
     @property
     def normalized(self) -> Estimate:
-        """The mean size of every head, divided by its l2 norm over the heads of the layer; with the error.
+        """The mean size of every head, divided by its l2 norm over the heads of the layer.
 
         The error is that of the jackknife over blocks of documents.
         """
@@ -62,7 +55,7 @@ class Attributions(Sum):
 
     @property
     def share(self) -> Estimate:
-        """The mean size of every head, divided by its sum over the heads of the layer; with the error.
+        """The mean size of every head, divided by its sum over the heads of the layer.
 
         The error is that of the jackknife over blocks of documents.
         """
@@ -74,23 +67,27 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def sum_attributions(
-    bench: TaskData,
+    data: TaskData,
     attribute: Callable[[Batch], Tensor],
     name: str,
+    mask: HeadMask,
     *,
     thread_context: ThreadContext,
-    question: dict[str, str],
     sums: type[Any] = Attributions,
+    **question: str,
 ) -> Any:
     """Sum up over all examples what ``attribute`` gives for every head, (example, layer, head).
 
-    ``name`` is of the pass, ``question`` what the numbers depend on beside the examples, and ``sums`` what is
-    kept of them.
+    ``name`` is of the pass, ``mask`` says which heads are on, and ``question`` what else the numbers depend
+    on; ``sums`` are what is kept of them.
 
     Raises:
-        AttnprobeError: When a number is NaN or infinite.
+        AttnprobeError: When a number is NaN or infinite, or weights are quantised so that there is no
+            derivative.
     """
-    halving, checkpoint = Halving(), bench.subject.checkpoint
+    halving, checkpoint = Halving(), data.model.checkpoint
+    if checkpoint.quantisation is not None:
+        checkpoint.quantisation.check_gradients(checkpoint.model_type)
 
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))
@@ -99,35 +96,27 @@ def sum_attributions(
                 f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
                 "weights."
             )
-        return sums.of(values.cpu().double().numpy(), batch)
+        return sums.of(values.cpu().double().numpy(), batch.clusters, batch.documents)
 
-    return bench.total(
-        name, attribute_batch, sums.from_arrays, thread_context=thread_context, question=question
+    return data.total(
+        name_pass(name, mask),
+        attribute_batch,
+        sums.from_arrays,
+        thread_context=thread_context,
+        question={"heads that are on": compute_digest(mask), **question},
     )
 
 
-def open_all_heads(bench: TaskData, open_heads: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Give the mask of open heads (layer, head), all where none was given, for a model with gradients.
-
-    Raises:
-        AttnprobeError: When the weights are quantised so that nothing can be differentiated.
-    """
-    checkpoint = bench.subject.checkpoint
-    if checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(checkpoint.model_type)
-    return np.ones(bench.subject.shape, bool) if open_heads is None else open_heads
-
-
-def name_pass(name: str, open_heads: NDArray[np.bool_]) -> str:
+def name_pass(name: str, mask: HeadMask) -> str:
     """Name a pass, with how many heads are on where some are off."""
-    return name if open_heads.all() else f"{name} with {open_heads.sum()} heads on"
+    return name if mask.all() else f"{name} with {mask.sum()} heads on"
 
 
 def sum_derivatives(
-    bench: TaskData,
+    data: TaskData,
     target: Callable[[Answer], Tensor],
     name: str,
-    open_heads: NDArray[np.bool_] | None = None,
+    open_heads: HeadMask | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
     sums: type[Any] = Attributions,
 ) -> Any:
@@ -137,19 +126,22 @@ def sum_derivatives(
     derivatives. Where an example is about several texts, each text counts as one: see ``RelatedTexts``.
 
     Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
+        data: Checkpoint, whose weights are frozen, task and examples.
         target: Reads the number to differentiate off an answer, (batch,).
         name: Of the pass.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
         sums: What is kept of the derivatives.
     """
-    checkpoint = bench.subject.checkpoint
-    mask = open_all_heads(bench, open_heads)
-    objective = _bind_texts(bench, mask)
+    checkpoint, objective = data.model.checkpoint, data.objective
+    mask = np.ones(data.model.shape, bool) if open_heads is None else open_heads
+    if isinstance(objective, RelatedTexts):
+        cuts = [] if mask.all() else [mask]
+        *_, answers = collect_answers(data, cuts, ["state"], name_pass("embedding", mask))
+        objective = objective.find_slopes(answers["state"], data.corpus.batches)
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     at = torch.from_numpy(mask).to(checkpoint.device, kind)
-    with rules(), bench.subject.gate() as gates:
+    with rules(), data.model.gate() as gates:
 
         def differentiate(part: Batch) -> Tensor:
             xi = at.repeat(len(part), 1, 1).requires_grad_()
@@ -162,27 +154,10 @@ def sum_derivatives(
             with rules(), gates.thread_context():
                 yield
 
-        return sum_attributions(
-            bench,
-            differentiate,
-            name_pass(name, mask),
-            thread_context=thread_context,
-            question={"heads that are on": compute_digest(mask)},
-            sums=sums,
-        )
+        return sum_attributions(data, differentiate, name, mask, thread_context=thread_context, sums=sums)
 
 
-def _bind_texts(bench: TaskData, open_heads: NDArray[np.bool_]) -> Objective:
-    """Give the objective, with a number for each text where examples are about several."""
-    objective = bench.objective
-    if not isinstance(objective, RelatedTexts):
-        return objective
-    cuts = [] if open_heads.all() else [open_heads]
-    *_, answers = collect_answers(bench, cuts, ["state"], name_pass("embedding", open_heads))
-    return objective.find_slopes(answers["state"], bench.corpus.batches)
-
-
-def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def gradient_importance(data: TaskData, open_heads: HeadMask | None = None) -> Attributions:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
         g_h(x) = d L(x) / d xi_h
@@ -199,21 +174,14 @@ def gradient_importance(bench: TaskData, open_heads: NDArray[np.bool_] | None = 
     Unit: that of the loss, and of its square for ``fisher``. Limits: 0 for a head whose gate changes nothing;
     |gradient_signed| <= importance <= sqrt(fisher).
 
-    Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
-        open_heads: Which gates are open (layer, head); the derivative is taken there.
-
-    Raises:
-        AttnprobeError: When a loss or a derivative is no number.
-
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
         Theis et al. (2018), Faster gaze prediction with dense networks and Fisher pruning: E g g^T by gates.
     """
-    return sum_derivatives(bench, lambda answer: answer.loss, "gradients", open_heads)
+    return sum_derivatives(data, lambda answer: answer.loss, "gradients", open_heads)
 
 
-def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None) -> Attributions:
+def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attributions:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|,
@@ -227,20 +195,13 @@ def head_relevance(bench: TaskData, open_heads: NDArray[np.bool_] | None = None)
 
     Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
 
-    Args:
-        bench: Checkpoint, whose weights are frozen, task and examples.
-        open_heads: Which gates are open (layer, head); the others let nothing through.
-
-    Raises:
-        AttnprobeError: When a relevance is no number.
-
     References:
         Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
         Ali et al. (2022), XAI for transformers; Achtibat et al. (2024), AttnLRP: the rules.
     """
-    return sum_derivatives(bench, _compute_margin, "relevance", open_heads, rules=Relevance)
 
+    def explain(answer: Answer) -> Tensor:
+        assert answer.margin is not None  # every objective gives one where nothing is generated
+        return answer.margin()
 
-def _compute_margin(answer: Answer) -> Tensor:
-    assert answer.margin is not None  # every objective gives one where nothing is generated
-    return answer.margin()
+    return sum_derivatives(data, explain, "relevance", open_heads, rules=Relevance)

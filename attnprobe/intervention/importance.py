@@ -3,20 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Attributions, gradient_importance, head_relevance
 from attnprobe.intervention.integration import NODES, integrate_gradients
-from attnprobe.intervention.objectives.related import RelatedTexts
-from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.objectives.embeddings import RelatedTexts, Representation
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, choose_subject
+from attnprobe.intervention.task import TaskData, TaskSession
+from attnprobe.intervention.trials import HeadMask
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
@@ -41,24 +37,24 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
-    with session.open_task("importance", {"--method": method}, methods=[method]) as bench:
-        return tabulate_task(bench, session.source.name, method, nodes=nodes, facts=session.facts)
+    with session.open_task("importance", {"--method": method}, methods=[method]) as data:
+        return tabulate_task(data, session.source.name, method, nodes=nodes, facts=session.facts)
 
 
 def attribute(
-    bench: TaskData, method: Method, nodes: int = NODES, open_heads: NDArray[np.bool_] | None = None
+    data: TaskData, method: Method, nodes: int = NODES, open_heads: HeadMask | None = None
 ) -> Attributions:
     """Attribute what a task needs to the heads by a method, where some may be off."""
     if method == "ig":
-        return integrate_gradients(bench, nodes, open_heads)
-    return (head_relevance if method == "lrp" else gradient_importance)(bench, open_heads)
+        return integrate_gradients(data, nodes, open_heads)
+    return (head_relevance if method == "lrp" else gradient_importance)(data, open_heads)
 
 
 def tabulate_task(
-    bench: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
+    data: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
-    objective, labels = bench.objective, bench.labels(dataset, facts)
+    objective, labels = data.objective, data.labels(dataset, facts)
     notes = []
     if method == "gradient" and isinstance(objective, RelatedTexts):
         notes.append(_PER_TEXT)
@@ -68,48 +64,48 @@ def tabulate_task(
         notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
     if method == "ig":
         labels = labels.with_record({"integrated": {"nodes": nodes}})
-    return tabulate_attributions(attribute(bench, method, nodes), objective.name, method, labels, notes)
+    return tabulate_attributions(attribute(data, method, nodes), objective.name, method, labels, notes)
 
 
 def tabulate_attributions(
     sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
     """Tabulate what a method attributes to heads, one row a head."""
-    size, signed = ((one.average, one.standard_error) for one in (sums.size, sums.signed))
+    size, signed = sums.size.estimate, sums.signed.estimate
     layers, heads = sums.size.count.shape
-    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size[0]))
+    labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size.value))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
     build.heads(heads)
     build.count("n", sums.size.count)
     if method == "ig":
-        build.measure("ig", "loss", *signed, headline=True, title="what a head adds to the loss")
-        build.measure("ig_abs", "loss", *size, headline=True, title="size of that")
-        return build.table("integrated gradients of heads", notes)
-    if method == "lrp":
-        build.measure("relevance", "dz/dmask", *signed, headline=True, title="relevance")
-        build.measure("relevance_abs", "|dz/dmask|", *size, title="size of relevance")
-        title = "share of the layer's relevance"
-        share = sums.share
-        build.measure(
-            "relevance_share", "share of layer", share.value, share.error, headline=True, title=title
-        )
-        return build.table("relevance of heads", notes)
-    unit = "share" if method == "confidence" else "|dL/dmask|"
-    build.measure("importance", unit, *size, headline=True, title="importance")
-    unit, title = "ratio to l2 norm of layer", "importance within the layer"
-    share = sums.normalized
-    build.measure("importance_normalized", unit, share.value, share.error, headline=True, title=title)
+        title = "integrated gradients of heads"
+        measures = [
+            ("ig", "loss", signed, True, "what a head adds to the loss"),
+            ("ig_abs", "loss", size, True, "size of that"),
+        ]
+    elif method == "lrp":
+        title = "relevance of heads"
+        measures = [
+            ("relevance", "dz/dmask", signed, True, "relevance"),
+            ("relevance_abs", "|dz/dmask|", size, False, "size of relevance"),
+            ("relevance_share", "share of layer", sums.share, True, "share of the layer's relevance"),
+        ]
+    else:
+        title, of = "importance of heads", "ratio to l2 norm of layer"
+        measures = [
+            ("importance", "share" if method == "confidence" else "|dL/dmask|", size, True, "importance"),
+            ("importance_normalized", of, sums.normalized, True, "importance within the layer"),
+        ]
     if method == "gradient":
-        build.measure("gradient_signed", "dL/dmask", *signed, title="derivative of the loss")
-        squares = sums.squares.average, sums.squares.standard_error
-        build.measure("fisher", "(dL/dmask)^2", *squares, title="Fisher information")
-    return build.table("importance of heads", notes)
-
-
-#: What the two sides are called.
-DOMAINS = ("in domain", "out of domain")
+        measures += [
+            ("gradient_signed", "dL/dmask", signed, False, "derivative of the loss"),
+            ("fisher", "(dL/dmask)^2", sums.squares.estimate, False, "Fisher information"),
+        ]
+    for name, unit, estimate, headline, axis in measures:
+        build.measure(name, unit, estimate.value, estimate.error, headline=headline, title=axis)
+    return build.table(title, notes)
 
 
 def measure_sides(
@@ -128,23 +124,19 @@ def measure_sides(
     if any(gold for gold, _ in peeked) and not labelled:
         bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
         session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(
-        session.load,
-        session.task,
-        labelled=labelled,
-        progress=session.progress,
-        modality=session.source.kind,
-    ).check_methods([measure])
-    metric = session.find_metric(subject) if measure == "ablation" else ""
+    model = session.choose(labelled, [measure])
+    metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
-    with session.open_run(subject, "correlate", {"measure": measure, "metric": metric}) as run:
-        for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            with session.bind(subject, documents, run, metric, domain) as bench:
+    with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:
+        for source, (_, documents), domain in zip(
+            sources, peeked, ("in domain", "out of domain"), strict=True
+        ):
+            with session.bind(model, documents, run, metric, domain) as data:
                 if measure == "ablation":
-                    table = tabulate_ablation(bench, session.build_metric(bench), source.name, facts={})
+                    table = tabulate_ablation(data, session.build_metric(data), source.name, facts={})
                 else:
-                    table = tabulate_task(bench, source.name, measure, facts={})
+                    table = tabulate_task(data, source.name, measure, facts={})
             sides.append(TableSide.from_table(table, source.name))
-            records.append(bench.record)
+            records.append(data.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.changes import find_loss
+from attnprobe.intervention.ablation import find_loss
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import run_trials
-from attnprobe.sums.base import Moments, Sum
+from attnprobe.sums.base import Moments
 from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column, HeadTable
 
@@ -29,41 +26,19 @@ Head = tuple[int, int]
 
 @dataclass(frozen=True)
 class Interactions:
-    """Pairs of heads, what their gradients proposed, and what removing them says on other examples.
+    """Pairs of heads, the strongest proposal first.
 
     Attributes:
-        pairs: The heads of each pair, the strongest proposal first.
         proposed: (pair,) the proposed interaction: see ``propose_pairs``.
-        confirmed: (pair,) the interaction in the examples of the other half.
+        confirmed: (pair,) the interaction in the examples of the other half: see ``confirm_pairs``.
     """
 
     pairs: Sequence[tuple[Head, Head]]
     proposed: Floats
     confirmed: Clustered
 
-    @property
-    def p(self) -> Floats:
-        """P of a mean of 0, (pair,): Student's t over documents."""
-        return self.confirmed.estimate.p()
 
-    @property
-    def adjusted(self) -> Floats:
-        """P adjusted for the number of pairs by Holm."""
-        return adjust(self.p, "holm")
-
-
-@dataclass(frozen=True)
-class MeanDerivatives(Sum):
-    """The mean derivative by every gate, without its error: it is one of as many as there are heads."""
-
-    moments: Moments
-
-    @classmethod
-    def of(cls, values: Floats, batch: Batch) -> "MeanDerivatives":
-        return cls(Moments.of(values))
-
-
-def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
+def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
     """Propose how every two heads interact, from one pass of gradients for each head that is off.
 
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
@@ -75,18 +50,18 @@ def propose_pairs(bench: TaskData) -> tuple[list[Head], Floats]:
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
     """
-    subject, standing = bench.subject, bench.subject.architecture.standing
+    model, standing = data.model, data.model.architecture.standing
     heads = [(int(layer), int(head)) for layer, head in np.argwhere(standing)]
 
-    def average(off: Head | None, name: str) -> Floats:
-        gates = np.ones(subject.shape, bool)
-        if off is not None:
-            gates[off] = False
-        derivatives = sum_derivatives(bench, lambda answer: answer.loss, name, gates, sums=MeanDerivatives)
-        return derivatives.moments.average[standing]
+    def average(name: str, *off: Head) -> Floats:
+        gates = np.ones(model.shape, bool)
+        for head in off:
+            gates[head] = False
+        derivatives = sum_derivatives(data, lambda answer: answer.loss, name, gates, sums=Moments)
+        return derivatives.average[standing]
 
-    whole = average(None, "gradients")
-    without = [average((layer, head), f"gradients without {layer}-{head}") for layer, head in heads]
+    whole = average("gradients")
+    without = [average(f"gradients without {layer}-{head}", (layer, head)) for layer, head in heads]
     changed = np.stack(without) - whole
     np.fill_diagonal(changed, 0.0)
     return heads, agree_both_ways(changed)
@@ -107,36 +82,36 @@ def agree_both_ways(changed: Floats) -> Floats:
 
 def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
     """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
-    with session.open_task("interact", {"--pairs": pairs}) as bench:
-        interactions = find_interactions(bench, pairs)
-        return tabulate_pairs(bench, interactions, session.source.name, session.facts)
+    with session.open_task("interact", {"--pairs": pairs}) as data:
+        return tabulate_pairs(data, find_interactions(data, pairs), session.source.name, session.facts)
 
 
-def find_interactions(bench: TaskData, most: int) -> Interactions:
+def find_interactions(data: TaskData, most: int) -> Interactions:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
 
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
     """
-    loss = find_loss(bench)
+    loss = find_loss(data)
     if loss is None:
         raise AttnprobeError(
-            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
+            f"interact needs a loss of each example, and --objective {data.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
         )
-    halves = [bench.half(second) for second in (False, True)]
-    if any(len(np.unique(half.documents)) < 2 for half in halves):
+    first, second = (data.half(later) for later in (False, True))
+    if any(len(np.unique(half.documents)) < 2 for half in (first, second)):
         raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
-    heads, proposed = propose_pairs(halves[0])
+    heads, proposed = propose_pairs(first)
     if len(heads) < 2:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
-    pairs = [(heads[first], heads[second]) for first, second in order]
-    values = confirm_pairs(halves[1], pairs, loss)
-    return Interactions(pairs, np.array([proposed[pair] for pair in order]), values)
+    pairs = [(heads[a], heads[b]) for a, b in order]
+    return Interactions(
+        pairs, np.array([proposed[pair] for pair in order]), confirm_pairs(second, pairs, loss)
+    )
 
 
-def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+def confirm_pairs(data: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
@@ -152,39 +127,34 @@ def confirm_pairs(bench: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Sco
         effect.
     """
     removed = [*sorted({(head,) for pair in pairs for head in pair}), *pairs]
-    masks = []
-    for heads in removed:
-        mask = np.ones(bench.subject.shape, bool)
+    masks = np.ones((len(removed), *data.model.shape), bool)
+    for mask, heads in zip(masks, removed, strict=True):
         mask[tuple(np.transpose(heads))] = False
-        masks.append(mask)
-    trials = run_trials(bench, masks, loss.needs, "confirming")
-    whole = loss.pseudovalues(trials.untouched)
-    without = [loss.pseudovalues(predictions) for predictions in trials.masked]
+    trials = run_trials(data, [*masks], loss.needs, "confirming")
+    whole, without = loss.pseudovalues(trials.untouched), map(loss.pseudovalues, trials.masked)
     deltas = {heads: values - whole for heads, values in zip(removed, without, strict=True)}
     values = [deltas[pair] - deltas[pair[:1]] - deltas[pair[1:]] for pair in pairs]
     return Clustered.of(np.stack(values, 1), trials.untouched.get(CLUSTER))
 
 
 def tabulate_pairs(
-    bench: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
+    data: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
 ) -> HeadTable:
     """Tabulate the pairs, the strongest proposal first."""
-    labels, rows = bench.labels(dataset, facts), len(interactions.pairs)
+    labels, rows = data.labels(dataset, facts), len(interactions.pairs)
     build = TableBuilder(labels, rows)
-    build.key("objective", [bench.objective.name] * rows)
+    build.key("objective", [data.objective.name] * rows)
     for side, name in enumerate("ab"):
         places = [labels.places[pair[side][0]] for pair in interactions.pairs]
         if any(place.kind is not None for place in places):
             build.key(f"attention_{name}", [str(place.kind) for place in places])
         build.key(f"layer_{name}", [place.layer for place in places])
         build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in interactions.pairs])
+    confirmed, unit = interactions.confirmed.estimate, "nats" if "loss" in data.model.metrics else ""
     build.count("n", interactions.confirmed.count)
-    unit = "nats" if "loss" in bench.subject.metrics else ""
-    build.add(
-        Column("proposed", unit, title="interaction by gradients, on the other half"), interactions.proposed
-    )
-    mean, error = interactions.confirmed.average, interactions.confirmed.standard_error
+    title = "interaction by gradients, on the other half"
+    build.add(Column("proposed", unit, title=title), interactions.proposed)
     title = "loss without both, less those without each"
-    build.measure("interaction", unit, mean, error, headline=True, title=title)
-    build.test(interactions.p, interactions.adjusted, headline=True)
+    build.measure("interaction", unit, confirmed.value, confirmed.error, headline=True, title=title)
+    build.test(confirmed.p(), headline=True)
     return build.table("interactions of heads")

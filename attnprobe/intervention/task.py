@@ -1,9 +1,10 @@
-"""A checkpoint with the task that it is scored on, and the examples of that task."""
+"""A command on causes: the checkpoint that it chooses, its task, and the examples that this is scored on."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,20 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.objectives.choosing import (
-    Loader,
-    import_objective,
-    load_with_head,
-    remark_unused_head,
-)
+from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import Gates, freeze_weights, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Restore, Run, Work, Workers
-from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
+from attnprobe.run.passes import Restore, Run, Work, Workers, open_run
+from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import PermutationTest
@@ -41,12 +38,7 @@ BATCH_TOKENS_CPU = 2048
 
 @dataclass(frozen=True)
 class TaskModel:
-    """A checkpoint whose gates were verified, and the task it is scored on.
-
-    Attributes:
-        gating: What the check of the gates found.
-        conservation: What the check of relevance found, where it is asked for.
-    """
+    """A checkpoint whose gates were verified, also for relevance where it is needed, and its task."""
 
     checkpoint: Checkpoint
     architecture: Architecture
@@ -55,30 +47,9 @@ class TaskModel:
     options: TaskOptions
     conservation: str = ""
 
-    def check_methods(self, methods: Collection[str]) -> "TaskModel":
-        """Verify what some methods of importance need: texts of their own, and layers that keep relevance.
-
-        Raises:
-            AttnprobeError: When a task is about several texts, or a layer loses relevance.
-        """
-        if import_objective(self.objective).related:
-            for method in ("ig", "lrp"):
-                if method in methods:
-                    raise AttnprobeError(
-                        f"{method} is for tasks about one text, and --objective {self.objective} is about "
-                        "several; take gradient."
-                    )
-        if "lrp" not in methods:
-            return self
-        headed = import_objective(self.objective).head is not None
-        conservation = check_relevance(self.checkpoint, self.architecture, headed=headed)
-        return replace(self, conservation=conservation)
-
-    def gate(self) -> AbstractContextManager[Gates]:
-        """Put gates on the heads, and yield them, open."""
-        architecture = self.architecture
-        way, sites, present = architecture.way, architecture.sites, architecture.present
-        return gate_attention(self.checkpoint.body, way, sites, present)
+    @property
+    def kind(self) -> type[Objective]:
+        return import_objective(self.objective)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,28 +59,55 @@ class TaskModel:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that can score the checkpoint, the usual one first."""
-        return import_objective(self.objective).list_metrics(self.checkpoint)
+        return self.kind.list_metrics(self.checkpoint)
 
-    def question(self, command: str, **more: object) -> dict[str, str]:
-        """List what the numbers of a command depend on, beside model and text, for the state of a run."""
-        return {
-            "command": command,
-            "objective": self.objective,
-            "seed": str(self.options.seed),
-            "way to switch heads": str(self.gating),
-            **{name: str(value) for name, value in more.items()},
+    def check_methods(self, methods: Collection[str]) -> "TaskModel":
+        """Verify what methods of importance need: texts of their own, and layers that keep relevance."""
+        single = [method for method in ("ig", "lrp") if method in methods]
+        if single and OBJECTIVES[self.objective].relation:
+            raise AttnprobeError(
+                f"{single[0]} is for tasks about one text, and --objective {self.objective} is about "
+                "several; take gradient."
+            )
+        if "lrp" not in methods:
+            return self
+        headed = self.kind.head is not None
+        return replace(self, conservation=check_relevance(self.checkpoint, self.architecture, headed=headed))
+
+    def gate(self) -> AbstractContextManager[Gates]:
+        """Put gates on the heads, and yield them, open."""
+        architecture = self.architecture
+        way, sites, present = architecture.way, architecture.sites, architecture.present
+        return gate_attention(self.checkpoint.body, way, sites, present)
+
+    @contextmanager
+    def bind(
+        self,
+        objective: Objective,
+        corpus: Corpus,
+        options: CorpusOptions,
+        run: Run,
+        workers: Workers,
+        facts: Mapping[str, Any],
+        name: str = "",
+    ) -> Iterator["TaskData"]:
+        """Freeze the weights while an objective is asked of a corpus; ``facts`` of the task go on record."""
+        record = record_provenance(self.checkpoint, self.architecture, corpus, options, workers)
+        record["task"] = {
+            "objective": objective.name,
+            "head": self.checkpoint.head.name if self.checkpoint.head else None,
+            "gates": self.gating.evidence,
+            **facts,
         }
+        with freeze_weights(self.checkpoint):
+            yield TaskData(self, corpus, objective, record, run, workers, name)
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """A checkpoint and its task, bound to examples.
+    """A checkpoint and its task, bound to examples; ``name`` says to which, where there are several sets."""
 
-    Attributes:
-        name: Which of several sets of examples this is, where there are several.
-    """
-
-    subject: TaskModel
+    model: TaskModel
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
@@ -134,9 +132,9 @@ class TaskData:
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
-        subject, architecture = self.subject, self.subject.architecture
+        architecture = self.model.architecture
         return Labels(
-            subject.checkpoint.name,
+            self.model.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
@@ -155,36 +153,126 @@ class TaskData:
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
-def build_metric(name: str, bench: TaskData, seed: int) -> Score:
+def build_metric(name: str, data: TaskData, seed: int) -> Score:
     """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
-    layers, heads = bench.subject.shape
-    score = bench.objective.build_metric(name, bench.corpus.batches.members)
+    layers, heads = data.model.shape
+    score = data.objective.build_metric(name, data.corpus.batches.members)
     return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
 
 
-def choose_subject(
-    load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
-) -> TaskModel:
-    """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
-    checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
-    kind = import_objective(objective)
-    how = "by the pooled final state; no trained head is used"
-    if kind.head and checkpoint.head:
-        how = f"by the checkpoint's {checkpoint.head.name} head"
-    elif kind.related:
-        how = "by the cosine of embeddings"
-    progress.say(f"the objective is {objective}, {how}.")
-    if options.objective is None and (unused := remark_unused_head(checkpoint, objective, labelled)):
-        progress.say(unused)
-    if checkpoint.head is not None and checkpoint.missing:
-        progress.say(
-            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} "
-            "weights were made up, and the numbers mean little."
-        )
-    if modality != "text" and not labelled:  # nothing for a decoder to read
-        checkpoint = replace(checkpoint, encoder_only=True)
-    checkpoint, _, architecture = examine_part(checkpoint, (), progress)
-    return TaskModel(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
+@dataclass(frozen=True)
+class TaskSession:
+    """What a command on causes needs: what loads a checkpoint with the head of a task, texts, and options.
+
+    ``facts`` go on record beside what is measured; ``resume`` is the file that keeps how far it is.
+    """
+
+    load: Loader
+    source: OpenSource
+    options: CorpusOptions
+    task: TaskOptions
+    progress: Progress
+    facts: dict[str, Any] = field(default_factory=dict)
+    resume: Path | None = None
+    workers: int | None = None
+
+    def choose(self, labelled: Gold, methods: Collection[str] = ()) -> TaskModel:
+        """Load the checkpoint with the head of the task, and verify it, also for some methods."""
+        modality, progress = self.source.kind, self.progress
+        checkpoint, objective = choose_task(self.load, self.task, modality, labelled, progress)
+        if modality != "text" and not labelled:  # nothing for a decoder to read
+            checkpoint = replace(checkpoint, encoder_only=True)
+        checkpoint, _, architecture = examine_part(checkpoint, (), progress)
+        gating = check_gates(checkpoint, architecture)
+        return TaskModel(checkpoint, architecture, gating, objective, self.task).check_methods(methods)
+
+    def open_source(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
+        """Choose the checkpoint for the labels that the texts have; give it and the texts."""
+        labelled, documents = peek(self.source.documents)
+        return self.choose(labelled, methods), documents
+
+    def open_run(
+        self, model: TaskModel, command: str, question: Mapping[str, object]
+    ) -> AbstractContextManager[Run]:
+        """Open the passes of a command; ``question`` is what its numbers depend on beside model and text."""
+        settings = {"command": command, "objective": model.objective, "way to switch heads": model.gating}
+        settings |= {"seed": self.task.seed, **question}
+        settings = {name: str(value) for name, value in settings.items()}
+        return open_run(model.checkpoint, self.options, settings, resume=self.resume, progress=self.progress)
+
+    @contextmanager
+    def bind(
+        self, model: TaskModel, documents: Documents, run: Run, metric: str = "", name: str = ""
+    ) -> Iterator[TaskData]:
+        """Tokenise the examples of a task and bind it to them.
+
+        A labelled document is one example, truncated where it is too long; otherwise each window is. A
+        ``metric`` may need generated text; ``name`` says which of several sets of examples this is.
+        """
+        checkpoint, kind, progress = model.checkpoint, model.kind, run.progress
+        spec, options = OBJECTIVES[model.objective], limit_batches(self.options, checkpoint)
+        reading = options = replace(options, truncate=options.truncate or bool(spec.gold))
+        labelled = LabelledExamples(documents, kinds=spec.gold or None)
+        examples = kind.read_examples(labelled.examples) if spec.gold else documents
+        if spec.relation:  # what is chosen are examples, not texts
+            assert not isinstance(examples, MediaFolder)  # whose labels are no relations
+            choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
+            reading = replace(options, limit=None, sample=None)
+            examples = split_examples(examples, choose)
+        with prepare_corpus(
+            checkpoint,
+            model.architecture,
+            examples,
+            reading,
+            labelled=kind.has_targets,
+            workers=self.workers,
+            progress=progress,
+        ) as ready:
+            objective = kind(checkpoint, ready.corpus, seed=self.task.seed, generate=metric == "bleu")
+            batches, sequences = ready.corpus.batches.drop_shorter(kind.least), ready.corpus.sequences
+            if short := sequences - len(batches.members):
+                left_out = (
+                    f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs "
+                    f"{kind.least} tokens or more."
+                )
+                if not len(batches):
+                    raise NothingToMeasureError(left_out)
+                progress.say(left_out)
+            corpus = replace(ready.corpus, batches=batches)
+            for sentence in (*labelled.remarks(), *objective.remarks):
+                progress.say(sentence)
+            facts: dict[str, Any] = {"seed": self.task.seed}
+            if spec.relation:
+                facts["examples"] = len(objective.list_documents(corpus.batches))
+            if model.conservation:
+                facts |= {"explained": objective.explains, "relevance": model.conservation}
+            with model.bind(objective, corpus, options, run, ready.workers, facts, name) as data:
+                yield data
+
+    def find_metric(self, model: TaskModel) -> str:
+        """Find the metric that was asked for, or else the usual one of the task."""
+        return check_metric(self.task.metric, model.objective, model.metrics)
+
+    def build_metric(self, data: TaskData) -> Score:
+        return build_metric(self.find_metric(data.model), data, self.task.seed)
+
+    @contextmanager
+    def open_task(
+        self,
+        command: str,
+        question: Mapping[str, object],
+        *,
+        methods: Collection[str] = (),
+        scored: bool = False,
+    ) -> Iterator[TaskData]:
+        """Choose the checkpoint, and bind its task to the texts; ``scored`` by the metric of the session."""
+        model, documents = self.open_source(methods)
+        metric = self.find_metric(model) if scored else ""
+        with (
+            self.open_run(model, command, {"metric": metric, **question}) as run,
+            self.bind(model, documents, run, metric) as data,
+        ):
+            yield data
 
 
 def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptions:
@@ -192,72 +280,3 @@ def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptio
     if options.batch_tokens is not None or checkpoint.device.type != "cpu":
         return options
     return replace(options, batch_tokens=BATCH_TOKENS_CPU)
-
-
-@contextmanager
-def bind_task(
-    subject: TaskModel,
-    documents: Documents,
-    options: CorpusOptions,
-    *,
-    run: Run,
-    workers: int | None = None,
-    generate: bool = False,
-    name: str = "",
-) -> Iterator[TaskData]:
-    """Tokenise the examples of a task and bind it to them.
-
-    A labelled document is one example, truncated where it is too long; otherwise each window is. With
-    ``generate``, text is generated; ``name`` says which of several sets of examples this is.
-    """
-    checkpoint, progress = subject.checkpoint, run.progress
-    kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
-    options = replace(options, truncate=options.truncate or bool(gold))
-    options = limit_batches(options, checkpoint)
-    filtered, reading = LabelledExamples(documents, kinds=gold or None), options
-    examples = kind.read_examples(filtered.examples) if gold else documents
-    if kind.related:  # what is chosen are examples, not texts
-        assert not isinstance(examples, MediaFolder)  # whose labels are no relations
-        choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
-        reading = replace(options, limit=None, sample=None)
-        examples = split_examples(examples, choose)
-    with prepare_corpus(
-        checkpoint,
-        subject.architecture,
-        examples,
-        reading,
-        labelled=kind.has_targets,
-        workers=workers,
-        progress=progress,
-    ) as ready:
-        objective = kind(checkpoint, ready.corpus, seed=subject.options.seed, generate=generate)
-        corpus = _drop_short(ready.corpus, objective, progress)
-        for sentence in (*filtered.remarks(), *objective.remarks):
-            progress.say(sentence)
-        record = record_provenance(checkpoint, subject.architecture, corpus, options, ready.workers)
-        record["task"] = {
-            "objective": objective.name,
-            "seed": subject.options.seed,
-            "head": checkpoint.head.name if checkpoint.head else None,
-            "gates": subject.gating.evidence,
-        }
-        if kind.related:
-            record["task"]["examples"] = len(objective.list_documents(corpus.batches))
-        if subject.conservation:
-            record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
-        with freeze_weights(checkpoint):
-            yield TaskData(subject, corpus, objective, record, run, ready.workers, name)
-
-
-def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
-    batches = corpus.batches.drop_shorter(objective.least)
-    short = len(corpus.batches.members) - len(batches.members)
-    if not short:
-        return corpus
-    if not len(batches):
-        raise NothingToMeasureError(
-            f"--objective {objective.name} needs texts of {objective.least} tokens or more."
-        )
-    noun = "sequence is" if short == 1 else "sequences are"
-    progress.say(f"{short:,} {noun} left out: they have less than {objective.least} tokens.")
-    return replace(corpus, batches=batches)

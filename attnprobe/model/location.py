@@ -38,9 +38,6 @@ class LoadOptions:
     """How to load: the options of the command line of the same names; see ``attnprobe.options``."""
 
     revision: str | None = None
-    cache_dir: Path | None = None
-    token: str | None = None
-    offline: bool = False
     trust_remote_code: bool = False
     allow_bin: bool = False
     device: str = "auto"
@@ -188,15 +185,12 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
 
 
 def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
-    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import constants, errors, snapshot_download
 
     try:
         folder = snapshot_download(
             name,
             revision=options.revision,
-            cache_dir=options.cache_dir,
-            token=options.token,
-            local_files_only=options.offline,
             allow_patterns=wanted,
             ignore_patterns=ignored,
         )
@@ -204,16 +198,16 @@ def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str
         raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
     except errors.GatedRepoError as error:
         raise AttnprobeError(
-            f"{name} is gated: ask for access on its page, then pass --token or run `hf auth login`."
+            f"{name} is gated: ask for access on its page, then set HF_TOKEN or run `hf auth login`."
         ) from error
     except errors.RevisionNotFoundError as error:
         raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
     except errors.RepositoryNotFoundError as error:
         raise AttnprobeError(
-            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one pass --token)."
+            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one set HF_TOKEN)."
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        reason = "--offline was given" if options.offline else "the hub can't be reached"
+        reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise AttnprobeError(
             f"{name!r} is neither a folder here nor in the local cache, and {reason}."
         ) from error

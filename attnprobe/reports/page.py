@@ -7,16 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from attnprobe.reports.picture import VEGA_LITE
 from attnprobe.table.cells import clean
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 #: What could end a block of data, or begin something in it, though JSON may hold it.
 _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
@@ -28,7 +24,17 @@ def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **
     The template puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts`` in their
     places. Of the other ``values`` that it names, strings are escaped; ``embed_json`` makes what is not.
     """
-    return load_templates().get_template(template).render(page=enclose(styles, scripts), **values)
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FunctionLoader(read_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return templates.get_template(template).render(page=enclose(styles, scripts), **values)
 
 
 def render_chart_page(spec: Mapping[str, Any]) -> str:
@@ -42,11 +48,13 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
     )
     title = spec.get("title", "")
     text = title.get("text", "") if isinstance(title, Mapping) else title
-    text = text if isinstance(text, str) else " ".join(text)  # lines of a long title
     return render_page(
-        "chart.html.jinja", [read_asset("chart.css"), style], [load_vega(), read_asset("chart.js")],
-        title=clean(str(text)) or "attnprobe", spec=encode_json(spec),
-    )  # fmt: skip
+        "chart.html.jinja",
+        [read_asset("chart.css"), style],
+        [load_vega(), read_asset("chart.js")],
+        title=clean(text if isinstance(text, str) else " ".join(text)) or "attnprobe",  # or lines of it
+        spec=encode_json(spec),
+    )
 
 
 def frame_page(page: str, title: str, height: int) -> str:
@@ -71,26 +79,16 @@ def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
 
     Raises ValueError when one of them would end its own block. No string of a stranger ever gets into one.
     """
-    sources, blocks = [], []
-    for kind, contents in (("script", scripts), ("style", styles)):
+    rules, blocks = ["default-src 'none'", "img-src data:", "base-uri 'none'", "form-action 'none'"], []
+    for kind, contents in (("style", styles), ("script", scripts)):
         if any(f"</{kind}" in content.lower() or "<!--" in content for content in contents):
             raise ValueError(f"a {kind} can't hold its own end")
-        sources.append(f"{kind}-src {' '.join(map(_hash, contents)) or repr('none')}")
+        digests = [hashlib.sha256(content.encode()).digest() for content in contents]
+        hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+        rules.append(f"{kind}-src {' '.join(hashes) or repr('none')}")
         block = Markup(f"<{kind}>{{}}</{kind}>")
         blocks.append(Markup("\n").join(block.format(Markup(content)) for content in contents))
-    rules = ["default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'"]
-    return Enclosure("; ".join(rules), blocks[1], blocks[0])
-
-
-@cache
-def load_templates() -> "Environment":
-    """Load the templates; they escape what they are given, and miss no name in silence."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    return Environment(
-        loader=FunctionLoader(read_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+    return Enclosure("; ".join(rules), *blocks)
 
 
 def read_asset(name: str) -> str:
@@ -123,11 +121,7 @@ def encode_json(value: Any) -> Markup:
 
 
 def embed_json(name: str, value: Any) -> Markup:
-    r"""Put data into a page, as JSON that no markup can end.
-
-    >>> print(embed_json("data", {"token": "</script>"}))
-    <script type="application/json" id="data">{"token":"\u003c/script\u003e"}</script>
-    """
+    """Put data into a page, as JSON that no markup can end."""
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, encode_json(value))
 
 
@@ -136,23 +130,3 @@ def embed_bytes(name: str, base64_text: str) -> Markup:
     if not re.fullmatch(r"[A-Za-z0-9+/=]*", base64_text):
         raise ValueError("this is no base64")
     return Markup('<script type="application/octet-stream" id="{}">{}</script>').format(name, base64_text)
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-
-#: The id of the block.
-RECORD = "attnprobe-record"
-#: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
-#: pairs of 144 heads, all digits would be half of the page.
-_EXACT, _SHORT = 2_000, 8
-
-
-def choose_precision(rows: int) -> int | None:
-    """Choose the significant digits that a page holds of a table; None for all.
-
-    >>> choose_precision(144), choose_precision(10_296)
-    (None, 8)
-    """
-    return None if rows <= _EXACT else _SHORT

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from attnprobe.reports.columns import read_numbers
 from attnprobe.sums.inference import SIGNIFICANT, half_width
-from attnprobe.table.documents import count_documents
 from attnprobe.table.table import Column, HeadTable
 
 Numbers = Sequence[float | int | None]
@@ -120,7 +119,7 @@ def mark_column(table: HeadTable, column: Column) -> Marks:
     """Mark the effects that differ significantly from 0, by adjusted p or else by their intervals."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
-    documents = count_documents(table, column.name).tolist()
+    documents = table.count_documents(column.name).tolist()
     return mark_effects(values, read_numbers(table, f"{column.name}_se"), documents, p)
 
 
@@ -153,7 +152,7 @@ def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], lis
     That of a share ends at 0 and 1.
     """
     values, errors = read_numbers(table, name), read_numbers(table, f"{name}_se")
-    widths = half_width([error or 0.0 for error in errors], count_documents(table, name), together=1)
+    widths = half_width([error or 0.0 for error in errors], table.count_documents(name), together=1)
     share = table.column(name).unit.startswith("share") and not is_effect(name, values)
     share = share and max((value for value in values if value is not None), default=2.0) <= 1
     least, most = (0.0, 1.0) if share else (-math.inf, math.inf)

@@ -1,7 +1,6 @@
 """The one place where a table leaves the program."""
 
 import contextlib
-import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination, check_file
 from attnprobe.table.formats import FORMATS as OF_FILES
+from attnprobe.table.formats import check_installed
 from attnprobe.table.table import HeadTable
 
 FORMATS = ("table", *OF_FILES)
@@ -26,24 +26,18 @@ def check_output(output: Path | None, overwrite: bool = False, format: str | Non
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    destination = (
-        _choose_stream_format(format)
-        if output is None or str(output) == "-"
-        else check_file(output, overwrite, format)
-    )
-    package = OF_FILES[destination.format].package if destination.format in OF_FILES else ""
-    if package and importlib.util.find_spec(package) is None:
-        raise AttnprobeError(
-            f"{destination.format} needs {package}: pip install {package}, or choose csv or json"
-        )
+    if output is not None and str(output) != "-":
+        destination = check_file(output, overwrite, format)
+    else:
+        terminal = streams.is_terminal()
+        destination = Destination(format or ("table" if terminal else "csv"))
+        if terminal and format in OF_FILES and OF_FILES[format].binary:
+            raise AttnprobeError(
+                f"{format} is not for reading on a terminal: name a file with -o heads.{format}"
+            )
+    if destination.format in OF_FILES:
+        check_installed(destination.format)
     return destination
-
-
-def _choose_stream_format(format: str | None) -> Destination:
-    terminal = streams.is_terminal()
-    if format in OF_FILES and OF_FILES[format].binary and terminal:
-        raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
-    return Destination(format or ("table" if terminal else "csv"))
 
 
 def write_table(
@@ -59,13 +53,9 @@ def write_table(
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
-    - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
-      and provenance where the format itself does not.
-    - ``format``: One of ``FORMATS``. Without it and without a file, a terminal gets the table, a pipe csv.
-    - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
-    - ``overwrite``: Whether files that exist may be replaced.
-    - ``full``: Whether a terminal shows all that the table has, however many lines that takes.
-    - ``rows``: How many rows of a list a terminal shows.
+    The extension of ``output`` picks the format, and a json beside it holds units, notes and provenance where
+    the format does not; without both, a terminal gets the table, a pipe csv. ``precision`` are significant
+    digits, by default all, or what suits a terminal, which shows all with ``full``, or ``rows`` of a list.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -73,7 +63,14 @@ def write_table(
     check_precision(precision)
     destination = check_output(output, overwrite, format)
     if destination.format == "table":
-        _show(table, precision, no_color, full, rows)
+        # rich takes a while to import, and csv into a pipe has no need of it.
+        from attnprobe.reports.terminal.console import make_console
+        from attnprobe.reports.terminal.show import show
+
+        with streams.ignore_closed_pipe():
+            console = make_console(no_color)
+            show(table, console, precision, full, rows)
+            console.file.flush()
         return []
     if destination.path is not None:
         return table.write(destination, precision)
@@ -133,14 +130,3 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
             return folder
     why = reason(first) if isinstance(first, OSError) else first
     raise AttnprobeError(f"could not write the {what} anywhere: {why}") from first
-
-
-def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool, rows: int | None) -> None:
-    # rich takes a while to import, and csv into a pipe has no need of it.
-    from attnprobe.reports.terminal.console import make_console
-    from attnprobe.reports.terminal.show import show
-
-    with streams.ignore_closed_pipe():
-        console = make_console(no_color)
-        show(table, console, precision, full, rows)
-        console.file.flush()

@@ -38,8 +38,7 @@ def write(content: bytes) -> None:
 def hand_over(content: bytes) -> int:
     """Write to standard output what is kept nowhere else; returns how many bytes arrived.
 
-    Fewer than there are do where the disk is full, the reader has left, or nobody reads (``> /dev/null``,
-    ``>&-``).
+    Fewer do on a full disk, or where nobody reads (``> /dev/null``, ``>&-``, a pipe that is closed).
     """
     if sys.stdout is None or _is_null_device():
         return 0
@@ -67,23 +66,17 @@ def _write_through(content: bytes) -> tuple[int, OSError | None]:
     raw, rest, taken = getattr(buffer, "raw", buffer), memoryview(content), 0
     try:
         while taken < len(content):
-            some = raw.write(rest[taken:])
-            if some is None:  # a pipe that does not wait, and is full
+            written = raw.write(rest[taken:])
+            if written is None:  # a pipe that does not wait, and is full
                 select.select([], [raw], [])
-            taken += some or 0
+            taken += written or 0
         sys.stdout.flush()
-        _sync()
+        with contextlib.suppress(ValueError, AttributeError):  # a stand-in has no descriptor
+            if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+                os.fsync(sys.stdout.fileno())
     except OSError as error:
         return max(0, min(taken, len(content) - 1)), error
     return taken, None
-
-
-def _sync() -> None:
-    """Let a file on a full disk say so; pipes and terminals have nothing to say."""
-    with contextlib.suppress(ValueError, AttributeError):
-        descriptor = sys.stdout.fileno()
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fsync(descriptor)
 
 
 def _is_null_device() -> bool:
@@ -146,11 +139,10 @@ class TerminalProgress:
 
     def stage(self, name: str, total: int | None) -> None:
         """Begin a stage of ``total`` steps, if known."""
-        if self._shown is None:
-            return
-        if self._task is not None:
-            self._shown.remove_task(self._task)
-        self._task = self._shown.add_task(name, total=total)
+        if self._shown is not None:
+            if self._task is not None:
+                self._shown.remove_task(self._task)
+            self._task = self._shown.add_task(name, total=total)
 
     def advance(self, steps: int) -> None:
         if self._shown is not None and self._task is not None:

@@ -1,7 +1,7 @@
 """Before the first pass: a checkpoint examined, and a corpus in batches that fit the memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.table.cells import clean
 
 Counted = TypeVar("Counted", Document, TokenSequence)
+Tokenised = TypeVar("Tokenised")
 
 #: Tokens in a batch where the user asks for nothing else.
 BATCH_TOKENS_CPU = 640
@@ -213,6 +214,22 @@ class PreparedCorpus:
 
 
 @contextmanager
+def open_tokenised(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    tokenised: AbstractContextManager[Tokenised],
+    *,
+    workers: int | None,
+    progress: Progress,
+) -> Iterator[tuple[Tokenised, Workers]]:
+    """Tokenise a corpus, and give it with workers; batches that don't fit the memory are halved inside."""
+    shared = Workers.of(checkpoint, architecture, workers)
+    progress.stage("tokenising", None)
+    with tokenised as corpus, report_halving(progress.say):
+        yield corpus, shared
+
+
+@contextmanager
 def prepare_corpus(
     checkpoint: Checkpoint,
     architecture: Architecture,
@@ -225,24 +242,23 @@ def prepare_corpus(
     workers: int | None = None,
     progress: Progress,
 ) -> Iterator[PreparedCorpus]:
-    """Tokenise documents, or list files, into batches; batches that don't fit the memory are halved inside.
+    """Tokenise documents, or list files, into batches, and say what happened to them.
 
     ``describe`` says whether it is said what happened to the documents. The other arguments are those of
     ``tokenise``.
     """
-    shared = Workers.of(checkpoint, architecture, workers)
-    progress.stage("tokenising", None)
-    with (
-        tokenise(
-            checkpoint,
-            documents,
-            options,
-            cells=cells,
-            labelled=labelled,
-            architecture=architecture,
-            progress=progress.advance,
-        ) as corpus,
-        report_halving(progress.say),
+    tokenised = tokenise(
+        checkpoint,
+        documents,
+        options,
+        cells=cells,
+        labelled=labelled,
+        architecture=architecture,
+        progress=progress.advance,
+    )
+    with open_tokenised(checkpoint, architecture, tokenised, workers=workers, progress=progress) as (
+        corpus,
+        shared,
     ):
         if describe:
             for sentence in describe_corpus(checkpoint, corpus, documents):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import combinations, product
 from math import nan
 from typing import TYPE_CHECKING
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, count_heads
+from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, count_heads
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from attnprobe.attention.block import AttentionBlock
@@ -38,37 +36,24 @@ def divergence(block: AttentionBlock) -> Tensor:
     return block.divergence
 
 
-@cache
-def _membership(pairs: int, device: torch.device) -> Tensor:
-    """(pair, head): 1 / (heads - 1) where the head is one of the pair."""
-    import torch
-
-    heads = count_heads(pairs)
-    a, b = torch.triu_indices(heads, heads, 1)
-    member = torch.zeros(pairs, heads)
-    member[torch.arange(pairs), a] = member[torch.arange(pairs), b] = 1 / max(heads - 1, 1)
-    return member.to(device)
-
-
 def to_others(values: Tensor, layout: Layout) -> Tensor:
     """Average, for each head, over its pairs with the other heads of the layer.
 
     A head without rows, as one that carries nothing where rows are weighted by norm, is no other head.
     """
+    import torch
+
     pairs = mean_over_queries(values, layout)
-    if pairs.shape[1] == 0:  # a single head has no others
-        return pairs.new_full((pairs.shape[0], 1), nan)
-    member = _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
-    if not pairs.isnan().any():
-        return pairs @ member
-    known = (~pairs.isnan()).to(pairs.dtype) @ member
-    return (pairs.nan_to_num() @ member / known).where(known > 0, nan)
+    heads = count_heads(pairs.shape[1])
+    a, b = torch.triu_indices(heads, heads, 1, device=pairs.device)
+    between = pairs.new_full((len(pairs), heads, heads), nan)
+    between[:, a, b] = between[:, b, a] = pairs
+    return between.nanmean(-1)
 
 
 def within_layer(values: Tensor, layout: Layout) -> Tensor:
     """Average over all pairs of the layer that have rows; (batch, 1)."""
-    pairs = mean_over_queries(values, layout)
-    return pairs.nanmean(1, keepdim=True) if pairs.isnan().any() else pairs.mean(1, keepdim=True)
+    return mean_over_queries(values, layout).nanmean(1, keepdim=True)
 
 
 def whole(block: AttentionBlock) -> Tensor:
@@ -77,12 +62,8 @@ def whole(block: AttentionBlock) -> Tensor:
     Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
 
     Source: as for the divergence of two heads of a layer.
-
-    Returns:
-        (batch, pair)
     """
-    kept = block.layout.queries.asking[:, None]
-    return divergence(block).where(kept, nan).nanmean(-1)
+    return mean_over_queries(divergence(block), block.layout)
 
 
 PAIRS = Statistic("jsd", "nats", divergence, rows="pair", family=FAMILY, title="divergence of two heads")
@@ -125,8 +106,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
     spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
     build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
-    notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
-    return build.table(title, notes)
+    return build.table(title, [] if pairs else [NO_PAIRS])
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -134,10 +114,10 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
     layers, heads = mean.count.shape
     a, b = np.triu_indices(heads, 1)
-    between, error = (np.full((layers, heads, heads), np.nan) for _ in range(2))
+    between, error = np.full((2, layers, heads, heads), np.nan)
     between[:, a, b] = between[:, b, a] = pairs.average
     error[:, a, b] = error[:, b, a] = pairs.standard_error
-    nearest = np.where(np.isnan(between), np.inf, between).argmin(-1)
+    nearest = np.asarray(np.where(np.isnan(between), np.inf, between).argmin(-1))
     place = (*np.ogrid[:layers, :heads], nearest)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -147,29 +127,27 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     title_of = "divergence from the nearest head"
     build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
     known = ~np.isnan(between[place])
-    build.add(Column("nearest_head", role="count"), np.where(known.ravel(), nearest.ravel(), None))
+    build.add(Column("nearest_head", role="count"), np.where(known, nearest, np.array(None)).ravel())
     return build.table(title)
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate, for each layer, mean and spread of the divergence and the head furthest away."""
-    sums = measurement.sums
-    layer, pairs, mean = sums[LAYER.name], sums[PAIRS.name], sums[MEAN.name]
-    layers = mean.count.shape[0]
-    build = TableBuilder(labels, layers)
-    build.layers(range(layers))
+    layer, pairs, mean = (measurement.sums[each.name] for each in (LAYER, PAIRS, MEAN))
+    build = TableBuilder(labels, len(mean.count))
+    build.layers(range(len(mean.count)))
     build.count("n", layer.count)
     title_of = "mean divergence of heads of a layer"
     build.measure("jsd_mean", "nats", layer.average, layer.standard_error, headline=True, title=title_of)
     there = [row[~np.isnan(row)] for row in pairs.average]
-    spread = np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
+    spread = [row.std(ddof=1) if len(row) > 1 else np.nan for row in there]
     build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)
     # Of two heads, be the others removed or without rows, each is as far from the other.
     enough = np.isfinite(mean.average).sum(-1) > 2
     odd = np.nan_to_num(mean.average, nan=-np.inf).argmax(-1)
     build.add(Column("odd_head", role="count"), np.where(enough, odd, None))
-    pick = np.arange(layers), odd
-    average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
+    pick = np.arange(len(odd)), odd
+    average, error = (np.where(enough, side[pick], np.nan) for side in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
     return build.table(title)
 

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from math import nan
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from attnprobe.statistics.positional import PREVIOUS
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
-from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.table.builder import Labels, TableBuilder, measure_columns
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.utils.weak import WeakTensorKeyDictionary
 
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.layout import Layout
 
 
 FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))
-
-
-@cache
-def _keep_scores() -> WeakTensorKeyDictionary:
-    """Keep s_j by what keys give, on which alone it depends: one tensor for all blocks of their queries."""
-    from torch.utils.weak import WeakTensorKeyDictionary
-
-    return WeakTensorKeyDictionary()
 
 
 def copying(block: AttentionBlock) -> Tensor:
@@ -58,30 +45,22 @@ def copying(block: AttentionBlock) -> Tensor:
     Source: after Olsson et al. (2022), who sum up what is raised; Elhage et al. (2021) ask the eigenvalues of
     the same circuit.
     """
-    raising = block.observed.unembedding
-    if raising is None:
-        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
-    ordinary = (block.layout.keys.order >= 0) & block.layout.keys.kept
-    kept = _keep_scores()
-    score = kept.get(block.values)
-    if score is None:
-        score = kept[block.values] = _score(block, raising, ordinary)
-    weights = block.probabilities * ordinary[:, None, None]
-    mass = (weights @ score[..., None].to(weights.dtype))[..., 0]
-    return mass / weights.sum(-1)
-
-
-def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
     import torch
 
-    order = block.layout.keys.order
+    raising, order = block.observed.unembedding, block.layout.keys.order
+    if raising is None:
+        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
+    ordinary = (order >= 0) & block.layout.keys.kept
     same = order[:, :, None] == order[:, None]
     once = ordinary & ~same.tril(-1).any(-1)  # each token counts once, though it may come again
     others = ~same & once[:, None]
     by_head = torch.einsum("bkd,hwd->bhkw", raising, block.projection.to(raising.dtype))
     raised = block.values.to(raising.dtype) @ by_head.transpose(2, 3)
     ahead = (raised.diagonal(dim1=2, dim2=3)[..., None] - raised).sign()
-    return (ahead * others[:, None]).sum(-1) / others.sum(-1)[:, None]
+    score = (ahead * others[:, None]).sum(-1) / others.sum(-1)[:, None]
+    weights = block.probabilities * ordinary[:, None, None]
+    mass = (weights @ score[..., None].to(weights.dtype))[..., 0]
+    return mass / weights.sum(-1)
 
 
 def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
@@ -197,19 +176,18 @@ PREVIOUS_AGAIN = Statistic(
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads, with empty columns where nothing could be measured of copying."""
+    """Tabulate heads, with empty columns where nothing could be measured of copying.
+
+    From decoder to encoder, no token comes before another, and rows of cross-attention are empty.
+    """
     table = head_table(title, measurement, statistics, labels)
-    notes = []
-    if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
-        notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
     if COPYING.name in table.data:
-        return replace(table, notes=[*notes, *table.notes])
-    if reason := labels.provenance.get("asked", {}).get("no copying"):
-        notes.append(f"{COPYING.name} is empty: {reason}.")
-    more = [Column(COPYING.name, COPYING.unit), Column(f"{COPYING.name}_se", COPYING.unit, role="error")]
-    empty = {column.name: [math.nan] * len(table) for column in more}
-    columns, data = [*table.columns, *more], {**table.data, **empty}
-    return replace(table, columns=columns, data=data, notes=[*notes, *table.notes])
+        return table
+    more = measure_columns(COPYING.name, COPYING.unit)
+    data = {**table.data, **{column.name: [nan] * len(table) for column in more}}
+    reason = labels.provenance.get("asked", {}).get("no copying")
+    notes = [f"{COPYING.name} is empty: {reason}."] if reason else []
+    return replace(table, columns=[*table.columns, *more], data=data, notes=[*notes, *table.notes])
 
 
 REPEATED = Tabulation("head, on repeated tokens", induction_table, FAMILY.title)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import Tabulation, count_heads, head_table
+from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import Labels, TableBuilder
@@ -31,19 +31,10 @@ FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
 
 @cache
 def _keep_overlaps() -> WeakTensorKeyDictionary:
+    """Keep the products W_O,g W_O,h^T of the output projections of a layer, the same for all blocks."""
     from torch.utils.weak import WeakTensorKeyDictionary
 
     return WeakTensorKeyDictionary()
-
-
-def overlap(projection: Tensor) -> Tensor:
-    """Multiply the output projections of every two heads, W_O,g W_O,h^T."""
-    kept = _keep_overlaps()
-    products = kept.get(projection)
-    if products is None:
-        flat = precise(projection.flatten(0, 1))
-        products = kept[projection] = flat @ flat.T
-    return products
 
 
 def precise(values: Tensor) -> Tensor:
@@ -57,18 +48,17 @@ def inner_products(block: AttentionBlock) -> Tensor:
     """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
 
     c_hq = o_hq W_O,h is the contribution of head h to query q, o_hq = sum_j p_hqj v_hj what it gives to the
-    output projection. All contributions of a layer and the bias of the projection add up to what the layer
-    gives.
-
-    Returns:
-        (batch, head, head), in single precision or double
+    output projection. All contributions of a layer and the bias of the projection add up to what it gives.
     """
-    given = precise(block.outputs)
+    given, overlaps = precise(block.outputs), _keep_overlaps()
     batch, heads, queries, width = given.shape
     asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
     if not bool(asks.all()):
         given = given * asks[:, None, :, None]
-    shared = overlap(block.projection)
+    shared = overlaps.get(block.projection)
+    if shared is None:
+        flat = precise(block.projection.flatten(0, 1))
+        shared = overlaps[block.projection] = flat @ flat.T
     side_by_side = given.transpose(1, 2).flatten(2)
     products = given.new_empty(batch, heads, heads)
     for head in range(heads):
@@ -85,9 +75,6 @@ def norm(products: Tensor, layout: Layout) -> Tensor:
     Limits: 0 for a head whose output projection is 0. The unit is that of the residual stream.
 
     Source: after Kobayashi et al. (2020), Attention is not only a weight, who take the norm key by key.
-
-    Returns:
-        (batch, head)
     """
     asking = layout.queries.asking.sum(1)[:, None].to(products.dtype)
     return (_squares(products) / asking).sqrt()
@@ -102,9 +89,6 @@ def cosine(products: Tensor, _: Layout) -> Tensor:
     is undefined for a head that adds nothing.
 
     Source: as for the length of contributions.
-
-    Returns:
-        (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
     return _over_lengths(products, _squares(products))
 
@@ -117,9 +101,6 @@ def cancellation(products: Tensor, _: Layout) -> Tensor:
     Limits: 0 where contributions cancel, 1 where they are orthogonal, H for H copies.
 
     Source: after Kobayashi et al. (2020), of whose weighted vectors the contributions are the sums over keys.
-
-    Returns:
-        (batch, 1)
     """
     of_each = _squares(products).sum(1, keepdim=True)
     return products.sum((1, 2))[:, None].clamp_min(0) / of_each.where(of_each > 0, nan)
@@ -191,32 +172,22 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
     ones, -1 for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
 
     Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
-
-    Returns:
-        (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
     return _over_lengths(products[:, int(shuffled)], products[:, 0].diagonal(dim1=1, dim2=2))
 
 
-def matrix(pairs: Floats) -> Floats:
-    """Arrange correlations of pairs (..., pair) as matrices (..., head, head), with 1 on the diagonal.
+def _arrange(pairs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any.
 
-    >>> matrix(np.array([0.5])).tolist()
-    [[1.0, 0.5], [0.5, 1.0]]
+    >>> matrices, there = _arrange(np.array([0.5, np.nan, np.nan]))
+    >>> matrices[0].tolist(), there.tolist()
+    ([1.0, 0.5, 0.0], [True, True, False])
     """
     heads = count_heads(pairs.shape[-1])
-    matrices = np.zeros((*pairs.shape[:-1], heads, heads))
     a, b = np.triu_indices(heads, 1)
+    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
     matrices[..., a, b] = matrices[..., b, a] = pairs
-    matrices[..., np.arange(heads), np.arange(heads)] = 1
-    return matrices
-
-
-def _find_alive(matrices: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Tell heads that correlate with others from those that do not, such as removed ones."""
-    heads = matrices.shape[-1]
-    there = (~np.isnan(matrices)).sum(-1) > 1  # every head correlates with itself
-    return np.where(np.isnan(matrices), np.eye(heads), matrices), there
+    return np.nan_to_num(matrices) + np.eye(heads), np.any(~np.isnan(matrices), -1)
 
 
 def explained_by_others(pairs: Floats) -> Floats:
@@ -228,14 +199,8 @@ def explained_by_others(pairs: Floats) -> Floats:
 
     Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads. It is
     undefined for the only head of a layer.
-
-    Args:
-        pairs: Correlations (..., pair).
-
-    Returns:
-        (..., head)
     """
-    matrices, there = _find_alive(matrix(pairs))
+    matrices, there = _arrange(pairs)
     values, vectors = np.linalg.eigh(matrices)
     inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
     return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
@@ -247,19 +212,10 @@ def effective_heads(pairs: Floats) -> Floats:
     It is the participation ratio of the eigenvalues of R, (tr R)^2 / |R|_F^2.
 
     Limits: 1 where all H heads are copies, H where none correlate. It is undefined for a single head.
-
-    Args:
-        pairs: Correlations (..., pair), averaged over sequences.
-
-    Returns:
-        (...)
     """
-    matrices, there = _find_alive(matrix(pairs))
-    kept = there.sum(-1)
-    squares = np.square(matrices * (there[..., None] & there[..., None, :])).sum((-1, -2))
-    return np.divide(
-        np.square(kept, dtype=np.float64), squares, out=np.full(kept.shape, np.nan), where=kept > 1
-    )
+    matrices, there = _arrange(pairs)
+    heads = np.where(there.any(-1), there.sum(-1), np.nan)
+    return np.square(heads) / (np.square(matrices).sum((-1, -2)) - (~there).sum(-1))
 
 
 def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
@@ -281,19 +237,12 @@ SHUFFLED = Statistic(
 )  # fmt: skip
 
 
-def by_head_table(
+def by_layer_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate what others explain of each head, and how much it adds."""
-    shown = [one for one in statistics if one in (CORRELATION, SHUFFLED) or one.rows == "head"]
-    return head_table(title, measurement, shown, labels)
-
-
-def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate how many heads of each layer differ, and whether what they add cancels."""
     sums = measurement.sums
-    correlations = sums[CORRELATION.name]
-    layers = correlations.count.shape[0]
+    layers = sums[CORRELATION.name].count.shape[0]
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
@@ -304,30 +253,30 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         estimate = sums[statistic.name].apply(effective_heads)
         headline = statistic is CORRELATION
         build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
-    if CANCELLATION.name in sums:
-        CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
+    for statistic in (each for each in statistics if each.rows == "layer"):
+        mean_and_error(statistic, sums[statistic.name], build)
     return build.table(title)
 
 
-def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+def by_pair_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
     """Tabulate how alike two heads of a layer are in their logits, and in what they add."""
-    sums = measurement.sums
-    correlations = sums[CORRELATION.name]
-    layers, heads = correlations.count.shape[0], count_heads(correlations.count.shape[1])
-    pairs = [(layer, *pair) for layer in range(layers) for pair in combinations(range(heads), 2)]
+    layers, number = measurement.sums[CORRELATION.name].count.shape
+    pairs = [
+        (layer, *pair) for layer in range(layers) for pair in combinations(range(count_heads(number)), 2)
+    ]
     build = TableBuilder(labels, len(pairs))
     build.layers([layer for layer, _, _ in pairs])
     for side, name in enumerate("ab", start=1):
         build.key(f"head_{name}", [pair[side] for pair in pairs])
     # Heads that prefer nothing have no correlation, and contribute all the same.
     build.count("n", np.full(len(pairs), measurement.sequences))
-    for statistic in (CORRELATION, SHUFFLED, COSINE):
-        if statistic.name in sums:
-            mean_and_error(statistic, sums[statistic.name], build)
-    notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
-    return build.table(title, notes)
+    for statistic in (each for each in statistics if each.rows == "pair"):
+        mean_and_error(statistic, measurement.sums[statistic.name], build)
+    return build.table(title, [] if pairs else [NO_PAIRS])
 
 
-BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)
+BY_HEAD = Tabulation("head, mixing", head_table, FAMILY.title)
 BY_LAYER = Tabulation("layer, mixing", by_layer_table, "how heads mix within layers")
 BY_PAIR = Tabulation("pair, mixing", by_pair_table, "how similar heads of a layer are")

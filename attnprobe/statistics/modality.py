@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
-from itertools import count
+from functools import partial
+from itertools import product
 from math import nan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from attnprobe.statistics.statistic import (
-    Family,
-    Function,
-    Statistic,
-    mean_over_queries,
-    mean_where,
-    peak,
-    read_at,
-)
+from attnprobe.statistics.special import Mark, count_seen, lift, mass_on
+from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,70 +18,38 @@ if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
 
 
-FAMILY = Family("modality", "attention to image and text", 11)
-
-#: What a token stands for: a part of the image, of the text, or neither.
-Sort = Literal["image", "text", "special"]
-#: Which queries are averaged; all that count, or those of one sort.
-Asker = Literal["any", "image", "text"]
+FAMILY = Family("modality", "attention to image and text", 11, by_default=False)
 
 
-def _mark(tokens: TokenFeatures, sort: Sort) -> Tensor | None:
-    """Mark the tokens of a sort, (batch, position); None where no image is read beside the text."""
-    if tokens.mixed is None:
-        return None
-    image = tokens.mixed.image
+def _mark_tokens(tokens: TokenFeatures, sort: str) -> Tensor:
+    """Mark the tokens of a sort, (batch, position); none is of an image that is not read beside a text."""
+    image = tokens.kept & False if tokens.mixed is None else tokens.mixed.image
     return {"image": image, "special": tokens.special, "text": ~(image | tokens.special)}[sort]
 
 
-def _share(layout: Layout, sort: Sort) -> Tensor | None:
-    """Share of the keys in sight that are of a sort, (batch, query) or (batch, 1)."""
-    marked = _mark(layout.keys, sort)
-    return None if marked is None else layout.seen(marked & layout.keys.kept) / layout.visible
+def mark_keys(layout: Layout, sort: str) -> Tensor:
+    """Every token is of the image, special, or of the text, and what goes to the three adds up to 1.
 
-
-def mean_of(values: Tensor, layout: Layout, asker: Asker) -> Tensor:
-    """Average over the queries of one sort, or over all; undefined where there is none."""
-    if asker != "any" and (asking := _mark(layout.queries, asker)) is not None:
-        values = values.where(asking[:, None], nan)
-    return mean_over_queries(values, layout)
-
-
-def mass_on(block: AttentionBlock, sort: Sort) -> Tensor:
-    """Probability on the keys of a sort S, m_i = sum_(j in S) p_ij.
-
-    Every token is of the image, special, or of the text. Tokens of the image are the placeholders that the
-    model puts the image in the place of, or what it reads of the image behind the text; special are all other
-    special tokens of the tokenizer, such as those around an image.
-
-    Limits: 0 to 1, and the three sorts add up to 1; for uniform attention, the share of the keys in sight
-    that are of that sort. Text before the image in a decoder sees nothing of it, and counts with 0.
+    Tokens of the image are the placeholders that the model puts the image in the place of, or what it reads
+    of the image behind the text; special are all other special tokens of the tokenizer, such as those around
+    an image. Text before the image in a decoder sees nothing of it, and counts with 0.
 
     Source: after Kovaleva et al. (2019) on special tokens, and Cao et al. (2020), Behind the scene, on the
     two modalities.
     """
-    marked = _mark(block.layout.keys, sort)
-    if marked is None:
-        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
-    return (block.probabilities @ marked[:, None, :, None].to(block.probabilities.dtype)).squeeze(-1)
+    return _mark_tokens(layout.keys, sort)
 
 
-def lift(values: Tensor, layout: Layout, sort: Sort, asker: Asker) -> Tensor:
-    """Divide the mean of m_i by the mean of k_i / n_i, over the queries that see a key of the sort.
-
-    k_i of the n_i keys in sight are of that sort, so that uniform attention gives 1. It is undefined where
-    no query sees such a key.
-    """
-    share = _share(layout, sort)
-    if share is None:
-        return mean_over_queries(values, layout)
-    share = share[:, None].to(values.dtype).expand_as(values)
-    seen = share > 0
-    mean, uniform = (mean_of(part.where(seen, nan), layout, asker) for part in (values, share))
-    return mean / uniform
+def mean_of(values: Tensor, layout: Layout, asker: str) -> Tensor:
+    """Average over the queries of one sort, or over all; undefined where there is none."""
+    if layout.keys.mixed is None:
+        values = values.new_full(values.shape, nan)
+    elif asker != "any" and layout.queries.mixed is not None:
+        values = values.where(_mark_tokens(layout.queries, asker)[:, None], nan)
+    return mean_over_queries(values, layout)
 
 
-def entropy_over(block: AttentionBlock, sort: Sort) -> Tensor:
+def entropy_over(block: AttentionBlock, mark: Mark) -> Tensor:
     """Entropy of a row over the keys of one sort S alone, H = -sum_(j in S) q_ij ln q_ij in nats.
 
     q_ij = p_ij / m_i, with m_i the probability on all of S: how spread a head looks over the image, however
@@ -103,10 +64,7 @@ def entropy_over(block: AttentionBlock, sort: Sort) -> Tensor:
     """
     import torch
 
-    marked = _mark(block.layout.keys, sort)
-    if marked is None:
-        return mass_on(block, sort)
-    rows = block.probabilities * marked[:, None, None].to(block.probabilities.dtype)
+    rows = block.probabilities * block.layout.once(mark)[:, None, None].to(block.probabilities.dtype)
     return torch.special.entr(rows / rows.sum(-1, keepdim=True)).sum(-1)
 
 
@@ -117,61 +75,51 @@ def peak_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: the share of argmaxes is that of Voita et al. (2019), section 5.
     """
-    marked, share = _mark(layout.keys, "image"), _share(layout, "image")
-    if marked is None or share is None:
-        return mean_over_queries(peaks.new_full(peaks.shape, nan), layout)
-    asking = _mark(layout.queries, "text")
-    assert asking is not None
-    counted = (share > 0) & asking
+    marked = _mark_tokens(layout.keys, "image")
+    counted = (count_seen(layout, _MARKS["image"]) > 0) & _mark_tokens(layout.queries, "text")
     return mean_where(read_at(peaks, marked), peaks.where(counted[:, None], nan), layout)
 
 
-_NAMES: dict[Sort | Asker, str] = {"image": "the image", "text": "text", "special": "special tokens"}
-_numbers = count()
+_NAMES = {"image": "the image", "text": "text", "special": "special tokens"}
+_MARKS = {sort: partial(mark_keys, sort=sort) for sort in _NAMES}
+# Statistics that share a function share its cost.
+_MASSES, _ENTROPIES = (
+    {sort: partial(function, mark=mark) for sort, mark in _MARKS.items()}
+    for function in (mass_on, entropy_over)
+)
 
 
-@cache
-def _on(what: Function, sort: Sort) -> Function:
-    """Give a function for a sort of keys; statistics that share it share its cost."""
-    return partial(what, sort=sort)
-
-
-def _define(
-    asker: Asker, sort: Sort, measure: Literal["mass", "lift", "entropy"] = "mass", *, headline: bool = False
-) -> Statistic:
+def _define(order: int, measure: str, asker: str, sort: str) -> Statistic:
     name = sort if asker == "any" else f"{asker}_to_{sort}"
     if asker == "any" or measure != "mass":
         name = f"{name}_{measure}"
     who = "" if asker == "any" else f" of {_NAMES[asker]}"
     mean, attention = partial(mean_of, asker=asker), f"attention{who} to {_NAMES[sort]}"
     unit, function, reduce, title = {
-        "mass": ("share", mass_on, mean, attention),
-        "lift": ("ratio", mass_on, partial(lift, sort=sort, asker=asker), f"{attention} over its share"),
-        "entropy": ("nats", entropy_over, mean, f"entropy{who} over {_NAMES[sort]}"),
+        "mass": ("share", _MASSES[sort], mean, attention),
+        "lift": (
+            "ratio",
+            _MASSES[sort],
+            partial(lift, mark=_MARKS[sort], mean=mean),
+            f"{attention} over its share",
+        ),
+        "entropy": ("nats", _ENTROPIES[sort], mean, f"entropy{who} over {_NAMES[sort]}"),
     }[measure]
     return Statistic(
-        name, unit, _on(function, sort), reduce, family=FAMILY, title=title, headline=headline,
-        about="modalities", order=next(_numbers),
+        name, unit, function, reduce, family=FAMILY, title=title, about="modalities", order=order,
+        headline=name in {"text_to_image", "text_to_image_lift"},
     )  # fmt: skip
 
 
-IMAGE_MASS, TEXT_MASS = _define("any", "image"), _define("any", "text")
-SPECIAL_MASS = _define("any", "special")
-IMAGE_LIFT, TEXT_LIFT = _define("any", "image", "lift"), _define("any", "text", "lift")
-TEXT_TO_IMAGE = _define("text", "image", headline=True)
-TEXT_TO_TEXT, TEXT_TO_SPECIAL = _define("text", "text"), _define("text", "special")
-IMAGE_TO_IMAGE, IMAGE_TO_TEXT = _define("image", "image"), _define("image", "text")
-IMAGE_TO_SPECIAL = _define("image", "special")
-TEXT_TO_IMAGE_LIFT = _define("text", "image", "lift", headline=True)
-TEXT_TO_TEXT_LIFT = _define("text", "text", "lift")
-IMAGE_TO_IMAGE_LIFT = _define("image", "image", "lift")
-IMAGE_TO_TEXT_LIFT = _define("image", "text", "lift")
-TEXT_TO_IMAGE_ENTROPY = _define("text", "image", "entropy")
-TEXT_TO_TEXT_ENTROPY = _define("text", "text", "entropy")
-IMAGE_TO_IMAGE_ENTROPY = _define("image", "image", "entropy")
-IMAGE_TO_TEXT_ENTROPY = _define("image", "text", "entropy")
+_EVERY = (
+    *product(["mass"], ["any"], ["image", "text", "special"]),
+    *product(["lift"], ["any"], ["image", "text"]),
+    *product(["mass"], ["text", "image"], ["image", "text", "special"]),
+    *product(["lift", "entropy"], ["text", "image"], ["image", "text"]),
+)
+STATISTICS = tuple(_define(order, *which) for order, which in enumerate(_EVERY))
 TEXT_TO_IMAGE_PEAK = Statistic(
     "text_to_image_peak", "share", peak, peak_share, family=FAMILY,
     title="queries of text that look most at the image", headline=True, about="modalities",
-    order=next(_numbers),
+    order=len(STATISTICS),
 )  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from attnprobe.statistics.special import where_present
-from attnprobe.statistics.statistic import Family, Reduce, Statistic
-from attnprobe.sums.base import Measurement
-from attnprobe.table.table import HeadTable, stack_rows
+from attnprobe.statistics.special import where_seen
+from attnprobe.statistics.statistic import Family, Statistic
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock
 
 
-FAMILY = Family("norm", "what heads carry, by length", 5)
+FAMILY = Family("norm", "what heads carry, by length", 5, by_default=False)
 
 
 def total(block: AttentionBlock) -> Tensor:
@@ -46,7 +45,8 @@ def part(block: AttentionBlock, feature: str) -> Tensor:
     return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
 
 
-def _from(feature: str, title: str, order: int, reduce: Reduce | None = None) -> Statistic:
+def _define(feature: str, title: str, order: int, *, everywhere: bool = False) -> Statistic:
+    reduce = None if everywhere else partial(where_seen, mark=attrgetter(f"keys.{feature}"))
     return Statistic(
         f"norm_{feature}", "length", partial(part, feature=feature), reduce, family=FAMILY,
         title=f"what heads carry from {title}", weights="norm", order=order,
@@ -56,22 +56,16 @@ def _from(feature: str, title: str, order: int, reduce: Reduce | None = None) ->
 TOTAL = Statistic(
     "norm_total", "length", total, family=FAMILY, title="what heads carry", weights="norm", headline=True
 )
-FIRST = _from("first", "the leading special token", 1, partial(where_present, feature="first"))
-SEPARATOR = _from("separator", "separators", 2, partial(where_present, feature="separator"))
-PUNCTUATION = _from("punctuation", "punctuation", 3)
-OTHER = _from("other", "all other tokens", 4)
+FIRST = _define("first", "the leading special token", 1)
+SEPARATOR = _define("separator", "separators", 2)
+PUNCTUATION = _define("punctuation", "punctuation", 3, everywhere=True)
+OTHER = _define("other", "all other tokens", 4, everywhere=True)
 
 
 #: What a person may ask for.
 Weighting = Literal["attention", "norm", "both"]
-#: How the name of a weighted statistic ends.
-SUFFIX = "_norm"
-#: How its unit and the title of its table do.
-SAID = ", by norm"
-_MEANING = (
-    "are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the length of what a key gives to "
-    "the residual stream (Kobayashi et al. 2020), each row of a map divided by its sum."
-)
+#: How the name of a weighted statistic ends, and how its unit and title do.
+SUFFIX, BY_NORM = "_norm", ", by norm"
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
@@ -81,9 +75,9 @@ def weight_by_norm(statistic: Statistic) -> Statistic:
     return replace(
         statistic,
         name=f"{statistic.name}{SUFFIX}",
-        unit=f"{statistic.unit}{SAID}",
-        unit_in_patches=statistic.unit_in_patches and f"{statistic.unit_in_patches}{SAID}",
-        title=f"{statistic.title}{SAID}",
+        unit=f"{statistic.unit}{BY_NORM}",
+        unit_in_patches=statistic.unit_in_patches and f"{statistic.unit_in_patches}{BY_NORM}",
+        title=f"{statistic.title}{BY_NORM}",
         weights="norm",
         of=statistic,
     )
@@ -93,48 +87,3 @@ def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[S
     """Give statistics about attention, about attention weighted by norm, or about both, each once."""
     by_norm = [] if weights == "attention" else [weight_by_norm(statistic) for statistic in statistics]
     return list(dict.fromkeys([*(statistics if weights != "norm" else ()), *by_norm]))
-
-
-def strip_norm(
-    statistics: Sequence[Statistic], measurement: Measurement
-) -> tuple[list[Statistic], Measurement]:
-    """Give the statistics that weighted ones are made of, with the sums of the weighted under their names."""
-    pairs = [(statistic.of, statistic.name) for statistic in statistics if statistic.of is not None]
-    sums = {of.name: measurement.sums[name] for of, name in pairs if name in measurement.sums}
-    return [of for of, _ in pairs], Measurement(sums, measurement.sequences, measurement.tokens)
-
-
-def mark_by_norm(table: HeadTable, shared: Sequence[str]) -> HeadTable:
-    """Add the suffix to the measures of a table of weighted attention, and mark its notes.
-
-    Notes that are ``shared`` stand below every table of the same model and text.
-    """
-    columns, data = [], {}
-    for column in table.columns:
-        name, unit, title = column.name, column.unit, column.title
-        if column.role != "key" and name != "n":
-            name = _name_by_norm(name, table)
-            unit, title = unit and f"{unit}{SAID}", title and f"{title}{SAID}"
-        columns.append(replace(column, name=name, unit=unit, title=title))
-        data[name] = table.data[column.name]
-    notes = [note if note in shared else f"By norm: {note}" for note in table.notes]
-    notes.sort(key=set(shared).__contains__)
-    return replace(table, columns=columns, data=data, notes=[f"Columns that end in _norm {_MEANING}", *notes])
-
-
-def stack_by_norm(as_it_is: HeadTable | None, table: HeadTable, shared: Sequence[str]) -> HeadTable:
-    """Put the rows of a table of weighted attention below those of attention as it is, if there are any.
-
-    A column ``weights`` tells them apart. Of notes that are the same, one stands there.
-    """
-    notes = [] if as_it_is is None else [note for note in as_it_is.notes if note not in shared]
-    by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *notes}]
-    notes = [f"Rows with the weights norm {_MEANING}", *notes, *by_norm, *shared]
-    parts = {"norm": table} if as_it_is is None else {"attention": as_it_is, "norm": table}
-    return stack_rows(parts, "weights", notes)
-
-
-def _name_by_norm(name: str, table: HeadTable) -> str:
-    """Add the suffix to the name of a column, before the ending of an error or of a count."""
-    base = next((name.removesuffix(end) for end in ("_se", "_n") if name.endswith(end)), name)
-    return f"{base}{SUFFIX}{name[len(base) :]}" if base in table.data else f"{name}{SUFFIX}"

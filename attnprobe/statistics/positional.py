@@ -1,4 +1,4 @@
-"""Where a head looks, by position."""
+"""Where a head looks, by position: at single offsets, at how far, and how much at each offset."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from attnprobe.statistics.statistic import (
     mean_and_error,
     mean_over_queries,
     peak,
+    sinks,
 )
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.attention.layout import Grid, Layout
 
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -97,72 +99,57 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
 
-    Returns:
-        (batch, head, 2 * 64 + 1); of an image (batch, head, (2 * 8 + 1) ** 2), see ``share_at_steps``.
+    In an image, an offset is a number of rows and a number of columns, each from -8 to 8, row by row.
     """
     import torch
 
     batch, heads, length = peaks.shape
-    offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
     if not layout.comparable:
-        places = len(offsets) if layout.grid is None else (2 * FURTHEST_STEP + 1) ** 2
-        return peaks.new_full((batch, heads, places), nan)
+        number = 2 * FURTHEST + 1 if layout.grid is None else (2 * FURTHEST_STEP + 1) ** 2
+        return peaks.new_full((batch, heads, number), nan)
     if layout.grid is not None:
-        return share_at_steps(peaks, layout)
+        return _share_at_steps(peaks, layout, layout.grid)
     asking = layout.queries.asking
-    queries = torch.arange(length, device=peaks.device)
-
-    distance = peaks - queries
+    offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
+    distance = peaks - torch.arange(length, device=peaks.device)
     counted = asking[:, None] & (distance.abs() <= FURTHEST)
-    place = torch.where(counted, distance + FURTHEST, len(offsets)).long()
-    hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
-    hits.scatter_add_(2, place, torch.ones_like(peaks))
-
-    # For each query that has a peak, whether there is a key at each offset from it.
-    here = (asking[:, None] & ~peaks.isnan()).to(peaks.dtype)
     around = torch.nn.functional.pad(layout.keys.kept.to(peaks.dtype), (FURTHEST, FURTHEST))
     seen = around.unfold(1, len(offsets), 1)
     if layout.causal:
         mixed = layout.keys.mixed
         seen = seen * (offsets <= (0 if mixed is None else mixed.ahead[..., None]))
-    return _share_where_usual(hits[..., :-1], torch.einsum("bhq,bqo->bho", here, seen), here)
+    return _share_at_places(distance + FURTHEST, counted, asking[:, None] & ~peaks.isnan(), seen)
 
 
-def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of patches whose most attended patch lies some rows below and some columns to the right.
-
-    Both from -8 to 8, row by row; otherwise as for offsets in a text.
-
-    Returns:
-        (batch, head, (2 * 8 + 1) ** 2)
-    """
+def _share_at_steps(peaks: Tensor, layout: Layout, grid: Grid) -> Tensor:
     import torch
 
-    grid = layout.grid
-    assert grid is not None
-    batch, heads, _ = peaks.shape
     steps = 2 * FURTHEST_STEP + 1
     patches = slice(grid.first, grid.first + len(grid))
     peaks, kept = peaks[..., patches], layout.keys.kept[:, patches]
     # A step to a token that is no patch is NaN, and hits nothing.
-    steps_taken = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
+    distance = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
     here = kept[:, None] & ~peaks.isnan()
-    counted = here & (steps_taken.abs() <= FURTHEST_STEP).all(-1)
-    cell = (steps_taken + FURTHEST_STEP) @ steps_taken.new_tensor([steps, 1])
-    hits = peaks.new_zeros(batch, heads, steps**2 + 1)
-    hits.scatter_add_(2, torch.where(counted, cell, steps**2).long(), torch.ones_like(peaks))
-
-    # For each patch that has a peak, whether there is a patch at each step from it.
-    here = here.to(peaks.dtype)
-    around = kept.to(peaks.dtype).view(batch, grid.rows, grid.columns)
+    counted = here & (distance.abs() <= FURTHEST_STEP).all(-1)
+    places = (distance + FURTHEST_STEP) @ distance.new_tensor([steps, 1])
+    around = kept.to(peaks.dtype).view(-1, grid.rows, grid.columns)
     around = torch.nn.functional.pad(around, (FURTHEST_STEP,) * 4)
-    seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(batch, len(grid), steps**2)
-    return _share_where_usual(hits[..., :-1], here @ seen, here)
+    seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(-1, len(grid), steps**2)
+    return _share_at_places(places, counted, here, seen)
 
 
-def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:
+def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor) -> Tensor:
+    """Divide how many peaks lie at each place by how many of the queries that have one see a key there.
+
+    ``places`` are those of peaks, of which only some are ``counted``, (batch, head, query); ``here`` tells
+    queries with a peak, and ``seen`` which places each query sees, (batch, query, place).
+    """
+    here, number = here.to(seen.dtype), seen.shape[2]
+    hits = here.new_zeros(*here.shape[:2], number + 1)
+    hits.scatter_add_(2, places.where(counted, number).long(), here.new_ones(()).expand_as(here))
+    possible = here @ seen
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
-    return (hits / possible).where(usable, nan)
+    return (hits[..., :-1] / possible).where(usable, nan)
 
 
 def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
@@ -179,27 +166,19 @@ def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dic
     """Choose the offset with the largest share of argmaxes, (layer, head, offset), and give its columns.
 
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
-    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. Of an image, an
-    offset is a number of rows and a number of columns. A head without any is at None.
+    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. A head without any
+    is at None.
     """
-    competing = 2 * count >= count.max(-1, keepdims=True)
-    shares = np.where(competing, average, -1.0)
-    steps = _steps(count.shape[-1])
+    shares = np.where(2 * count >= count.max(-1, keepdims=True), average, -1.0)
+    if count.shape[-1] == 2 * FURTHEST + 1:
+        steps = {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
+    else:
+        side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
+        steps = {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
     nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
     best = nearest_first[shares[..., nearest_first].argmax(-1)]
     defined = count.max(-1) > 0
-    nothing = np.full(best.shape, None)
-    offset_columns = {
-        name: np.where(defined, places[best].astype(object), nothing) for name, places in steps.items()
-    }
-    return best, offset_columns
-
-
-def _steps(offsets: int) -> dict[str, NDArray[Any]]:
-    if offsets == 2 * FURTHEST + 1:
-        return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
-    side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
-    return {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
+    return best, {name: np.where(defined, places[best], np.array(None)) for name, places in steps.items()}
 
 
 OFFSET = Statistic(
@@ -259,14 +238,12 @@ def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: Table
 
     Not at the offset that is best now: that would be the largest of many shares again.
     """
-    layers, heads, offsets = sums.count.shape
-    best: Sequence[int | None] = build.data.get("offset") or [None] * (layers * heads)
-    places = np.array([(offset or 0) + FURTHEST for offset in best]).reshape(layers, heads)
-    assert offsets == 2 * FURTHEST + 1  # of patches, nothing is shuffled
+    layers, heads, _ = sums.count.shape
+    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64).reshape(layers, heads)
     rows, columns = np.ogrid[:layers, :heads]
-    at = sums[rows, columns, places]
-    known = np.array([offset is not None for offset in best])
-    average, error = (np.where(known, one.ravel(), np.nan) for one in (at.average, at.standard_error))
+    at = sums[rows, columns, np.nan_to_num(offsets).astype(int) + FURTHEST]  # of patches, nothing is shuffled
+    known = np.where(np.isnan(offsets), np.nan, 1.0)
+    average, error = at.average * known, at.standard_error * known
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 
@@ -286,12 +263,151 @@ def controlled_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate heads with their controls; a terminal shows the offsets."""
-    table = head_table(title, measurement, statistics, labels)
-    shown = [
-        replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
-        for column in table.columns
-    ]
-    return replace(table, columns=shown)
+    table, shown = head_table(title, measurement, statistics, labels), {OFFSET.name, OFFSET_SHUFFLED.name}
+    return replace(table, columns=[replace(each, headline=each.name in shown) for each in table.columns])
 
 
 CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads look at, with controls")
+
+
+BY_OFFSET = Family("profile", "attention by offset", 12, by_default=False)
+
+#: What a terminal shows among many: sinks, the neighbours and the token itself.
+_HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
+
+
+def add_up_places(block: AttentionBlock) -> Tensor:
+    """Mean attention to each offset o: sum_i p_{i,i+o} / m_o over the m_o queries i that see such a key.
+
+    The columns ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary
+    token: no special token, and not the first of a text, which attracts attention whatever it means.
+    ``profile_before`` and ``profile_after`` are all that goes to such tokens further away, averaged over the
+    queries that see some there; ``profile_first`` is what goes to the first token, ``profile_special`` what
+    goes to other special tokens. Of an image, ``profile_-1_2`` is of the patch one row above and two columns
+    to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes to patches further away, and
+    ``profile_first`` is about a leading token such as [CLS].
+
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys; 1 at -1 for a head that looks at the
+    previous token alone. Offsets are undefined where no query has such a key: after the query in causal
+    attention, and all of them from decoder to encoder, where places do not compare. Keys outside of a sliding
+    window are seen with 0.
+
+    Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
+    al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.
+
+    >>> from attnprobe.attention.block import build_uniform_block
+    >>> found = add_up_places(build_uniform_block(length=4))[0, 0]
+    >>> found[3 + REACH - 1]  # the last two tokens have an ordinary one before them
+    tensor([0.5000, 2.0000])
+    """
+    import torch
+
+    from attnprobe.kernels.offsets import add_up_offsets
+
+    layout = block.layout
+    here = slice(block.offset, block.offset + block.probabilities.shape[2])
+    if layout.grid is not None:
+        return _add_up_steps(block, here)
+    marks, sees = layout.once(mark_keys), layout.once(find_sight)
+    asks = layout.queries.asking[:, here]
+    reach = REACH if layout.comparable else -1
+    places = add_up_offsets(block.probabilities, marks, asks, sees[:, here], block.offset, reach)
+    if layout.comparable:
+        return places
+    return torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
+
+
+def mark_keys(layout: Layout) -> Tensor:
+    """Mark the keys that count, (batch, 3, key): ordinary ones, the first of a text, other special ones.
+
+    Of an image, special ones are leading, or others.
+    """
+    import torch
+
+    kept, special = layout.keys.kept, layout.keys.special
+    first = layout.keys.first if layout.grid is not None else torch.zeros_like(kept)
+    if layout.grid is None:
+        first[:, 0] = True
+    return torch.stack([~sinks(layout), first, special & ~first], 1) & kept[:, None]
+
+
+def find_sight(layout: Layout) -> Tensor:
+    """Find the last key that each query of a text sees, (batch, query)."""
+    import torch
+
+    shape = layout.queries.batch, layout.queries.length
+    if not layout.causal:
+        return torch.full(shape, layout.keys.length - 1, device=layout.keys.kept.device)
+    if layout.keys.mixed is not None:
+        return layout.keys.mixed.sees
+    return torch.arange(shape[1], device=layout.keys.kept.device).expand(shape).contiguous()
+
+
+def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
+    """Add up the same in an image: leading tokens, other special ones, each step row by row, and beyond."""
+    import torch
+
+    layout, p = block.layout, block.probabilities
+    side = range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
+    out = p.new_zeros(*p.shape[:2], len(side) ** 2 + 3, 2)
+    there = layout.queries.asking[:, None, here] & ~p[..., 0].isnan()
+    rows, marks = p.where(there[..., None], 0), layout.once(mark_keys)
+
+    def see(marked: Tensor) -> Tensor:
+        """Give which of the marked keys each query sees, (batch, query, key)."""
+        pairs = marked[:, None].expand(-1, layout.queries.length, -1)
+        return layout.hide(pairs)[:, here]
+
+    for kind in (1, 2):
+        seen = see(marks[:, kind])
+        out[:, :, kind - 1, 0] = torch.einsum("bhqk,bqk->bh", rows, seen.to(p.dtype))
+        out[:, :, kind - 1, 1] = (there & seen.any(-1)[:, None]).sum(-1).to(p.dtype)
+    if not layout.comparable:
+        return out
+    near = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])  # what is seen, and how many
+    for place, (down, right) in enumerate((down, right) for down in side for right in side):
+        probability = block.at_step(down, right).where(there, torch.nan)
+        known = ~probability.isnan()
+        probability = probability.nan_to_num(0)
+        near = near[0] + probability, near[1] + known
+        out[:, :, place + 2, 0], out[:, :, place + 2, 1] = probability.sum(-1), known.sum(-1).to(p.dtype)
+    patches = ~layout.places[:, 0].isnan()
+    seen = see(marks[:, 0] & patches) & patches[None, here, None]
+    masses = torch.einsum("bhqk,bqk->bhq", rows, seen.to(p.dtype)) - near[0]
+    beyond = there & (seen.sum(-1)[:, None] > near[1])
+    out[:, :, -1, 0] = masses.clamp_min(0).where(beyond, 0).sum(-1)
+    out[:, :, -1, 1] = beyond.sum(-1).to(p.dtype)
+    return out
+
+
+def average_places(places: Tensor, layout: Layout) -> Tensor:
+    """Divide what was found by the queries that could find it; undefined where none could.
+
+    Returns:
+        (batch, head, cell), in the order of the columns.
+    """
+    import torch
+
+    total, queries = places.unbind(-1)
+    return (total / queries).where(queries > 0, torch.nan)
+
+
+def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    """Append a column for each offset, and for what lies beside and beyond, each with its error."""
+    patches = sums.count.shape[-1] != 2 * REACH + 5
+    average, error = sums.average, sums.standard_error
+    for place, (name, title) in enumerate(list_offsets(patches=patches)):
+        build.measure(
+            f"{statistic.name}_{name}",
+            statistic.unit,
+            average[..., place],
+            error[..., place],
+            headline=name in _HEADLINES,
+            title=title,
+        )
+
+
+PROFILE = Statistic(
+    "profile", "share", add_up_places, average_places, scope="layer", columns=tabulate_places,
+    family=BY_OFFSET, title="attention by offset",
+)  # fmt: skip

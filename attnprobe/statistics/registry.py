@@ -10,42 +10,42 @@ from typing import TypeVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
-from attnprobe.statistics.norm import SAID, SUFFIX, apply_weights, weight_by_norm
+from attnprobe.statistics.norm import BY_NORM, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.statistic import CENSUS, Family, Statistic
+from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.table.naming import join_names
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
 #: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
 #: ``name = "package.module:statistic"``.
 GROUP = "attnprobe.statistics"
-
 #: Names all that is measured where nothing is named.
 DEFAULT = "census"
-
 EVERYTHING = Tabulation("head, everything", head_table, "everything about heads")
 
 
 @cache
 def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
-    every = sorted(_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
+    every = sorted(_find_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
     return {statistic.name: statistic for statistic in every}
 
 
 @cache
 def all_tabulations() -> dict[str, Tabulation]:
     """Collect the ways to put statistics into tables."""
-    return {tabulation.name: tabulation for tabulation in _defined(Tabulation)}
+    return {tabulation.name: tabulation for tabulation in _find_defined(Tabulation)}
 
 
-def _defined(kind: type[Defined]) -> Iterator[Defined]:
+def _find_defined(kind: type[Defined]) -> Iterator[Defined]:
     package = __name__.rpartition(".")[0]
     folder = importlib.import_module(package).__path__
     for module in pkgutil.walk_packages(folder, f"{package}."):
-        contents = vars(importlib.import_module(module.name))
-        yield from (value for value in contents.values() if isinstance(value, kind))
+        for value in vars(importlib.import_module(module.name)).values():
+            values = value if isinstance(value, tuple) else (value,)
+            yield from (each for each in values if isinstance(each, kind))
 
 
 def families() -> list[Family]:
@@ -58,28 +58,15 @@ def select_statistics(*names: str, controls: bool = False) -> list[Statistic]:
 
     Controls are the same, measured again over sequences that were changed.
     """
-    every = all_statistics().values()
-    return [
-        statistic
-        for statistic in every
-        if statistic.family.name in names and bool(statistic.control) == controls
-    ]
+    every = [statistic for statistic in all_statistics().values() if statistic.family.name in names]
+    return [statistic for statistic in every if bool(statistic.control) == controls]
 
 
 def census_statistics(*names: str) -> list[Statistic]:
     """List the columns of the census of any text; or the statistics of heads of some families."""
-    if names:
-        return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
-    return [
-        statistic
-        for statistic in _choosable()
-        if statistic.about != "modalities" and statistic.weights == "attention" and not statistic.on_request
-    ]
-
-
-def _choosable() -> list[Statistic]:
-    """List the statistics that the census can measure: of its families, one number a head."""
-    return census_statistics(*(family.name for family in families() if not family.commands))
+    if not names:
+        names = tuple(family.name for family in families() if family.by_default and not family.commands)
+    return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
 
 
 def every_statistic_of_heads() -> list[Statistic]:
@@ -96,42 +83,41 @@ def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
     What heads carry adds nothing to the title of what it stands beside.
     """
     shown = [statistic for statistic in statistics if statistic.weights == "attention" or statistic.of]
-    families_shown = {statistic.family for statistic in shown or statistics}
-    title = fixed or (families_shown.pop().title if len(families_shown) == 1 else CENSUS)
-    return f"{title}{SAID}" if shown and all(statistic.of for statistic in shown) else title
+    titles = {statistic.family.title for statistic in shown or statistics}
+    title = fixed or (titles.pop() if len(titles) == 1 else "census of heads")
+    return f"{title}{BY_NORM}" if shown and all(statistic.of for statistic in shown) else title
 
 
-def find_statistic(name: str, own: Iterable[Statistic] = ()) -> Statistic:
-    """Find a statistic by its name, here, in another package, or among one's own; weighted ones too.
+def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
+    """Find a statistic by its name, here, in another package, or among ``custom`` ones; weighted ones too.
 
     Raises:
         KeyError: When there is none.
         AttnprobeError: When what another package names so is none, or what can't be weighted is to be.
     """
-    known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
+    known = all_statistics() | {statistic.name: statistic for statistic in custom}
     if name in known:
         return known[name]
     if (control := find_control(name)) is not None:
         return control
-    outside = entry_points(group=GROUP, name=name)
-    if not outside:
-        plain = find_statistic(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None
-        if plain is None or plain.weights == "norm":
-            raise KeyError(name)
-        return weight_by_norm(plain)
-    entry = next(iter(outside))
-    try:
-        statistic = entry.load()
-    except Exception as error:  # whatever a stranger's module does when it is imported
-        raise AttnprobeError(
-            f"The statistic {name!r} ({entry.value}) can't be imported: {first_line(error)}."
-        ) from error
-    if not isinstance(statistic, Statistic) or statistic.name != name:
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            statistic = entry.load()
+        except Exception as error:  # whatever a stranger's module does when it is imported
+            raise AttnprobeError(
+                f"The statistic {name!r} ({entry.value}) can't be imported: {first_line(error)}."
+            ) from error
+        if isinstance(statistic, Statistic) and statistic.name == name:
+            return statistic
         raise AttnprobeError(
             f"The entry point {name!r} of {GROUP} names {entry.value}, which is no statistic called "
             f"{name!r}; decorate a function with attnprobe.statistic."
         )
-    return statistic
+    if name.endswith(SUFFIX):
+        plain = find_statistic(name.removesuffix(SUFFIX), known.values())
+        if plain.weights == "attention":
+            return weight_by_norm(plain)
+    raise KeyError(name)
 
 
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
@@ -139,11 +125,11 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
     None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
     """
-    every = _choosable()
     if wanted is None:
         return census_statistics()
     if isinstance(wanted, str):
         raise AttnprobeError(f"statistics must be a list of names, such as [{wanted!r}].")
+    every = census_statistics(*(family.name for family in families() if not family.commands))
     chosen: dict[str, Statistic] = {}
     for name in wanted:
         for statistic in _find_meant(name, every):
@@ -153,55 +139,51 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
                     "statistic(name=...)."
                 )
     if not chosen:
-        raise _unknown("(empty list)", every)
+        raise _refuse_unknown("(empty list)", every)
     inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
     return [*inside, *(statistic for statistic in chosen.values() if statistic not in inside)]
 
 
 def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
-    """Find the statistics that a name stands for, or check that one of a person's can be in a census."""
-    if isinstance(name, Statistic):
-        _check_choosable(name)
-        return [name]
-    if not isinstance(name, str):
+    """Find the statistics of a census that a name stands for, or check that a person's own can be in one."""
+    if isinstance(name, str):
+        if name == DEFAULT:
+            return census_statistics()
+        # "entropy" is both a column and a family; the column wins.
+        meant = [statistic for statistic in every if statistic.name == name]
+        if meant := meant or [statistic for statistic in every if statistic.family.name == name]:
+            return meant
+        for family in families():
+            names = {statistic.name for statistic in select_statistics(family.name)}
+            if family.commands and name in {family.name, *family.commands, *names}:
+                raise _refuse_elsewhere(name, family)
+        try:
+            if name in all_statistics():  # a column of another kind of table
+                raise KeyError(name)
+            statistic = find_statistic(name)
+        except KeyError:
+            raise _refuse_unknown(name, every) from None
+    elif isinstance(name, Statistic):
+        statistic = name
+    else:
         raise AttnprobeError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
-    if name == DEFAULT:
-        return census_statistics()
-    # "entropy" is both a column and a family; the column wins.
-    meant = [statistic for statistic in every if statistic.name == name]
-    if meant := meant or [statistic for statistic in every if statistic.family.name == name]:
-        return meant
-    for family in families():
-        names = {statistic.name for statistic in select_statistics(family.name)}
-        if family.commands and name in {family.name, *family.commands, *names}:
-            raise _elsewhere(name, family)
-    if name in all_statistics():  # a column of another kind of table
-        raise _unknown(name, every)
-    try:
-        return _find_meant(find_statistic(name), every)
-    except KeyError:
-        raise _unknown(name, every) from None
-
-
-def _check_choosable(statistic: Statistic) -> None:
-    name = statistic.name
     if statistic.family.commands:
-        raise _elsewhere(name, statistic.family)
+        raise _refuse_elsewhere(statistic.name, statistic.family)
     if statistic.rows != "head":
-        raise AttnprobeError(f"The statistic {name!r} is not one number a head; see `distance`.")
-    if all_statistics().get(name, statistic) != statistic:
-        raise AttnprobeError(f"{name!r} is the name of a column already; choose another name.")
+        raise AttnprobeError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
+    if all_statistics().get(statistic.name, statistic) != statistic:
+        raise AttnprobeError(f"{statistic.name!r} is the name of a column already; choose another name.")
+    return [statistic]
 
 
-def _elsewhere(name: str, family: Family) -> AttnprobeError:
-    *most, last = (f"attnprobe {command}" for command in family.commands)
-    commands = f"{', '.join(most)} and {last}" if most else last
+def _refuse_elsewhere(name: str, family: Family) -> AttnprobeError:
+    commands = join_names([f"attnprobe {command}" for command in family.commands])
     return AttnprobeError(f"The census has no {name!r}; it is measured by {commands}.")
 
 
-def _unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
+def _refuse_unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
     outside = sorted(entry_points(group=GROUP).names)
     more = f", or of other packages {', '.join(outside)}" if outside else ""
     return AttnprobeError(

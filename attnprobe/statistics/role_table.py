@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.best_heads import LinkAnswers, LinkCondition, read_answers
+from attnprobe.statistics.best_heads import LinkAnswers, read_answers
 from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.rules import ALL, LinkTask
@@ -17,9 +17,9 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.link_counts import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
-from attnprobe.table.naming import MIXED
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
@@ -46,51 +46,45 @@ THRESHOLDS: dict[str, float] = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """A role or a pattern, and what has to reach which thresholds for it.
+    """A role or a pattern, and the measures that have to reach thresholds for it.
 
     Attributes:
         name: The role.
-        measure: The evidence of it, a column of ``RoleEvidence``.
-        threshold: Its name among ``THRESHOLDS``.
-        also: Further measures with their thresholds, by name or as a number.
+        bounds: The threshold of each measure, by its name in ``THRESHOLDS`` or as a number. The first
+            measure is the evidence that a table shows.
         sharp: Whether a head that is broad does not have it.
     """
 
     name: str
-    measure: str
-    threshold: str
-    also: tuple[tuple[str, str | float], ...] = ()
+    bounds: Mapping[str, str | float]
     sharp: bool = False
 
 
-BROAD = Criterion("broad", "effective_share", "broad")
-POSITIONAL = Criterion("offset", "offset_share", "positional", sharp=True)
-#: The roles that come before those by gold links, and those behind them.
-FIRST_CRITERIA = (
-    Criterion("delimiter", "special_excess", "delimiter", (("special_preference", "preference"),)),
-    Criterion("delimiter", "punctuation_excess", "delimiter", (("punctuation_preference", "preference"),)),
-    Criterion("rare words", "rarest_excess", "rare", (("rare_lift", 1.0),), sharp=True),
-)
-LAST_CRITERIA = (
-    Criterion("induction", "induction", "induction"),
-    Criterion("duplicate", "duplicate", "duplicate"),
+OFFSET = Criterion("offset", {"offset_share": "positional"}, sharp=True)
+BROAD = Criterion("broad", {"effective_share": "broad"})
+BLOCK = Criterion("block", {"segment_excess": "block"})
+CRITERIA = (
+    OFFSET,
+    Criterion("delimiter", {"special_excess": "delimiter", "special_preference": "preference"}),
+    Criterion("delimiter", {"punctuation_excess": "delimiter", "punctuation_preference": "preference"}),
+    Criterion("rare words", {"rarest_excess": "rare", "rare_lift": 1.0}, sharp=True),
+    Criterion("induction", {"induction": "induction"}),
+    Criterion("duplicate", {"duplicate": "duplicate"}),
     BROAD,
-    Criterion("block", "segment_excess", "block"),
-    Criterion("aligns", "aligned_excess", "aligns", sharp=True),
-    Criterion("sink", "first_token_excess", "sink", (("first_token_preference", "preference"),)),
+    BLOCK,
+    Criterion("aligns", {"aligned_excess": "aligns"}, sharp=True),
+    Criterion("sink", {"first_token_excess": "sink", "first_token_preference": "preference"}),
 )
 _ABOVE_0 = float(np.nextafter(0, 1))
-#: The patterns, in the order in which they are asked for.
+#: The patterns, in the order in which they are tried.
 PATTERNS = (
-    Criterion("vertical", "vertical_excess", "pattern"),
-    Criterion("diagonal", "diagonal_excess", "pattern"),
+    Criterion("vertical", {"vertical_excess": "pattern"}),
+    Criterion("diagonal", {"diagonal_excess": "pattern"}),
     Criterion(
         "vertical+diagonal",
-        "vertical_diagonal_excess",
-        "pattern",
-        (("vertical_excess", _ABOVE_0), ("diagonal_excess", _ABOVE_0)),
+        {"vertical_diagonal_excess": "pattern", "vertical_excess": _ABOVE_0, "diagonal_excess": _ABOVE_0},
     ),
-    Criterion("block", "segment_excess", "block"),
+    BLOCK,
 )
 HETEROGENEOUS = "heterogeneous"
 _NEIGHBOURS = {-1: "previous", 0: "self", 1: "next"}
@@ -120,34 +114,25 @@ class RoleEvidence:
 
     def read(self, name: str) -> Floats:
         """Give a column; NaN where it was not measured."""
-        cells = self.columns.get(name, [None] * self.heads)
-        return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+        return np.array(self.columns.get(name, [None] * self.heads), np.float64)
 
     def half_width(self, name: str) -> Floats:
         """Give half the width of the interval of each head, all of which hold together with 95 %."""
         return half_width(self.read(f"{name}_se"), self.documents.get(name, 0))
 
-    def reaches(self, name: str, threshold: float) -> Bools:
-        """Tell the heads whose whole interval lies at a threshold or above it."""
-        return self.read(name) - self.half_width(name) >= threshold
-
     def meets(self, criterion: Criterion, thresholds: Mapping[str, float]) -> Bools:
-        """Tell the heads that meet a criterion."""
+        """Tell the heads whose whole intervals lie at the thresholds of a criterion or above them."""
         holds = np.ones(self.heads, bool)
-        for measure, threshold in ((criterion.measure, criterion.threshold), *criterion.also):
-            holds &= self.reaches(measure, thresholds[threshold] if isinstance(threshold, str) else threshold)
+        for measure, bound in criterion.bounds.items():
+            threshold = thresholds[bound] if isinstance(bound, str) else bound
+            holds &= self.read(measure) - self.half_width(measure) >= threshold
         return holds & ~self.meets(BROAD, thresholds) if criterion.sharp else holds
-
-    def lost_when_shuffled(self, threshold: float) -> Bools:
-        """Tell the heads that look at one offset in the text, and significantly less with it shuffled."""
-        highest = self.read("offset_share_shuffled") + self.half_width("offset_share_shuffled")
-        return self.reaches("offset_share", threshold) & (highest < threshold)
 
 
 def decide_roles(
     evidence: RoleEvidence, thresholds: Mapping[str, float], by_links: Sequence[list[Role]]
 ) -> list[list[Role]]:
-    """Give the roles of each head, the one that names it first.
+    """Give the roles of each head, the one that names it first; ``by_links`` are those by gold links.
 
     A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
     together with 95 % (Student's t over documents, Bonferroni). Thresholds are on what lies beyond uniform
@@ -168,36 +153,29 @@ def decide_roles(
     - sink: of a text that begins with no special token, what ``delimiter`` is of special tokens, with
       ``sink`` of the attention on the first token.
 
-    Args:
-        evidence: What was measured.
-        thresholds: See ``THRESHOLDS``.
-        by_links: The roles by gold links of each head.
-
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
         Olsson et al. (2022); Xiao et al. (2024).
     """
-    every: list[list[Role]] = [[] for _ in range(evidence.heads)]
-
-    def give(criterion: Criterion, holds: Bools, names: Sequence[str]) -> None:
-        value, error = evidence.read(criterion.measure), evidence.read(f"{criterion.measure}_se")
+    every: list[dict[str, Role]] = [{role.name: role for role in roles} for roles in by_links]
+    offsets = np.nan_to_num(evidence.read("offset")).astype(int)
+    for criterion in CRITERIA:
+        measure, bound = next(iter(criterion.bounds.items()))
+        holds, threshold = evidence.meets(criterion, thresholds), thresholds[str(bound)]
+        if (
+            criterion is OFFSET
+        ):  # a head that looks significantly less there when tokens are shuffled has none
+            shuffled = "offset_share_shuffled"
+            holds &= ~(evidence.read(shuffled) + evidence.half_width(shuffled) < threshold)
+        value, error = evidence.read(measure), evidence.read(f"{measure}_se")
         for head in np.flatnonzero(holds).tolist():
-            if all(role.name != names[head] for role in every[head]):
-                threshold = thresholds[criterion.threshold]
-                every[head].append(Role(names[head], criterion.measure, value[head], error[head], threshold))
-
-    stays = ~evidence.lost_when_shuffled(thresholds[POSITIONAL.threshold])
-    offsets = evidence.read("offset")
-    stays &= ~np.isnan(offsets)
-    places = [_NEIGHBOURS.get(offset, f"offset {offset:+d}") for offset in np.nan_to_num(offsets).astype(int)]
-    give(POSITIONAL, evidence.meets(POSITIONAL, thresholds) & stays, places)
-    for criterion in FIRST_CRITERIA:
-        give(criterion, evidence.meets(criterion, thresholds), [criterion.name] * evidence.heads)
-    for head, roles in enumerate(by_links):
-        every[head] += roles
-    for criterion in LAST_CRITERIA:
-        give(criterion, evidence.meets(criterion, thresholds), [criterion.name] * evidence.heads)
-    return every
+            place = _NEIGHBOURS.get(offsets[head], f"offset {offsets[head]:+d}")
+            name = place if criterion is OFFSET else criterion.name
+            every[head].setdefault(name, Role(name, measure, value[head], error[head], threshold))
+    order = list(LETTERS)
+    return [
+        sorted(roles.values(), key=lambda role: order.index(find_role_kind(role.name))) for roles in every
+    ]
 
 
 def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> list[str | None]:
@@ -216,12 +194,12 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
     References:
         Kovaleva et al. (2019), section 4.1.
     """
-    known = np.any([~np.isnan(evidence.read(f"{pattern.measure}_se")) for pattern in PATTERNS], 0)
-    names = [HETEROGENEOUS if one else None for one in known]
+    measures = [next(iter(pattern.bounds)) for pattern in PATTERNS]
+    known = np.any([~np.isnan(evidence.read(f"{measure}_se")) for measure in measures], 0)
+    names = np.where(known, HETEROGENEOUS, np.array(None))
     for pattern in reversed(PATTERNS):
-        for head in np.flatnonzero(evidence.meets(pattern, thresholds)).tolist():
-            names[head] = pattern.name
-    return names
+        names[evidence.meets(pattern, thresholds)] = pattern.name
+    return names.tolist()
 
 
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
@@ -241,65 +219,77 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
     tests = max(1, len(relations) * heads)
     tried = [*range(len(task.rules[: task.least])), len(task.rules)]
     gains: list[tuple[float, int, Role]] = []
-    for condition, answers in relations:
+    for (label, direction, *position), layer, answers in relations:
         best = answers.rules[tried[task.best_rule(answers.rules[tried].sum(-1))]]
-        links, hits = answers.links.asked, answers.links.hits
-        accuracy, ahead = find_share(hits, links), find_share(hits - best, links)
+        number, hits = answers.number, answers.hits
+        accuracy, ahead = find_share(hits, number), find_share(hits - best, number)
         low, _ = ahead.interval(tests)
-        asked_as = [condition.direction.replace("_", " "), *condition.positions]
-        measure = ", ".join(["accuracy", *filter(None, asked_as if task.backward else condition.positions)])
+        ways = [direction.replace("_", " ")] if task.backward else []
+        measure = ", ".join(["accuracy", *ways, *position])
         for head in np.flatnonzero(low >= gain).tolist():
             if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
             threshold = accuracy.value[head] - ahead.value[head] + gain
             numbers = map(float, (accuracy.value[head], accuracy.error[head], threshold))
-            role = Role(f"{name}: {condition.label}", measure, *numbers)
-            gains.append((float(ahead.value[head]), condition.layers[0] * heads + head, role))
+            role = Role(f"{name}: {label}", measure, *numbers)
+            gains.append((float(ahead.value[head]), layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
-    for _, head, role in sorted(gains, key=lambda one: -one[0]):
+    for _, head, role in sorted(gains, key=lambda each: -each[0]):
         roles[head].setdefault(role.name, role)
     return [list(of_head.values()) for of_head in roles]
 
 
-def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
+def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, int, LinkAnswers]]:
     """List the relations of which there are enough links, layer by layer, and who finds them."""
-    layers, heads = counts.shape
-    only_all, none_gone = all(label == ALL for label, *_ in counts.near), np.zeros((layers, heads), bool)
-    for label, direction, *position in counts.near:
-        if label == ALL and not only_all:
-            continue
-        for layer in range(layers):
-            condition = LinkCondition(label, direction, None, [layer], position or [""])
-            answers = read_answers(counts, condition, none_gone)
-            if answers is not None and answers.links.number >= FEWEST:
-                yield condition, answers
+    only_all = all(label == ALL for label, *_ in counts.near)
+    for key in counts.near:
+        for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():
+            answers = read_answers(counts, [key], [layer])
+            if answers is not None and answers.total >= FEWEST:
+                yield key, layer, answers
 
 
 def role_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate the role of each head with its evidence, and its other roles."""
+    sums = measurement.sums
     measured = [statistic for statistic in statistics if statistic.rows == "head"]
-    heads = measurement.sums[measured[0].name].count.shape[1]
-    corpus, asked = (labels.provenance.get(name, {}) for name in ("corpus", "asked"))
-    thresholds = THRESHOLDS | dict(asked.get("thresholds", {}))
-    evidence = _collect_evidence(measurement, measured, labels, len(labels.places) * heads)
-    by_links: list[list[Role]] = [[] for _ in range(evidence.heads)]
+    heads = sums[measured[0].name].count.shape[1]
+    corpus, request = (labels.provenance.get(name, {}) for name in ("corpus", "asked"))
+    thresholds = THRESHOLDS | dict(request.get("thresholds", {}))
+    number = len(labels.places) * heads
+    by_links: list[list[Role]] = [[] for _ in range(number)]
     for statistic, task, threshold, name in (
         (links.SYNTAX, links.SYNTAX_TASK, "syntactic", "syntactic"),
         (links.COREFERENCE, links.COREFERENCE_TASK, "coreference", "coreference"),
-        (links.LINKED, links.LINKS_TASK, "links", str(asked.get("links", "links"))),
+        (links.LINKED, links.LINKS_TASK, "links", str(request.get("links", "links"))),
     ):
-        if statistic.name in measurement.sums:
-            known = find_known_relations(measurement.sums[statistic.name], task, name, thresholds[threshold])
-            by_links = [[*one, *more] for one, more in zip(by_links, known, strict=True)]
-    rows = [
-        {**_describe_roles(roles), "pattern": pattern}
-        for roles, pattern in zip(
-            decide_roles(evidence, thresholds, by_links), name_patterns(evidence, thresholds), strict=True
-        )
-    ]
+        if statistic.name in sums:
+            known = find_known_relations(sums[statistic.name], task, name, thresholds[threshold])
+            by_links = [[*roles, *more] for roles, more in zip(by_links, known, strict=True)]
+    evidence, documents = TableBuilder(labels, number), dict[str, float]()
+    for statistic in measured:
+        before = set(evidence.data)
+        statistic.columns(statistic, sums[statistic.name], evidence)
+        documents |= dict.fromkeys(evidence.data.keys() - before, float(sums[statistic.name].documents or 0))
+    # Where types tie that occur once, the text can't say which of them are rare.
+    if not corpus.get("rare_decided", True):
+        evidence.data.pop("rarest_excess", None)
+    of_heads = RoleEvidence(evidence.data, number, documents)
+    rows: list[dict[str, Any]] = []
+    for roles in decide_roles(of_heads, thresholds, by_links):
+        row: dict[str, Any] = {"role": roles[0].name if roles else MIXED}
+        if roles:
+            row |= {"measure": roles[0].measure, "value": roles[0].value, "value_se": roles[0].error}
+            row |= {
+                "threshold": roles[0].threshold,
+                "also": "; ".join(each.name for each in roles[1:]) or None,
+            }
+        rows.append(row)
+    for row, pattern in zip(rows, name_patterns(of_heads, thresholds), strict=True):
+        row["pattern"] = pattern
     columns = [
         Column("role", role="text"),
         Column("measure", role="text"),
@@ -308,48 +298,12 @@ def role_table(
         Column("also", role="text"),
         Column("pattern", role="text"),
     ]
-    build = TableBuilder(labels, len(rows))
+    build = TableBuilder(labels, number)
     build.heads(heads)
     build.rows(columns, rows)
-    return build.table(title, list(_note_few(corpus.get("clusters", FEW_DOCUMENTS))))
-
-
-def _describe_roles(roles: Sequence[Role]) -> dict[str, Any]:
-    if not roles:
-        return {"role": MIXED}
-    first, *others = roles
-    return {
-        "role": first.name,
-        "measure": first.measure,
-        "value": first.value,
-        "value_se": first.error,
-        "threshold": first.threshold,
-        "also": "; ".join(role.name for role in others) or None,
-    }
-
-
-def _collect_evidence(
-    measurement: Measurement, statistics: Sequence[Statistic], labels: Labels, heads: int
-) -> RoleEvidence:
-    """Give what was measured of all heads, and of how many documents."""
-    build, documents = TableBuilder(labels, heads), dict[str, float]()
-    for statistic in statistics:
-        sums, before = measurement.sums[statistic.name], set(build.data)
-        statistic.columns(statistic, sums, build)
-        documents |= dict.fromkeys(build.data.keys() - before, float(sums.documents or 0))
-    # Where types tie that occur once, the text can't say which of them are rare.
-    if not labels.provenance.get("corpus", {}).get("rare_decided", True):
-        build.data.pop("rarest_excess", None)
-    return RoleEvidence(build.data, heads, documents)
-
-
-def _note_few(documents: int) -> Iterator[str]:
-    """Say that documents are few, of which nothing can be told but what is very clear."""
-    if documents < FEW_DOCUMENTS:
-        yield (
-            f"Only {documents} {'document' if documents == 1 else 'documents'}: intervals are wide, and few "
-            "heads have a role for sure."
-        )
+    few = corpus.get("clusters", FEW_DOCUMENTS)
+    say = f"Only {few} document{'s' * (few != 1)}: intervals are wide, and few heads have a role for sure."
+    return build.table(title, [say] if few < FEW_DOCUMENTS else [])
 
 
 ROLES = Tabulation("role", role_table, FAMILY.title)

@@ -9,7 +9,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
+from attnprobe.statistics.norm import BY_NORM, SUFFIX
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
@@ -20,8 +20,13 @@ from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column, HeadTable, join_side_by_side, stack_rows
 
+NO_PAIRS = "No layer has two heads, so that there are no pairs."
 #: How the title of a table of groups ends.
 _BY_GROUP = ", by group"
+_BY_NORM_MEANS = (
+    "are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the length of what a key gives to "
+    "the residual stream (Kobayashi et al. 2020), each row of a map divided by its sum."
+)
 #: From title, measurement, statistics and labels to a table.
 Build = Callable[[str, Measurement, Sequence[Statistic], Labels], HeadTable]
 
@@ -59,18 +64,46 @@ class Tabulation:
     ) -> HeadTable:
         """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
-        by_norm = [statistic for statistic in statistics if statistic.of is not None]
-        lengths = [statistic for statistic in statistics if statistic not in {*as_it_is, *by_norm}]
+        plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
+        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
-        if by_norm:
-            plain, sums = strip_norm(by_norm, measurement)
-            table = self.build(title, sums, plain, labels)
-            if self.stacked:
-                return stack_by_norm(tables[0] if tables else None, table, labels.every_note)
-            tables.append(mark_by_norm(table, labels.every_note))
+        if plain:
+            sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
+            weighted = replace(measurement, sums=sums, strata={})
+            table = self.build(title, weighted, [*plain.values()], labels)
+            tables = _add_weighted(tables, table, labels.every_note, stacked=self.stacked)
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         return reduce(join_side_by_side, tables)
+
+
+def _add_weighted(
+    tables: Sequence[HeadTable], table: HeadTable, shared: Sequence[str], *, stacked: bool
+) -> list[HeadTable]:
+    """Put a table of weighted attention below or beside that of attention as it is, if there is one.
+
+    A column ``weights`` tells rows apart, a suffix columns. Notes that are ``shared`` stand below every table
+    of the same model and text, and others once.
+    """
+    known = [note for each in tables for note in each.notes if stacked and note not in shared]
+    by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
+    if stacked:
+        parts = {"attention": tables[0], "norm": table} if tables else {"norm": table}
+        notes = [f"Rows with the weights norm {_BY_NORM_MEANS}", *known, *by_norm, *shared]
+        return [stack_rows(parts, "weights", notes)]
+    columns, data = [], {}
+    for column in table.columns:
+        name, unit, title = column.name, column.unit, column.title
+        if column.role != "key" and name != "n":
+            # Before the ending of an error or of a count.
+            end = next((end for end in ("_se", "_n") if name.endswith(end)), "")
+            base = name.removesuffix(end)
+            name = f"{base}{SUFFIX}{end}" if base in table.data else f"{name}{SUFFIX}"
+            unit, title = unit and f"{unit}{BY_NORM}", title and f"{title}{BY_NORM}"
+        columns.append(replace(column, name=name, unit=unit, title=title))
+        data[name] = table.data[column.name]
+    notes = [f"Columns that end in _norm {_BY_NORM_MEANS}", *by_norm, *shared]
+    return [*tables, replace(table, columns=columns, data=data, notes=notes)]
 
 
 def count_heads(pairs: int) -> int:
@@ -129,7 +162,7 @@ def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Meas
     strata = measurement.strata
     groups = {name: build(strata[name]) for name in sort_groups(strata)}
     table = stack_groups(build(measurement), groups, strata)
-    return add_tests(table, {name: strata[name].documents for name in groups})
+    return _add_tests(table, {name: strata[name].documents for name in groups})
 
 
 def stack_groups(
@@ -139,10 +172,10 @@ def stack_groups(
     notes = [*_describe_groups({name: strata[name] for name in groups}), *whole.notes]
     # What is merged is called so already.
     title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
-    return replace(stack_rows({ALL_GROUPS: whole, **groups}, GROUP, notes), title=title)
+    return replace(stack_rows([(ALL_GROUPS, whole), *groups.items()], GROUP, notes), title=title)
 
 
-def add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
+def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
     """Test in the rows of all groups whether groups are alike, in each measure with an error.
 
     ``documents`` are those of each group; an error is of no more of them than its row counts.
@@ -176,20 +209,16 @@ def add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
 
 
 def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
-    counted = all(map(_counts_documents, groups.values()))
-    listed = [
+    sums = [each for group in groups.values() for each in group.sums.values() if isinstance(each, Clustered)]
+    # Sums that tell all documents apart know how many there are.
+    counted = bool(sums) and not any(each.groups.shared for each in sums)
+    names = [
         f"{clean(name)} ({group.documents:,})" if counted else clean(name) for name, group in groups.items()
     ]
-    if len(listed) == 1:
-        yield f"There is one group only, {listed[0]}, and nothing to compare it with."
+    if len(names) == 1:
+        yield f"There is one group only, {names[0]}, and nothing to compare it with."
         return
-    yield f"{len(listed)} groups{', with their documents' * counted}: {join_names(listed, 20)}."
+    yield f"{len(names)} groups{', with their documents' * counted}: {join_names(names, 20)}."
     few = [clean(name) for name, group in groups.items() if group.documents < FEWEST_DOCUMENTS]
     if few:
         yield f"Groups of fewer than {FEWEST_DOCUMENTS} documents do not count in Q: {join_names(few)}."
-
-
-def _counts_documents(group: Measurement) -> bool:
-    """Tell whether sums tell all documents apart, so that there are no more than they count."""
-    clustered = [sums for sums in group.sums.values() if isinstance(sums, Clustered)]
-    return bool(clustered) and not any(sums.groups.shared for sums in clustered)

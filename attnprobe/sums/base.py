@@ -207,8 +207,8 @@ class Moments(Sum):
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, values: ArrayLike) -> "Moments":
-        """Take the moments over the first axis of ``values``; NaN is no observation."""
+    def of(cls, values: ArrayLike, clusters: Any = None, documents: Any = None) -> "Moments":
+        """Take the moments over the first axis of ``values``, as if each were a document of its own."""
         sample = np.asarray(values, dtype=np.float64)
         seen = ~np.isnan(sample)
         count = seen.sum(0, dtype=np.float64)

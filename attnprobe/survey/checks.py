@@ -35,7 +35,7 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
         return
     if any(statistic.scope == "links" for statistic in statistics):
         raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
-    if checkpoint.modality != BOTH and all(statistic.about == "text" for statistic in statistics):
+    if checkpoint.modality != BOTH and all(statistic.by_corpus for statistic in statistics):
         raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
     if any(statistic.control for statistic in statistics):
         raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")

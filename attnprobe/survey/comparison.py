@@ -3,16 +3,22 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from attnprobe.corpus.batches import Batches
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
-from attnprobe.findings.partners import SharedHeads, Within
+from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
 from attnprobe.kernels.divergence import bound_rounding
-from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.run.memory import limit_cells_of_maps
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers, open_run
@@ -23,28 +29,21 @@ from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.checks import check_modality, drop_impossible, verify_needs, write_notes
-from attnprobe.survey.pair_measures import (
+from attnprobe.survey.pairing import (
     MARKS,
     NUMBERED,
-    Divergences,
-    OutputMoments,
-    check_outputs,
     name_outputs,
     name_pairs,
-    open_pair,
-)
-from attnprobe.survey.pairing import (
-    check_media,
-    describe_heads,
-    drop_lone_decoders,
-    fit_options,
     number_words,
-    pair_by_tokens,
+    open_pair,
     pair_by_words,
-    share_tokens,
+    read_same,
 )
 from attnprobe.survey.survey import CorpusRequest
 from attnprobe.table.builder import Labels
+
+#: Two models, each with what the dry run found of it.
+Models = tuple[tuple[Checkpoint, Architecture], tuple[Checkpoint, Architecture]]
 
 
 def compare_checkpoints(
@@ -71,8 +70,8 @@ def compare_checkpoints(
     """
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
-    by_word = not share_tokens(*checkpoints)
-    checkpoints, notes = drop_lone_decoders(checkpoints, by_word=by_word)
+    by_word = not _share_tokens(*checkpoints)
+    checkpoints, notes = _drop_lone_decoders(checkpoints, by_word=by_word)
     if labelled and notes:
         raise AttnprobeError(f"{notes[0].rstrip('.')}, which read no target texts; leave out --label-column.")
     request = CorpusRequest(documents[0], statistics, options, labelled=labelled)
@@ -82,17 +81,14 @@ def compare_checkpoints(
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
     models = (first, one), (second, other)
     shared, left_out = _share_heads(models, pairs=pairs or outputs, match=match)
-    notes += left_out
-    statistics = drop_impossible(list(statistics), one)
-    evidence = _verify(models, statistics, outputs=outputs)
-    divergences = Divergences(shared, pairs)
-    moments = OutputMoments(shared) if outputs else None
-    options = fit_options(request.options, first, second, by_word=by_word)
-    names_of_sums = [*divergences.sums, *(moments.sums if moments is not None else ())]
-    question = {
-        "command": " ".join(["compare", *(one.identity for one in statistics), *names_of_sums]),
-        "second model": json.dumps(second.origin, sort_keys=True, default=str),
-    }
+    statistics, notes = drop_impossible(statistics, one), [*notes, *left_out]
+    evidence = [
+        f"{checkpoint.name}: {sentence}"
+        for checkpoint, of in models
+        for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
+        + (_check_outputs(checkpoint, of) if outputs else [])
+    ]
+    options = _fit_options(request.options, first, second, by_word=by_word)
     prepare = partial(
         prepare_corpus,
         options=options,
@@ -101,16 +97,22 @@ def compare_checkpoints(
         workers=min(Workers.of(*model, workers).number for model in models),
         progress=progress,
     )
+    wanted = ["pairs"] * pairs + ["outputs"] * outputs
+    question = {
+        "command": " ".join(["compare", *wanted, *(one.identity for one in statistics)]),
+        "second model": json.dumps(second.origin, sort_keys=True, default=str),
+    }
     with (
         open_run(first, options, question, resume=resume, progress=progress) as run,
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
+        batches, read_second = mine.corpus.batches, read_same
         if by_word:
-            batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
-        else:
-            batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
-        with open_pair((first, second), (one, other), statistics, divergences, beside, moments) as evaluator:
+            batches, read_second = pair_by_words(batches, its.corpus.batches)
+        elif isinstance(batches, Batches):
+            _check_vocabulary(batches, second)
+        with open_pair(models, statistics, shared, read_second, pairs=pairs, outputs=outputs) as evaluator:
             measurement = run.total(
                 "comparing",
                 batches,
@@ -121,31 +123,30 @@ def compare_checkpoints(
                 question={"tokens of the second model": its.corpus.batches.digest},
             )
         record = record_provenance(first, one, mine.corpus, options, mine.workers)
-        beside_record = record_provenance(second, other, its.corpus, options, mine.workers)
+        beside = record_provenance(second, other, its.corpus, options, mine.workers)
     notes += request.remarks()
+    sums = measurement.sums
     if by_word:
-        counts = [int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums]
+        jsd = [NUMBERED, *map(name_pairs, shared.kinds)]
+        counts = [int(sums[name].count.max(initial=0)) for name in jsd if name in sums]
         wordless = measurement.sequences - max(counts, default=measurement.sequences)
         left = record["corpus"]["sequences"] - measurement.sequences
-        notes = [_explain_words((first.name, second.name), left, wordless), *notes]
+        notes.insert(0, _explain_words((first.name, second.name), left, wordless))
     notes += write_notes(statistics, mine.corpus.rarity, first.model.dtype)
     record |= {
         **facts,
-        "other": {name: part for name, part in beside_record.items() if name not in record_versions()},
+        "other": {name: part for name, part in beside.items() if name not in record_versions()},
         "comparison": {
             "by_word": by_word,
             "statistics": [statistic.identity for statistic in statistics],
             "evidence": evidence,
         },
     }
-    sums = measurement.sums
+    of_first, of_second = ({one.name: sums[f"{mark}/{one.name}"] for one in statistics} for mark in MARKS)
     return ModelComparison(
         shared,
         statistics,
-        (
-            {one.name: sums[f"{MARKS[0]}/{one.name}"] for one in statistics},
-            {one.name: sums[f"{MARKS[1]}/{one.name}"] for one in statistics},
-        ),
+        (of_first, of_second),
         measurement.sequences,
         numbered=sums.get(NUMBERED),
         pairs={kind: sums[name_pairs(kind)] for kind in shared.kinds if pairs},
@@ -156,17 +157,43 @@ def compare_checkpoints(
     )
 
 
-#: A model with what the dry run found of it.
-Verified = tuple[Checkpoint, Architecture]
+def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
+    """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
+    if first.modality != "text":
+        return True
+    ours, theirs = first.tokenizer, second.tokenizer
+    alike = ours is theirs or _describe_tokenizer(ours) == _describe_tokenizer(theirs)
+    return alike and first.prompt == second.prompt
 
 
-def _share_heads(
-    models: tuple[Verified, Verified], *, pairs: bool, match: Within | None
-) -> tuple[SharedHeads, list[str]]:
+def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return type(tokenizer).__name__, getattr(tokenizer, "get_vocab", dict)()
+    # All but what a caller asked of it last.
+    return json.loads(backend.to_str()) | {"truncation": None, "padding": None}
+
+
+def _drop_lone_decoders(
+    checkpoints: tuple[Checkpoint, Checkpoint], *, by_word: bool
+) -> tuple[tuple[Checkpoint, Checkpoint], list[str]]:
+    """Leave a decoder beside an encoder out, where the other model has none or reads other tokens."""
+    decoding = [checkpoint for checkpoint in checkpoints if checkpoint.decodes]
+    starts = {checkpoint.start for checkpoint in decoding}
+    if not decoding or (len(decoding) == 2 and not by_word and len(starts) == 1):
+        return checkpoints, []
+    why = "The decoders read different tokens"
+    if len(decoding) == 1:
+        why = f"Only {decoding[0].name} has a decoder beside its encoder"
+    first, second = (replace(one, encoder_only=True) if one.decodes else one for one in checkpoints)
+    return (first, second), [f"{why}: only the encoders are compared."]
+
+
+def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[SharedHeads, list[str]]:
     """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
     (first, one), (second, other) = models
     if first.modality != "text":
-        check_media((first, second), one, other)
+        _check_media(models)
     names = first.name, second.name
     shared, left_out = SharedHeads.of(names, describe_heads(one), describe_heads(other))
     if match is not None:
@@ -179,13 +206,62 @@ def _share_heads(
     return shared, left_out
 
 
-def _verify(models: Sequence[Verified], statistics: Sequence[Statistic], *, outputs: bool) -> list[str]:
-    return [
-        f"{checkpoint.name}: {sentence}"
+def describe_heads(architecture: Architecture) -> HeadGrid:
+    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
+    return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)
+
+
+def _check_media(models: Models) -> None:
+    """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
+    for checkpoint, architecture in models:
+        if architecture.layer_heads:
+            raise AttnprobeError(
+                f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
+                "can't be compared map by map; measure each with census, or both with dynamics."
+            )
+    one, other = (
+        (of.positions, of.grid, checkpoint.processor and checkpoint.processor.own.to_dict())
         for checkpoint, of in models
-        for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
-        + (check_outputs(checkpoint, of) if outputs else [])
-    ]
+    )
+    if one != other:
+        raise AttnprobeError(
+            f"{models[0][0].name} and {models[1][0].name} prepare their input differently, so that their "
+            "tokens are not the same; only models with one way of preparing it can be compared."
+        )
+
+
+def _check_vocabulary(batches: Batches, second: Checkpoint) -> None:
+    """Refuse a second model that lacks tokens which occur."""
+    last = int(np.flatnonzero(batches.source.store.counts)[-1])
+    if second.embeddings is not None and last >= second.embeddings:
+        raise AttnprobeError(
+            f"The texts have token {last}, but {second.name} knows only {second.embeddings}; its tokenizer "
+            "belongs to another model."
+        )
+
+
+def _fit_options(
+    options: CorpusOptions, first: Checkpoint, second: Checkpoint, *, by_word: bool
+) -> CorpusOptions:
+    """Settle windows that both models take; of texts in different tokens, each reads the first window."""
+    if first.modality != "text":
+        return options
+    if by_word:
+        return replace(options, truncate=True)
+    windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
+    short = any(is_cut_short(options.max_length, checkpoint) for checkpoint in (first, second))
+    return replace(options, max_length=min(windows), truncate=options.truncate or short)
+
+
+def _check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[str]:
+    """Verify that what heads give can be read, and is probabilities times values, or say why not."""
+    try:
+        return check_observations(checkpoint, architecture, {"outputs", "values"})
+    except UnobservableError as error:
+        raise AttnprobeError(
+            f"Heads of {checkpoint.name} can't be matched by outputs: {error} Match them by maps, with "
+            "--match model."
+        ) from error
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:

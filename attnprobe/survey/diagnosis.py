@@ -1,8 +1,8 @@
 """Can this checkpoint be read, and how is that known?"""
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.observed import OBSERVABLE
@@ -20,8 +20,7 @@ from attnprobe.table.table import Column, HeadTable
 Status = Literal["ok", "warning", "failed"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of a diagnosis."""
 
     check: str
@@ -31,118 +30,101 @@ class Finding:
 
 def diagnose(checkpoint: Checkpoint) -> list[Finding]:
     """Check a loaded checkpoint."""
-    findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
-    if checkpoint.quantisation is not None:
-        findings.append(Finding("quantisation", "ok", checkpoint.quantisation.describe()))
-    if (method := checkpoint.origin.get("adapter")) is not None:
-        base = checkpoint.origin["base"]
-        detail = f"{method}, merged into its base {base.get('hub', base.get('folder', '?'))}"
-        findings.append(Finding("adapter", "ok", detail))
-    findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
-    if checkpoint.embedding is not None:
-        findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
-    if checkpoint.scoring is not None:
-        findings.append(Finding("cross-encoder", "ok", "a classifier of two texts"))
+    findings = [*_describe_files(checkpoint)]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))]
-    heads, width = _count_heads(architecture), architecture.head_width
-    shape = f"{_count_layers(architecture)} x {heads} heads, {width} wide each"
-    findings.append(Finding("architecture", "ok", f"{architecture.model_type}: {shape}"))
-    findings += _report_removed(architecture)
-    findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
-    findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
-    findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
+    findings += _describe_architecture(architecture)
     findings += [
         _check_observable(checkpoint, architecture),
         _check_heads(checkpoint, architecture),
     ]
     if frame is not None:
-        findings += [_report_length(checkpoint), _report_tokenizer(checkpoint, frame)]
-    findings.append(_report_trained_heads(checkpoint))
-    return findings
+        findings += _describe_reading(checkpoint, frame)
+    head = infer_head(checkpoint.model)
+    names = [head.name] if head else find_trained_heads(checkpoint.folder)
+    return [*findings, Finding("trained heads", "ok", ", ".join(names) or "none")]
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
     data: dict[str, list[str]] = {
         "model": [labels.model] * len(findings),
         "dataset": [labels.dataset] * len(findings),
-        **{name: [getattr(one, name) for one in findings] for name in ("check", "status", "detail")},
+        **{name: [getattr(one, name) for one in findings] for name in Finding._fields},
     }
     columns = [Column(name, role="key") for name in data]
     return HeadTable("diagnosis", columns, data, (), labels.provenance)
 
 
-def _report_removed(architecture: Architecture) -> list[Finding]:
-    if not architecture.removed:
-        return []
-    left = zip(architecture.standing.sum(1), architecture.places, strict=True)
-    listed = ", ".join(f"{number} in {place}" for number, place in left)
-    detail = (
-        f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep their "
-        f"numbers; left are {listed}"
-    )
-    return [Finding("heads", "warning", detail)]
-
-
-def _count_layers(architecture: Architecture) -> str:
-    if all(place.kind is None for place in architecture.places):
-        return f"{architecture.layers} layers"
-    counts = Counter(architecture.kinds)
-    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]) + " layers"
-
-
-def _count_heads(architecture: Architecture) -> str:
-    counts = architecture.layer_heads or (architecture.heads,)
-    return str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
-
-
-def _report_origin(checkpoint: Checkpoint) -> Finding:
-    origin = checkpoint.origin
-    commit = origin.get("commit")
+def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
+    origin, commit = checkpoint.origin, checkpoint.origin.get("commit")
     where = f"hub {origin['hub']}, commit {commit}" if commit else f"folder {origin.get('folder', '?')}"
-    return Finding("checkpoint", "ok", where)
-
-
-def _report_weights(checkpoint: Checkpoint) -> Finding:
-    files = list(checkpoint.origin.get("weights", {}))
+    yield Finding("checkpoint", "ok", where)
+    files = list(origin.get("weights", {}))
     safe = all(name.endswith(".safetensors") for name in files)
-    parameters = checkpoint.body.num_parameters()
-    kind = "safetensors" if safe else "pickled"
-    detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters without a task head"
-    return Finding("weights", "ok" if safe else "warning", detail)
+    size = f"{checkpoint.body.num_parameters():,} parameters without a task head"
+    detail = f"{'safetensors' if safe else 'pickled'} ({', '.join(files)}), {size}"
+    yield Finding("weights", "ok" if safe else "warning", detail)
+    if checkpoint.quantisation is not None:
+        yield Finding("quantisation", "ok", checkpoint.quantisation.describe())
+    if (method := origin.get("adapter")) is not None:
+        base = origin["base"].get("hub", origin["base"].get("folder", "?"))
+        yield Finding("adapter", "ok", f"{method}, merged into its base {base}")
+    for remark in checkpoint.remarks:
+        yield Finding("checkpoint", "warning", remark)
+    for thing, detail in checkpoint.embedding.describe() if checkpoint.embedding is not None else ():
+        yield Finding(thing, "ok", detail)
+    if checkpoint.scoring is not None:
+        yield Finding("cross-encoder", "ok", "a classifier of two texts")
 
 
-def _report_length(checkpoint: Checkpoint) -> Finding:
+def _describe_architecture(architecture: Architecture) -> Iterator[Finding]:
+    layers, kinds = f"{architecture.layers}", Counter(architecture.kinds)
+    if any(place.kind is not None for place in architecture.places):
+        layers = " + ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
+    counts = architecture.layer_heads or (architecture.heads,)
+    heads = str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
+    shape = f"{layers} layers x {heads} heads, {architecture.head_width} wide each"
+    yield Finding("architecture", "ok", f"{architecture.model_type}: {shape}")
+    if architecture.removed:
+        left = zip(architecture.standing.sum(1), architecture.places, strict=True)
+        detail = (
+            f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep "
+            f"their numbers; left are {', '.join(f'{number} in {place}' for number, place in left)}"
+        )
+        yield Finding("heads", "warning", detail)
+    yield Finding("attention", "ok", f"reached through the {architecture.way}")
+    for sentence in architecture.evidence:
+        yield Finding("dry run", "ok", sentence)
+    for sentence in architecture.warnings:
+        yield Finding("dry run", "warning", sentence)
+
+
+def _describe_reading(checkpoint: Checkpoint, frame: Frame) -> Iterator[Finding]:
     if checkpoint.longest is not None:
-        return Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
-    window = resolve_window(None, checkpoint)
-    detail = f"no limit is stated; windows of {window} tokens without --max-length"
-    return Finding("maximum length", "warning", detail)
-
-
-def _report_tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
+        yield Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
+    else:
+        window = resolve_window(None, checkpoint)
+        detail = f"no limit is stated; windows of {window} tokens without --max-length"
+        yield Finding("maximum length", "warning", detail)
     names = checkpoint.tokenizer.convert_ids_to_tokens
-    before, after = " ".join(names(list(frame.before))), " ".join(names(list(frame.after)))
-    framed = " ".join(part for part in (before, "text", after) if part)
-    return Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
+    framed = " ".join([*names(list(frame.before)), "text", *names(list(frame.after))])
+    yield Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
 
 
 def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
-    observable, reasons = [], []
+    reasons: dict[str, str] = {}
     for name in OBSERVABLE:
         try:
             check_observations(checkpoint, architecture, {name})
-            observable.append(name)
         except UnobservableError as error:
-            reasons.append(error.reason)
-    absent = [name for name in OBSERVABLE if name not in observable]
-    if not absent:
-        return Finding("observations", "ok", f"statistics may ask for {', '.join(observable)}")
-    detail = f"statistics can't ask for {', '.join(absent)}: {'; '.join(dict.fromkeys(reasons))}"
-    return Finding("observations", "warning", detail)
+            reasons[name] = error.reason
+    if not reasons:
+        return Finding("observations", "ok", f"statistics may ask for {', '.join(OBSERVABLE)}")
+    why = "; ".join(dict.fromkeys(reasons.values()))
+    return Finding("observations", "warning", f"statistics can't ask for {', '.join(reasons)}: {why}")
 
 
 def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
@@ -151,9 +133,3 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
         return Finding("head mask", "ok", check_gates(checkpoint, architecture).evidence)
     except AttnprobeError as error:
         return Finding("head mask", "warning", f"heads can't be masked: {error}")
-
-
-def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
-    head = infer_head(checkpoint.model)
-    names = [head.name] if head else find_trained_heads(checkpoint.folder)
-    return Finding("trained heads", "ok", ", ".join(names) or "none")

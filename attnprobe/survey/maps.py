@@ -1,33 +1,33 @@
 """One sequence through the model, and all its attention kept; a few sentences of a user's own data."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice, pairwise
 from pathlib import Path
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.media_batches import PairBatches
+from attnprobe.corpus.media_batches import MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import Corpus, describe_corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.gold_alignment import align_maps
-from attnprobe.survey.heads import list_computed
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.recorder import ByKind
-from attnprobe.survey.tokens import Labeller
+from attnprobe.survey.recorder import list_computed
+from attnprobe.survey.tokens import label_sides
 from attnprobe.table.sequence import (
     Maps,
     Rows,
@@ -42,10 +42,10 @@ from attnprobe.table.sequence import (
 TOKENS = 256
 #: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
 CELLS = 64_000_000
-#: So many sentences, of so many tokens at most, among so many of the first documents.
-SENTENCES, SENTENCE_TOKENS, AMONG = 3, 24, 1000
-#: A shorter one shows nothing, and a text of more characters is longer than wanted.
-_FEWEST, _CHARACTERS = 5, 400
+#: So many sentences, of so many tokens, among so many of the first documents.
+SENTENCES, FEWEST_TOKENS, SENTENCE_TOKENS, AMONG = 3, 5, 24, 1000
+#: A text of more characters is longer than wanted.
+_CHARACTERS = 400
 #: What a sentence ends with (Unicode's Sentence_Terminal, or an ellipsis), and quotes or brackets behind it.
 _END = r"[\p{Sentence_Terminal}\u2026][\p{Pe}\p{Pf}\p{Pi}\"'`\s]*\Z"
 
@@ -75,53 +75,79 @@ def read_maps(
         rolled: Roll attention out over layers, too.
         aligned: Keep the gold links of the document, which are an alignment of two texts.
         progress: Is told how far it is, and what was cut or pooled.
-
-    Raises:
-        AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
     if target is not None and not checkpoint.decodes:
         instead = "give the second text behind the first" if aligned else "leave out --target"
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
-    media = documents if isinstance(documents, MediaFolder) else None
-    options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     if architecture.layer_heads:
         raise AttnprobeError(
             f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
             "measures them."
         )
-    held, labelled = _HeldProgress(progress), target is not None and not media
-    with prepare_corpus(
-        checkpoint, architecture, documents, options, labelled=labelled, workers=1, progress=held
-    ) as ready:
-        if not media:
-            _check_length(ready.corpus)
-        held.release()
+    media = documents if isinstance(documents, MediaFolder) else None
+    options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
+    labelled = target is not None and not media
+    prepare = {"labelled": labelled, "describe": False, "workers": 1, "progress": progress}
+    with prepare_corpus(checkpoint, architecture, documents, options, **prepare) as ready:
         batch = next(iter(ready.corpus.batches))
-        if batch.targets is not None and batch.targets.length > TOKENS:
-            raise AttnprobeError(
-                f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a "
-                "shorter one."
-            )
-        _check_size(architecture, batch)
+        _check_size(architecture, ready.corpus, batch)
+        for sentence in describe_corpus(checkpoint, ready.corpus, documents):
+            progress.say(sentence)
         progress.stage("reading", None)
         with open_evaluator(checkpoint, architecture, [], keep=True) as evaluator:
-            evaluator.evaluate_part(batch)
+            evaluator.evaluate(batch)
     kept = evaluator.recorder.maps()
     texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
-    labeller = Labeller(checkpoint, batch, texts, target)
-    maps = _collect_maps(architecture, kept, labeller, rolled=rolled)
-    pooled = tuple(_pool_maps(one, progress.say) for one in maps)
-    if aligned:
-        pooled = tuple(align_maps(one, kept[one.kind][1].to(torch.device("cpu"))) for one in pooled)
-        if all(one.alignment is None for one in pooled):
-            raise AttnprobeError(
-                f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "
-                "between both, whole; leave out --max-length."
-            )
+    shown = []
+    for kind in (kind for kind in Kind if kind in kept):
+        rows, layout = kept[kind]
+        sides = label_sides(checkpoint, batch, kind, layout, texts, target)
+        maps = _place_heads(architecture, kind, rows, sides)
+        if rolled and kind is not Kind.CROSS:
+            maps = replace(maps, rolled=roll_out(maps.rows, maps.standing))
+        maps = _pool_maps(maps, progress.say)
+        shown.append(align_maps(maps, layout.to(torch.device("cpu"))) if aligned else maps)
+    if aligned and all(one.alignment is None for one in shown):
+        raise AttnprobeError(
+            f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is between "
+            "both, whole; leave out --max-length."
+        )
     picture = _find_picture(checkpoint, batch, media.items[0].path) if media else None
-    return SequenceAttention(
-        checkpoint.name, (*texts, *(() if target is None else (target,))), pooled, picture
-    )
+    texts = texts if target is None else (*texts, target)
+    return SequenceAttention(checkpoint.name, texts, tuple(shown), picture)
+
+
+def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> None:
+    """Refuse what is longer than the model, or a page, takes; tokens of an image are put together."""
+    most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches | PairBatches)
+    if not seen and (corpus.sequences > 1 or corpus.tokens > most):
+        whose = "a picture" if most == TOKENS else "the model"
+        raise AttnprobeError(
+            f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
+            f"--max-length {most} for its beginning."
+        )
+    encoder, decoder = batch.length, batch.length if batch.targets is None else batch.targets.length
+    if batch.targets is not None and decoder > TOKENS:
+        raise AttnprobeError(
+            f"The target has {decoder:,} tokens, and a picture takes {TOKENS}; give a shorter one."
+        )
+    cells = {Kind.ENCODER: encoder**2, Kind.DECODER: decoder**2, Kind.CROSS: decoder * encoder}
+    if architecture.heads * sum(cells[kind] for kind in architecture.kinds) > CELLS:
+        raise AttnprobeError(
+            f"The attention of all heads over {max(decoder, encoder):,} tokens is too much for one page; "
+            "give a shorter text, or a smaller --max-length."
+        )
+
+
+def _place_heads(architecture: Architecture, kind: Kind, maps: Tensor, sides: tuple[Side, Side]) -> Maps:
+    """Put the maps (1, head, query, key) that were kept of a kind in the places of all heads."""
+    layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
+    standing = architecture.standing[layers]
+    # A layer that lost all its heads computes one that stands in for them.
+    real = [head is not None for computed in list_computed(standing) for head in computed]
+    rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)
+    rows[standing] = maps[0].float().cpu().numpy()[real]
+    return Maps(kind, tuple(architecture.places[layer].layer for layer in layers), rows, *sides, standing)
 
 
 def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
@@ -141,93 +167,32 @@ def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[n
     return np.rint(np.clip(shown, 0, 1) * 255).astype(np.uint8)
 
 
-class _HeldProgress:
-    """Holds back notes on a text until it is clear that it is shown."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._notes = progress, list[str]()
-        self.stage, self.advance = progress.stage, progress.advance
-
-    def say(self, sentence: str) -> None:
-        self._notes.append(sentence)
-
-    def release(self) -> None:
-        for sentence in self._notes:
-            self._progress.say(sentence)
-
-
-def _check_length(corpus: Corpus) -> None:
-    most = min(TOKENS, corpus.window)
-    if isinstance(corpus.batches, PairBatches):  # the tokens of an image are put together
-        return
-    if corpus.sequences > 1 or corpus.tokens > most:
-        whose = "a picture" if most == TOKENS else "the model"
-        raise AttnprobeError(
-            f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
-            f"--max-length {most} for its beginning."
-        )
-
-
-def _check_size(architecture: Architecture, batch: Batch) -> None:
-    decoder = batch.length if batch.targets is None else batch.targets.length
-    queries_of = {Kind.ENCODER: batch.length, Kind.DECODER: decoder, Kind.CROSS: decoder}
-    keys_of = {Kind.ENCODER: batch.length, Kind.DECODER: decoder, Kind.CROSS: batch.length}
-    if architecture.heads * sum(queries_of[kind] * keys_of[kind] for kind in architecture.kinds) > CELLS:
-        raise AttnprobeError(
-            f"The attention of all heads over {max(decoder, batch.length):,} tokens is too much for one "
-            "page; give a shorter text, or a smaller --max-length."
-        )
-
-
-def _collect_maps(
-    architecture: Architecture, kept: ByKind, labeller: Labeller, *, rolled: bool
-) -> Iterator[Maps]:
-    for kind in (kind for kind in Kind if kind in kept):
-        maps, layout = kept[kind]
-        layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
-        standing = architecture.standing[layers]
-        # A layer that lost all its heads computes one that stands in for them.
-        real = [head is not None for computed in list_computed(standing) for head in computed]
-        rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)
-        rows[standing] = maps[0].float().cpu().numpy()[real]
-        numbers = tuple(architecture.places[layer].layer for layer in layers)
-        flow = roll_out(rows, standing) if rolled and kind is not Kind.CROSS else None
-        yield Maps(kind, numbers, rows, *labeller.label(kind, layout), standing, flow)
-
-
 def _pool_maps(maps: Maps, say: Callable[[str], None]) -> Maps:
     """Put patches of a large image into squares, and frames of long sound into stretches."""
-    queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
-    if queries is None and keys is None:
-        return maps
-    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
-    for side, groups in sides.values():
+    sides = [maps.keys] if maps.queries is maps.keys else [maps.queries, maps.keys]
+    grouped = [_group_side(side) for side in sides]
+    for side, (groups, pooled) in zip(sides, grouped, strict=True):
         if groups is not None:
-            what = "patches" if side.grid is not None or side.tiles is not None else "frames"
+            what = "frames" if side.grid is None and side.tiles is None else "patches"
             say(
                 f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
-                f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
+                f"are shown together as {len(pooled)}, with attention to them summed and attention from "
                 "them averaged."
             )
-    to, from_ = (None if grouped is None else grouped[0] for grouped in (keys, queries))
-    return replace(
-        maps,
-        rows=group_tokens(maps.rows, from_, to),
-        rolled=None if maps.rolled is None else group_tokens(maps.rolled, from_, to),
-        queries=maps.queries if queries is None else queries[1],
-        keys=maps.keys if keys is None else keys[1],
-    )
+    (from_, queries), (to, keys) = grouped[0], grouped[-1]
+    rolled = None if maps.rolled is None else group_tokens(maps.rolled, from_, to)
+    return replace(maps, rows=group_tokens(maps.rows, from_, to), rolled=rolled, queries=queries, keys=keys)
 
 
-def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
-    """Give the group of each token, and the side of these groups; None for one that is small enough."""
+def _group_side(side: Side) -> tuple[NDArray[np.int64] | None, Side]:
+    """Give the group of each token, and the side of these groups; of a small side, None and itself."""
     if len(side) <= TOKENS:
-        return None
+        return None, side
     patches = side.grid or side.tiles
     if patches is None:
-        groups = _find_stretches(len(side), TOKENS)
-        ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(groups[-1] + 1)]
-        labels = tuple(f"{first}\u2013{last}" for first, last in ends)
+        groups = np.arange(len(side)) // -(-len(side) // TOKENS)
+        starts = [*find_first_tokens(groups), len(side)]
+        labels = tuple(f"{first}\u2013{stop - 1}" for first, stop in pairwise(starts))
         return groups, Side(labels, labels, np.zeros(len(labels), bool))
     extra = len(side) - len(patches)
     if extra > TOKENS - 4:
@@ -235,39 +200,18 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
             f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
             "one."
         )
-    place, down, right = _find_squares(patches.rows, patches.columns, TOKENS - extra)
+    # The smallest squares of patches that are few enough, numbered row by row.
+    sizes = ((-(-patches.rows // width), -(-patches.columns // width), width) for width in count(1))
+    down, right, width = next(one for one in sizes if one[0] * one[1] <= TOKENS - extra)
+    place = np.arange(patches.rows)[:, None] // width * right + np.arange(patches.columns) // width
     before, after = np.arange(patches.first), np.arange(extra - patches.first)
-    # Squares are numbered row by row, and occur in that order.
-    groups = number_groups(np.concatenate([-1 - before, place, down * right + after]).tolist())
-    first = find_first_tokens(groups)
-    special, pooled = side.special[first], Grid(patches.first, down, right)
+    groups = number_groups(np.concatenate([-1 - before, place.ravel(), down * right + after]).tolist())
+    first, pooled = find_first_tokens(groups), Grid(patches.first, down, right)
     if side.grid is not None:
-        return groups, Side.of_patches(len(first), pooled, special)
+        return groups, Side.of_patches(len(first), pooled, side.special[first])
     labels, names = (tuple(texts[place] for place in first) for texts in (side.labels, side.names))
     image = np.array([patches.first <= place < patches.first + len(patches) for place in first])
-    return groups, Side(labels, names, special).with_image(image, pooled)
-
-
-def _find_squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int, int]:
-    """Put patches into the smallest squares that leave at most so many of them.
-
-    Returns:
-        The number of the square of each patch, row by row; how many rows of squares; how many columns.
-
-    >>> _find_squares(2, 4, 2)
-    (array([0, 0, 1, 1, 0, 0, 1, 1]), 1, 2)
-    """
-    side = 1
-    while -(-rows // side) * -(-columns // side) > most:
-        side += 1
-    down, right = -(-rows // side), -(-columns // side)
-    place = np.arange(rows)[:, None] // side * right + np.arange(columns) // side
-    return place.ravel(), down, right
-
-
-def _find_stretches(length: int, most: int) -> NDArray[np.int64]:
-    """Put consecutive tokens into the shortest stretches that leave at most so many of them."""
-    return np.arange(length) // -(-length // most)
+    return groups, Side(labels, names, side.special[first]).with_image(image, pooled)
 
 
 def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
@@ -278,15 +222,13 @@ def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
 
     Source: Abnar and Zuidema (2020), Quantifying attention flow in transformers, section 3.
     """
-    layers, heads, length, _ = rows.shape
-    weight = np.ones((layers, heads)) if standing is None else standing.astype(np.float64)
-    rolled = np.empty((layers, length, length), rows.dtype)
-    before = np.eye(length)
-    for layer in range(layers):
-        number = weight[layer].sum()
-        mean = np.einsum("hqk,h->qk", rows[layer].astype(np.float64), weight[layer]) / max(number, 1.0)
-        mean = mean / mean.sum(1, keepdims=True) if number else np.eye(length)
-        before = (mean + np.eye(length)) / 2 @ before
+    same = before = np.eye(rows.shape[-1])
+    rolled = np.empty((len(rows), *same.shape), rows.dtype)
+    for layer, heads in enumerate(rows):
+        kept = heads if standing is None else heads[standing[layer]]
+        total = kept.sum(0, dtype=np.float64)
+        mean = total / total.sum(1, keepdims=True) if len(kept) else same
+        before = (mean + same) / 2 @ before
         rolled[layer] = before
     return rolled
 
@@ -305,6 +247,8 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks (first token).
     """
+    from scipy.special import entr  # takes a while to import
+
     causal = maps.kind is Kind.DECODER
     plain = [~side.special for side in (maps.queries, maps.keys)]
     if causal:
@@ -320,9 +264,7 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
         given = rows[:, queries][..., keys].astype(np.float64)
         rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
         shares = np.where(sees, given + rest / sees.sum(1)[:, None], 0)
-        logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-        entropies = -(shares * logs).sum(-1)
-        sharpness[layer] = entropies.mean(1) if len(queries) else 0.0
+        sharpness[layer] = entr(shares).sum(-1).mean(1) if len(queries) else 0.0
     sharpness[~maps.standing] = np.nan
     return sharpness
 
@@ -334,15 +276,8 @@ def find_sharpest(maps: Maps) -> tuple[int, int]:
     return int(layer), int(head)
 
 
-class SentenceChoice(NamedTuple):
-    """Some sentences, and how they were chosen."""
-
-    documents: Sequence[Document]
-    note: str
-
-
-def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceChoice:
-    """Choose sentences of usual length, the same ones every time.
+def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> tuple[Sequence[Document], str]:
+    """Choose sentences of usual length, the same ones every time, and say how they were chosen.
 
     Among the first documents, those of at most 24 tokens count, and only those that end as a sentence does,
     if there are three of them. Nearest to the median of their lengths, the earliest come first. Where there
@@ -352,36 +287,31 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
 
     first = [replace(one, label=None) for one in islice(documents, AMONG) if one.text.strip()]
     distinct = list({(one.text, one.pair): one for one in first}.values())
-    short = [(one, length) for one in distinct if (length := _count_tokens(one, tokenizer)) is not None]
+    short = {
+        place: length
+        for place, texts in enumerate(map(_list_texts, distinct))
+        if sum(map(len, texts)) <= _CHARACTERS
+        and FEWEST_TOKENS <= (length := len(tokenizer(*texts, verbose=False)["input_ids"])) <= SENTENCE_TOKENS
+    }
     if len(short) < SENTENCES:
         chosen = distinct[:SENTENCES]
         which, each = f"The first {len(chosen)} texts", " of each"
         if len(chosen) == 1:
             which, each = "The only text", ""
-        return SentenceChoice(chosen, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
+        return chosen, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}."
+    such = f"have {FEWEST_TOKENS} to {SENTENCE_TOKENS} tokens"
     ended = [
-        (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
+        place for place in short if all(regex.search(_END, text) for text in _list_texts(distinct[place]))
     ]
-    such = f"have {_FEWEST} to {SENTENCE_TOKENS} tokens"
     if len(ended) >= SENTENCES:
-        short, such = ended, f"{such} and end with a full stop, a question mark or the like"
-    middle = median_low(length for _, length in short)
-    order = sorted(range(len(short)), key=lambda place: (abs(short[place][1] - middle), place))
-    chosen = [short[place][0] for place in sorted(order[:SENTENCES])]
-    return SentenceChoice(
-        chosen,
+        short = {place: short[place] for place in ended}
+        such += " and end with a full stop, a question mark or the like"
+    middle = median_low(short.values())
+    nearest = sorted(short, key=lambda place: (abs(short[place] - middle), place))[:SENTENCES]
+    return [distinct[place] for place in sorted(nearest)], (
         f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they "
-        f"are the first ones whose length is nearest to the median, {middle} tokens.",
+        f"are the first ones whose length is nearest to the median, {middle} tokens."
     )
-
-
-def _count_tokens(document: Document, tokenizer: Any) -> int | None:
-    """Count the tokens of a short text; None for one that is too long or too short."""
-    texts = _list_texts(document)
-    if sum(map(len, texts)) > _CHARACTERS:
-        return None
-    length = len(tokenizer(*texts, verbose=False)["input_ids"])
-    return length if _FEWEST <= length <= SENTENCE_TOKENS else None
 
 
 def _list_texts(document: Document, prompt: str = "") -> tuple[str, ...]:

@@ -1,9 +1,14 @@
-"""The loop: batches to attention blocks to statistics to sums, once as the tokens are, once shuffled."""
+"""The loop: batches to attention blocks to statistics to sums, once as the tokens are, once shuffled.
+
+With ``--until``, documents are read in a random order until columns are precise enough. Looks are at 128,
+256, 512, ... documents, and at all there are, so a resumed run ends at the same look.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain, count, islice
 from operator import add
 from typing import Any
 
@@ -13,53 +18,46 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.sources.order import Order, arrange, arrange_media
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
+from attnprobe.run.examples import Documents
 from attnprobe.run.memory import Halving
-from attnprobe.run.passes import Run
-from attnprobe.run.preparation import PreparedCorpus
-from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.run.options import CorpusOptions
+from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
+from attnprobe.sums.blocked import Blocked
+from attnprobe.sums.clustered import MOST
+from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.inference import half_width
 from attnprobe.sums.link_counts import LinkCounts
-from attnprobe.survey.heads import list_computed, place_heads
-from attnprobe.survey.recorder import Recorder, Values
+from attnprobe.survey.recorder import Recorder, Values, list_computed, place_heads
+from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
+from attnprobe.table.table import HeadTable
 
-#: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[Control, str] = {
-    "": "measuring",
-    "shuffled": "measuring, tokens shuffled",
-}
-#: From which orders and random tokens are drawn, where nobody says otherwise.
-SEED = 42
-#: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
-CHUNK = 1 << 18
+Ints = NDArray[np.integer[Any]]
+#: Documents at the first look; at each further one there are twice as many.
+FIRST = 128
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """A model that is ready to be measured, batch by batch.
-
-    Attributes:
-        checkpoint: The model.
-        recorder: Sees its attention.
-        statistics: What is measured.
-        constants: What some of them say of the weights.
-        thread_context: What another thread enters before it measures.
-        halving: Parts a batch that does not fit the memory.
-    """
+    """A model that is ready to be measured, batch by batch."""
 
     checkpoint: Checkpoint
     recorder: Recorder
     statistics: Sequence[Statistic]
-    constants: Mapping[str, Constant]
-    thread_context: Callable[[], AbstractContextManager[object]]
+    constants: Mapping[str, Constant]  # what some of the statistics say of the weights
+    thread_context: Callable[[], AbstractContextManager[object]]  # another thread enters it first
     halving: Halving = field(default_factory=Halving)
 
-    def evaluate_part(self, part: Batch) -> Values:
+    def evaluate(self, part: Batch) -> Values:
         """Run a batch that fits the memory, and give each statistic of each of its sequences."""
         values: Values = {}
         batches = [part]
@@ -69,100 +67,60 @@ class Evaluator:
         for batch in batches:
             baseline = values
             self.recorder.begin(batch, baseline=batch is not part)
-            check_finite(self.checkpoint, self.checkpoint.forward(batch.inputs))
+            if not bool(torch.isfinite(self.checkpoint.forward(batch.inputs)).all()):
+                raise AttnprobeError(
+                    f"{self.checkpoint.name} produced NaN or infinite hidden states; "
+                    "try --dtype float32, or look at its weights."
+                )
             with torch.inference_mode():
                 values = self.recorder.finish()
             values |= {name: values[name] - without for name, without in baseline.items()}  # type: ignore[operator]
         return values
 
-    def values(self, batch: Batch) -> Values:
-        """Run a batch, in parts where it does not fit the memory."""
-        return join_parts(self.halving.run(batch, self.evaluate_part))
-
     def measurement(self, batch: Batch) -> Measurement:
-        """Run a batch, and sum up what the statistics say; values are let go as soon as they are added."""
-        values = self.values(batch)
-        groups = [] if batch.strata is None else list(batch.strata.parts())
-        sums: dict[str, Any] = {}
-        by_group: dict[str, dict[str, Any]] = {name: {} for name, _ in groups}
-        for statistic in self.statistics:
-            name = statistic.name
-            if (constant := self.constants.get(name)) is not None:
-                for each in (sums, *by_group.values()):
-                    each[name] = constant
-                continue
-            whole = values.pop(name)
-            for group, members in groups:
-                part = whole.take_stratum(group) if isinstance(whole, LinkCounts) else whole[members]  # type: ignore[index]
-                by_group[group][name] = sum_sequences(statistic.sums, part, batch, members)
-            if groups and isinstance(whole, LinkCounts):
-                whole = whole.join_strata()
-            sums[name] = sum_sequences(statistic.sums, whole, batch)
-        size = batch.size // len(batch)  # sequences of a batch are equally long
-        strata = {
-            name: Measurement(by_group[name], len(members), len(members) * size) for name, members in groups
-        }
-        return Measurement(sums, len(batch), batch.size, strata)
+        """Run a batch, in parts where it does not fit the memory, and sum up what the statistics say."""
+        return reduce(add, self.halving.run(batch, self._measure_part))
+
+    def _measure_part(self, part: Batch) -> Measurement:
+        kinds = {one.name: one.sums for one in self.statistics if one.name not in self.constants}
+        return sum_values(self.evaluate(part), kinds, self.constants, part)
 
 
-def sum_sequences(
-    sums: Any,
-    values: NDArray[np.floating[Any]] | Sum,
-    batch: Batch,
-    members: NDArray[np.intp] | None = None,
-) -> Any:
-    """Sum up what was found in each sequence of a batch, (sequence, ...).
+def sum_values(
+    values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
+) -> Measurement:
+    """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
+    documents, strata = batch.members if batch.names is None else batch.names, batch.strata
 
-    With ``members``, the values are those of these sequences, which are all of one group.
-    """
-    if isinstance(values, Sum):
-        return values
-    clusters, documents = batch.clusters, batch.members if batch.names is None else batch.names
-    if members is not None:
-        assert batch.strata is not None
-        documents, clusters = documents[members], batch.strata.clusters[members]
-    rows = max(1, CHUNK // max(1, values[0].size))
-    total = None
-    for start in range(0, len(values), rows):
-        span = slice(start, start + rows)
-        part = sums.of(
-            values[span].astype(np.float64), None if clusters is None else clusters[span], documents[span]
-        )
-        total = part if total is None else total + part
-    return total
+    def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
+        sums: dict[str, Any] = dict(constants)
+        for name, kind in kinds.items():
+            cells = values[name]
+            if isinstance(cells, LinkCounts):
+                if strata is not None:
+                    cells = cells.join_strata() if group is None else cells.take_stratum(group)
+            elif not isinstance(cells, Sum):
+                cells = kind.of(cells[members].astype(np.float64), clusters, documents[members])
+            sums[name] = cells
+        # Sequences of a batch are equally long.
+        return Measurement(sums, len(members), batch.size // len(batch) * len(members))
 
-
-def join_parts(parts: Sequence[Values]) -> Values:
-    """Put what was found in the parts of a batch together."""
-
-    def join(values: list[Any]) -> Any:
-        return reduce(add, values) if isinstance(values[0], Sum) else np.concatenate(values)
-
-    return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
-
-
-def check_finite(checkpoint: Checkpoint, hidden: torch.Tensor) -> None:
-    """Refuse hidden states that are not numbers."""
-    if not bool(torch.isfinite(hidden).all()):
-        raise AttnprobeError(
-            f"{checkpoint.name} produced NaN or infinite hidden states; "
-            "try --dtype float32, or look at its weights."
-        )
+    whole = sum_up(np.arange(len(batch)), batch.clusters)
+    if strata is None:
+        return whole
+    groups = {name: sum_up(part, strata.clusters[part], name) for name, part in strata.parts()}
+    return replace(whole, strata=groups)
 
 
 def measure_parameters(
     checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
-) -> Mapping[str, Constant]:
+) -> dict[str, Constant]:
     """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told."""
-    asking = [statistic for statistic in statistics if statistic.scope == "parameters"]
-    if not asking:
-        return {}
-    values = {one.name: np.full((architecture.layers, architecture.heads), np.nan) for one in asking}
+    asking = [one for one in statistics if one.scope == "parameters"]
+    values = {one.name: np.full(architecture.standing.shape, np.nan) for one in asking}
     computed = list_computed(architecture.standing)
-    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
-        if isinstance(parameters, str):
-            continue
-        for statistic in asking:
+    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture) if asking else ()):
+        for statistic in asking if not isinstance(parameters, str) else ():
             cells = statistic.evaluate(parameters)[None].double()
             placed = place_heads(cells, "head", computed[layer], architecture.heads)
             values[statistic.name][layer] = placed[0].cpu().numpy()
@@ -182,20 +140,19 @@ def open_evaluator(
 
     With ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
     """
-    needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
-    reads = frozenset[str]().union(*(statistic.reads for statistic in statistics))
-    by_norm = any(statistic.weights == "norm" for statistic in statistics)
+    needs = frozenset[str]().union(*(one.needs for one in statistics))
+    reads = frozenset[str]().union(*(one.reads for one in statistics))
     constants = measure_parameters(checkpoint, architecture, statistics)
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
         raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
     recorder = Recorder(
-        [statistic for statistic in statistics if statistic.name not in constants],
+        [one for one in statistics if one.name not in constants],
         range(architecture.layers) if architecture.layer_heads else architecture.kinds,
         architecture.heads,
         standing=architecture.standing,
         projections=find_output_weights(checkpoint) if "projection" in reads else (),
-        factors=find_output_factors(checkpoint) if by_norm else (),
+        factors=find_output_factors(checkpoint) if any(one.weights == "norm" for one in statistics) else (),
         unembedding=unembedding,
         keep=keep,
         keep_outputs=keep_outputs,
@@ -205,37 +162,97 @@ def open_evaluator(
         yield Evaluator(checkpoint, recorder, statistics, constants, capture.thread_context)
 
 
-def measure_passes(
-    run: Run,
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    ready: PreparedCorpus,
-    statistics: Sequence[Statistic],
-    seed: int = SEED,
-    name: str = "",
-) -> Measurement:
-    """Pass over the batches once for each control, each a stage of the run, and put the sums together.
+# As much as it takes: documents in a random order, until columns are precise enough
 
-    ``seed`` is that of shuffled orders; ``name`` tells the corpus from others of the same run.
+
+@dataclass
+class SequentialRun:
+    """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
+
+    Attributes:
+        targets: The half width that is asked of each column; without a name, of all that have an error.
+        looks: The number of documents at each look, and half the widest 95 % interval of each column.
     """
-    passes: list[Measurement] = []
-    for control in CONTROLS:
-        measured = [statistic for statistic in statistics if statistic.control == control]
-        if not measured:
-            continue
-        batches, question = ready.corpus.batches, None
-        if control == "shuffled":
-            batches, question = batches.shuffle(seed), {"seed": str(seed)}
-        restore = partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured})
-        with open_evaluator(checkpoint, architecture, measured) as evaluator:
-            total = run.total(
-                STAGES[control] + (f", {name}" if name else ""),
-                batches,
-                evaluator.measurement,
-                restore,
-                workers=ready.workers,
-                thread_context=evaluator.thread_context,
-                question=question,
-            )
-        passes.append(total)
-    return reduce(Measurement.join_pass, passes)
+
+    order: Order
+    targets: Mapping[str, float]
+    statistics: Sequence[Statistic]
+    looks: list[dict[str, Any]] = field(default_factory=list)
+
+    def look(self, table: HeadTable, corpus: Mapping[str, Any]) -> bool:
+        """Look at a table of what is on record of a ``corpus``, and tell whether it is precise enough."""
+        self.columns, documents, most = find_targets(table, self.targets), corpus["clusters"], None
+        if any(issubclass(one.sums, Blocked) for one in self.statistics):
+            most = BLOCKS
+        elif documents < corpus["sequences"]:
+            most = MOST
+        widths = {name: measure_width(table, name, documents, most) for name in self.columns}
+        self.looks.append({"documents": documents, "half_widths": widths})
+        self.reached = all(widths[name] <= target for name, target in self.columns.items())
+        return self.reached
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {
+            "targets": self.targets,
+            "seed": self.order.seed,
+            "documents": self.looks[-1]["documents"],
+            "of": self.order.total,
+            "reached": self.reached,
+            "looks": self.looks,
+        }
+
+    @property
+    def note(self) -> str:
+        documents, widths = self.looks[-1].values()
+        total = "" if self.order.total is None else f" of {self.order.total:,}"
+        widest = max(self.columns, key=lambda name: widths[name] / self.columns[name])
+        width, target = (format_number(one[widest], digits=2) for one in (widths, self.columns))
+        return (
+            f"{documents:,}{total} documents were read in a random order, which is "
+            f"{'' if self.reached else 'not '}enough: the widest 95 % interval of {widest} is ± {width} "
+            f"(asked: ± {target})."
+        )
+
+
+def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
+    """Find the columns that are to be precise; a target without a name is for all that have an error."""
+    errors = [one.name.removesuffix("_se") for one in table.columns if one.role == "error"]
+    if not errors:
+        raise AttnprobeError("No column of this table has an error; leave out --until.")
+    if unknown := next((name for name in targets if name and name not in errors), None):
+        raise AttnprobeError(
+            f"--until takes a column that has an error, not {unknown!r}: {join_names(errors)}."
+        )
+    return {name: targets.get(name, targets.get("", 0.0)) for name in errors if {name, ""} & {*targets}}
+
+
+def measure_width(table: HeadTable, name: str, documents: int, most: int | None = None) -> float:
+    """Give half the width of the widest 95 % interval of a column: t(.975, n - 1) times its standard error.
+
+    n is the number of documents, or as many as the row counts, where that is fewer, at most ``most``. Rows
+    without a number have no width; it is infinite where there is no row, or no error.
+    """
+    read = [name, f"{name}_se", *({"n", f"{name}_n"} & {*table.data})]
+    values, errors, *observed = (np.array(table.data[one], np.float64) for one in read)
+    fewest = np.min([np.full(len(table), min(documents, most or documents)), *observed], 0)
+    widths = half_width(errors, fewest, together=1)
+    widths[~np.isfinite(widths)] = np.inf
+    return float(widths[~np.isnan(values)].max(initial=0.0)) if len(table) else np.inf
+
+
+def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
+    """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
+    if isinstance(documents, MediaFolder):
+        documents = arrange_media(documents.first(options.limit), order)
+        parts: Iterator[Any] = islice(documents.items, options.sample)
+    else:
+        parts = islice(arrange(islice(documents, options.limit), order), options.sample)
+    for size in chain([FIRST], (FIRST << number for number in count())):
+        if (first := next(parts, None)) is None:
+            return
+        rest = islice(parts, size - 1)
+        if isinstance(documents, MediaFolder):
+            yield replace(documents, items=(first, *rest))
+        else:
+            yield chain(first, chain.from_iterable(rest))

@@ -1,9 +1,11 @@
-"""How two models read the same texts: token by token, or word by word where tokens differ."""
+"""Two models that read the same texts, token by token or word by word: how far apart their heads attend."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -11,19 +13,47 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import Batches, BatchReader
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import complete_words
-from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.partners import HeadGrid
-from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
+from attnprobe.findings.partners import Places, SharedHeads
+from attnprobe.kernels.divergence import divergence_between
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.options import CorpusOptions
+from attnprobe.statistics.statistic import Statistic, mean_over_queries
+from attnprobe.sums.base import Measurement, Sum
+from attnprobe.sums.blocked import Blocked
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.cross_moments import CrossMoments
+from attnprobe.survey.measure import Evaluator, open_evaluator, sum_values
+from attnprobe.survey.recorder import ByKind, Values
 
 #: A stretch of words, by the tokens of either model.
 Unit = tuple[TokenSpan, TokenSpan]
+#: For each sequence, the words that both models see; None where both have the same tokens.
+Units = Sequence[Sequence[Unit]] | None
+#: From a batch of the first model to that of the second, and the words that both see.
+ReadSecond = Callable[[Batch], tuple[Batch, Units]]
+#: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
+MARKS = ("a", "b")
+#: Divergence of heads of one number, (layer, head).
+NUMBERED = "jsd"
+#: Heads that are compared with all others at a time, so that what is found needs little memory.
+AT_A_TIME = 16
+Part = TypeVar("Part")
+
+
+def name_pairs(kind: Kind) -> str:
+    """Name the divergences of all heads of a kind from all heads of the other model."""
+    return f"jsd of pairs, {kind}"
+
+
+def name_outputs(kind: Kind) -> str:
+    """Name the sums over outputs of all heads of a kind."""
+    return f"outputs, {kind}"
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
@@ -32,10 +62,9 @@ def number_words(documents: Iterable[Document]) -> Iterator[Document]:
         texts: dict[Where, str] = {"text": document.text}
         if document.pair is not None:
             texts["pair"] = document.pair
-        words = complete_words(
-            replace(document.annotation or Annotation(), links=(), tags=(), answers=None), texts
-        )
-        yield replace(document, annotation=replace(words, numbered=True, number=number))
+        bare = replace(document.annotation or Annotation(), links=(), tags=(), answers=None)
+        words = replace(complete_words(bare, texts), numbered=True, number=number)
+        yield replace(document, annotation=words)
 
 
 def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
@@ -47,18 +76,19 @@ def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
     [(1, 3, 1, 2), (3, 5, 2, 3)]
     """
     units: list[Unit] = []
-    for one, other in zip(first.numbered, second.numbered, strict=True):
-        if one is None or other is None:
+    for pair in zip(first.numbered, second.numbered, strict=True):
+        if pair[0] is None or pair[1] is None:
             continue
-        if units and (one.start < units[-1][0].stop or other.start < units[-1][1].stop):
-            last = units.pop()
-            units.append((_join_spans(last[0], one), _join_spans(last[1], other)))
-        else:
-            units.append((one, other))
+        unit: Unit = pair  # type: ignore[assignment]
+        if units and any(word.start < last.stop for word, last in zip(unit, units[-1], strict=True)):
+            joined = zip(units.pop(), unit, strict=True)
+            ends = [(min(a.start, b.start), max(a.stop, b.stop)) for a, b in joined]
+            unit = TokenSpan(*ends[0]), TokenSpan(*ends[1])
+        units.append(unit)
     return units
 
 
-def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
+def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
     """Add up attention between tokens to attention between words.
 
     What goes to a word is the sum over its tokens, what goes from it their mean (Clark et al. 2019, section
@@ -66,10 +96,9 @@ def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
 
     ``maps`` are (head, query, key); the result is (head, word, word + 1).
     """
-    place = torch.cat([torch.full((word.stop - word.start,), n) for n, word in enumerate(words)])
-    token = torch.cat([torch.arange(word.start, word.stop) for word in words])
     member = torch.zeros(len(words), maps.shape[-1], dtype=maps.dtype)
-    member[place, token] = 1.0
+    for number, word in enumerate(words):
+        member[number, word.start : word.stop] = 1
     member = member.to(maps.device)
     rows = (member / member.sum(1, keepdim=True)) @ maps
     to_words = rows @ member.T
@@ -77,147 +106,225 @@ def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
     return torch.cat([to_words, rest], -1)
 
 
-def _join_spans(one: TokenSpan, other: TokenSpan) -> TokenSpan:
-    return TokenSpan(min(one.start, other.start), max(one.stop, other.stop))
+def read_same(batch: Batch) -> tuple[Batch, Units]:
+    """Let the second model read what the first reads."""
+    return batch, None
 
 
-@dataclass(frozen=True)
-class SecondReader:
-    """What the second model reads of the same texts.
-
-    Attributes:
-        batch: Gives its batch of the sequences that are in a batch of the first.
-        units: Gives, of both batches, the words that both see; None where they have the same tokens.
-    """
-
-    batch: Callable[[Batch], Batch]
-    units: Callable[[Batch, Batch], list[list[Unit]] | None]
-
-
-#: Both models read the same batches.
-SAME = SecondReader(lambda batch: batch, lambda *_: None)
-
-
-def share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
-    """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
-    if first.modality != "text":
-        return True
-    if first.prompt != second.prompt:
-        return False
-    ours, theirs = first.tokenizer, second.tokenizer
-    return ours is theirs or _describe_tokenizer(ours) == _describe_tokenizer(theirs)
-
-
-def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
-    """Say all that decides which tokens a tokenizer makes, without what a caller asked of it last."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        vocabulary = getattr(tokenizer, "get_vocab", dict)()
-        return type(tokenizer).__name__, vocabulary
-    settings = json.loads(backend.to_str())
-    return {name: part for name, part in settings.items() if name not in {"truncation", "padding"}}
-
-
-def drop_lone_decoders(
-    checkpoints: tuple[Checkpoint, Checkpoint], *, by_word: bool
-) -> tuple[tuple[Checkpoint, Checkpoint], list[str]]:
-    """Leave a decoder beside an encoder out, where the other model has none or reads other tokens."""
-    decoding = [checkpoint for checkpoint in checkpoints if checkpoint.decodes]
-    starts = {checkpoint.start for checkpoint in decoding}
-    if not decoding or (len(decoding) == 2 and not by_word and len(starts) == 1):
-        return checkpoints, []
-    why = "The decoders read different tokens"
-    if len(decoding) == 1:
-        why = f"Only {decoding[0].name} has a decoder beside its encoder"
-    first, second = (
-        replace(checkpoint, encoder_only=True) if checkpoint.decodes else checkpoint
-        for checkpoint in checkpoints
-    )
-    return (first, second), [f"{why}: only the encoders are compared."]
-
-
-def fit_options(
-    options: CorpusOptions, first: Checkpoint, second: Checkpoint, *, by_word: bool
-) -> CorpusOptions:
-    """Settle windows that both models take; of texts in different tokens, each reads the first window."""
-    if first.modality != "text":
-        return options
-    if by_word:
-        return replace(options, truncate=True)
-    windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
-    short = any(is_cut_short(options.max_length, checkpoint) for checkpoint in (first, second))
-    return replace(options, max_length=min(windows), truncate=options.truncate or short)
-
-
-def check_media(
-    checkpoints: tuple[Checkpoint, Checkpoint], first: Architecture, second: Architecture
-) -> None:
-    """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
-    for checkpoint, architecture in zip(checkpoints, (first, second), strict=True):
-        if architecture.layer_heads:
-            raise AttnprobeError(
-                f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
-                "can't be compared map by map; measure each with census, or both with dynamics."
-            )
-    prepared = [checkpoint.processor and checkpoint.processor.own.to_dict() for checkpoint in checkpoints]
-    if (first.positions, first.grid) != (second.positions, second.grid) or prepared[0] != prepared[1]:
-        one, other = (checkpoint.name for checkpoint in checkpoints)
-        raise AttnprobeError(
-            f"{one} and {other} prepare their input differently, so that their tokens are not the same; only "
-            "models with one way of preparing it can be compared."
-        )
-
-
-def pair_by_tokens(batches: BatchReader, second: Checkpoint) -> SecondReader:
-    """Let the second model read the batches of the first.
-
-    Raises:
-        AttnprobeError: When it lacks tokens that occur.
-    """
-    known = second.embeddings
-    if known is not None and isinstance(batches, Batches):
-        last = int(np.flatnonzero(batches.source.store.counts)[-1])
-        if last >= known:
-            raise AttnprobeError(
-                f"The texts have token {last}, but {second.name} knows only {known}; its tokenizer belongs "
-                "to another model."
-            )
-    return SAME
-
-
-def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, SecondReader]:
+def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, ReadSecond]:
     """Pair the sequences of each document that both models have tokens for.
 
     Returns:
         The batches of the first, in each of which the sequences of the second are equally long too; and what
-        the second reads.
+        reads those of the second.
     """
-    theirs = {number: member for member, number in enumerate(_number_documents(second))}
-    partner = np.array([theirs.get(number, -1) for number in _number_documents(first)], np.int64)
-    lengths = second.lengths
-    plan: list[NDArray[np.int64]] = []
+
+    def number_documents(batches: BatchReader) -> list[int]:
+        known = (batches.annotation(member) for member in range(len(batches.lengths)))
+        return [-1 if one is None or one.number is None else one.number for one in known]
+
+    theirs = {number: member for member, number in enumerate(number_documents(second))}
+    partner = np.array([theirs.get(number, -1) for number in number_documents(first)], np.int64)
+    plan, lengths = list[NDArray[np.int64]](), second.lengths
     for members in first.plan:
         both = members[partner[members] >= 0]
         other = lengths[partner[both]]
-        plan += [both[other == length] for length in sorted(set(other.tolist()), reverse=True)]
+        plan += [both[other == length] for length in np.unique(other)[::-1]]
     if not plan:
         raise AttnprobeError("There is no text that both models have tokens for.")
 
-    def read_partners(batch: Batch) -> Batch:
-        return second.read(partner[batch.members])
-
-    def units(batch: Batch, other: Batch) -> list[list[Unit]]:
+    def read_partners(batch: Batch) -> tuple[Batch, Units]:
+        other = second.read(partner[batch.members])
         pairs = zip(batch.annotations, other.annotations, strict=True)
-        return [pair_words(one, two) if one and two else [] for one, two in pairs]
+        return other, [pair_words(one, two) if one and two else [] for one, two in pairs]
 
-    return first.follow(plan), SecondReader(read_partners, units)
-
-
-def _number_documents(batches: BatchReader) -> list[int]:
-    annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
-    return [-1 if one is None or one.number is None else one.number for one in annotations]
+    return first.follow(plan), read_partners
 
 
-def describe_heads(architecture: Architecture) -> HeadGrid:
-    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
-    return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)
+def compare_maps(
+    shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units = None, *, pairs: bool
+) -> Values:
+    """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
+
+    A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have the
+    same queries and the same keys.
+
+    Args:
+        shared: Which heads there are.
+        ours: Maps of the first model, kind by kind.
+        theirs: Those of the second.
+        units: The words that both see.
+        pairs: Whether every head is compared with every other, or only with that of its number.
+
+    Returns:
+        (sequence, layer, head) of the first model, and for each kind (sequence, head, other head). NaN for
+        removed heads and for layers of other kinds.
+    """
+    values: Values = {}
+    for kind in shared.kinds:
+        numbered = shared.numbered(kind)
+        if not numbered and not pairs:
+            continue
+        (maps, layout), (others, _) = ours[kind], theirs[kind]
+        others = others.to(maps.device, maps.dtype)
+        compare = partial(_compare_heads, shared, kind, pairs=pairs)
+        if units is None:
+            cells = compare(maps, others, partial(mean_over_queries, layout=layout))
+        else:
+            parts = []
+            for one, other, words in zip(maps, others, units, strict=True):
+                rows = pool_words(one, [mine for mine, _ in words])[None]
+                other_rows = pool_words(other, [its for _, its in words])[None]
+                parts.append(compare(rows, other_rows, lambda values: values.nanmean(-1)))
+            cells = torch.cat(parts)
+        divergence = cells.cpu().numpy()
+        if pairs:
+            values[name_pairs(kind)] = divergence
+            divergence = divergence.diagonal(0, 1, 2)
+        if numbered:
+            first, layers = shared.first, shared.first.layers(kind)
+            empty = np.full((len(divergence), len(first.kinds), first.heads), np.nan)
+            whole = values.setdefault(NUMBERED, empty)
+            whole[:, layers] = divergence.reshape(len(divergence), len(layers), first.heads)  # type: ignore[index]
+    return values
+
+
+def _compare_heads(
+    shared: SharedHeads,
+    kind: Kind,
+    maps: Tensor,
+    others: Tensor,
+    mean: Callable[[Tensor], Tensor],
+    *,
+    pairs: bool,
+) -> Tensor:
+    """Give (sequence, head, other head), or (sequence, head) without pairs."""
+    (places, heads), (other_places, other_heads) = shared.find_kept(kind)
+    size = shared.size(kind)
+    whole = maps.new_full((len(maps), *(size if pairs else size[:1])), torch.nan)
+    if pairs:
+        maps, others = _pick(maps, places), _pick(others, other_places)
+        parts = (divergence_between(maps, part) for part in others.split(AT_A_TIME, 1))
+        values = torch.cat([mean(part).unflatten(1, (maps.shape[1], -1)) for part in parts], 2)
+        whole[:, torch.from_numpy(heads)[:, None], torch.from_numpy(other_heads)] = values.to(whole)
+    else:
+        both, mine, its = np.intersect1d(heads, other_heads, return_indices=True)
+        maps, others = _pick(maps, places[mine]), _pick(others, other_places[its])
+        whole[:, torch.from_numpy(both)] = mean(divergence_between(maps, others, numbered=True)).to(whole)
+    return whole
+
+
+def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
+    # All of them cost nothing.
+    return maps if len(places) == maps.shape[1] else maps[:, torch.from_numpy(places)]
+
+
+def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units) -> Values:
+    """Sum up what every pair of heads gives in common to the same tokens, for their linear CKA.
+
+    Tokens are those that ask, or words that both models see, which have the mean of what their tokens are
+    given. Removed heads give 0.
+    """
+    values: Values = {}
+    for kind in shared.kinds:
+        (given, layout), (other, _) = ours[kind], theirs[kind]
+        other = other.to(given.device)
+        if units is None:
+            asking = layout.queries.asking.to(given.device)
+            vectors = given[asking], other[asking]
+        else:
+            words = [(row, *pair) for row, pairs in enumerate(units) for pair in pairs]
+            first = _average_words(given, [(row, span) for row, span, _ in words])
+            vectors = first, _average_words(other, [(row, span) for row, _, span in words])
+        sides = zip(vectors, shared.find_kept(kind), shared.size(kind), strict=True)
+        values[name_outputs(kind)] = CrossMoments.of_tokens(*(_spread_heads(*side) for side in sides))
+    return values
+
+
+def _average_words(given: Tensor, spans: Sequence[tuple[int, TokenSpan]]) -> Tensor:
+    """Average (sequence, token, head, width) over the tokens of each word: (word, head, width)."""
+    if not spans:
+        return given.new_zeros(0, *given.shape[2:])
+    return torch.stack([given[row, span.start : span.stop].mean(0) for row, span in spans])
+
+
+def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Tensor:
+    """Put what heads give, (token, head, width), in the places of all heads of a kind."""
+    vectors, (places, numbers) = vectors.to(torch.promote_types(vectors.dtype, torch.float32)), kept
+    placed = vectors.new_zeros(len(vectors), size, vectors.shape[2])
+    placed[:, torch.from_numpy(numbers)] = vectors[:, torch.from_numpy(places)]
+    return placed
+
+
+def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
+    """Join what is known of each model's statistics, by the names of their sums."""
+    named = zip(MARKS, sides, strict=True)
+    return {f"{mark}/{name}": part for mark, side in named for name, part in side.items()}
+
+
+@dataclass(frozen=True)
+class PairEvaluator:
+    """Two models that are ready to be compared, batch by batch, in as many threads as there are."""
+
+    sides: tuple[Evaluator, Evaluator]
+    shared: SharedHeads
+    read_second: ReadSecond
+    pairs: bool  # whether every head is compared with every other, not only with that of its number
+    outputs: bool  # whether what heads give is compared, too
+
+    @cached_property
+    def sums(self) -> dict[str, type[Sum]]:
+        """What is kept of each of the numbers, by its name."""
+        kinds = self.shared.kinds
+        sums: dict[str, type[Sum]] = {NUMBERED: Clustered} if any(map(self.shared.numbered, kinds)) else {}
+        sums |= {name_pairs(kind): Clustered for kind in kinds if self.pairs}
+        sums |= {name_outputs(kind): CrossMoments for kind in kinds if self.outputs}
+        return sums | _mark({one.name: one.sums for one in side.statistics} for side in self.sides)
+
+    def measurement(self, batch: Batch) -> Measurement:
+        """Run a batch with both models, and sum up what is found."""
+        return reduce(add, self.sides[0].halving.run(batch, self._measure_part))
+
+    def _measure_part(self, batch: Batch) -> Measurement:
+        theirs, units = self.read_second(batch)
+        one, other = self.sides
+        first, ours, given = one.evaluate(batch), one.recorder.maps(), one.recorder.outputs()
+        if one is other:  # whose next maps take the place of these
+            ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
+        second = other.evaluate(theirs)
+        values = compare_maps(self.shared, ours, other.recorder.maps(), units, pairs=self.pairs)
+        if self.outputs:
+            values |= compare_outputs(self.shared, given, other.recorder.outputs(), units)
+        constants = _mark(side.constants for side in self.sides)
+        kinds = {name: kind for name, kind in self.sums.items() if name not in constants}
+        return sum_values(values | _mark((first, second)), kinds, constants, batch)
+
+    @contextmanager
+    def thread_context(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for enter in {id(side): side.thread_context for side in self.sides}.values():
+                stack.enter_context(enter())
+            yield
+
+
+@contextmanager
+def open_pair(
+    models: Sequence[tuple[Checkpoint, Architecture]],
+    statistics: Sequence[Statistic],
+    shared: SharedHeads,
+    read_second: ReadSecond = read_same,
+    *,
+    pairs: bool,
+    outputs: bool = False,
+) -> Iterator[PairEvaluator]:
+    """Make two models ready; one that is compared with itself can be read by one reader only.
+
+    Differences are of two means, with an error of their own kind, which blocks of documents give.
+    """
+    blocked = [replace(statistic, sums=Blocked) for statistic in statistics]
+    with ExitStack() as stack:
+        sides = [
+            stack.enter_context(open_evaluator(*model, blocked, keep=True, keep_outputs=outputs))
+            for model in (models if models[0][0].body is not models[1][0].body else models[:1])
+        ]
+        yield PairEvaluator((sides[0], sides[-1]), shared, read_second, pairs, outputs)

@@ -1,28 +1,140 @@
 """What all heads know together: a softmax over candidate words, of weighted attention both ways.
 
-Beside it, what single heads and rules find of the same questions.
+One pass keeps attention between words; probes are fitted to it, and compared with single heads and rules.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.corpus.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, open_run
+from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import record_provenance
+from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, LinkTask
-from attnprobe.survey.word_maps import AskedCorpus, Bools, Ints
+from attnprobe.sums.blocked import find_share
+from attnprobe.sums.inference import sign_flip
+from attnprobe.survey.measure import open_evaluator
+from attnprobe.survey.word_maps import AskedCorpus, Bools, Ints, ask_words
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns, p_columns
+from attnprobe.table.naming import join_names
+from attnprobe.table.numbers import format_number
+from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
+#: (layer, head) of the heads that are there.
+Heads = Sequence[tuple[int, int]]
+Notes = Sequence[str]
 
 #: L-BFGS goes on until no component of the gradient per question is larger, the loss falls by no larger part
 #: of it, or for so many steps.
 TOLERANCE, CHANGE, STEPS = 1e-4, 1e-12, 500
 #: Scores of candidates are added up in this type.
 PRECISION = torch.float32
+
+
+def probe_checkpoint(
+    checkpoint: Checkpoint,
+    documents: Documents,
+    task: LinkTask,
+    options: CorpusOptions,
+    *,
+    by: Literal["label", "head"] = "label",
+    folds: int = 5,
+    penalty: float = 100.0,
+    dataset: str,
+    facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
+) -> HeadTable:
+    """Read attention between words in one pass, fit probes to it, and tabulate what they find.
+
+    Of a model with an encoder and a decoder, the encoder is read. ``penalty`` is lambda of ``ProbeData.fit``.
+    ``resume`` is a file that keeps the state of the run, attention between words included.
+    """
+    notes = []
+    if checkpoint.decodes:
+        checkpoint = replace(checkpoint, encoder_only=True)
+        notes.append("Heads of the encoder are probed; those of the decoder are left out.")
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
+    question = {"command": f"probe {task.label}"}  # fitting begins when all is read
+    with (
+        open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
+        prepare_corpus(
+            checkpoint, architecture, documents, options, workers=workers, progress=progress
+        ) as ready,
+    ):
+        data = ProbeData(_read_words(run, checkpoint, architecture, ready, task), penalty)
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
+        progress.stage("fitting probes", None)
+        if not len(data):
+            raise AttnprobeError(f"{dataset} has no link that can be asked for.")
+        if data.documents < 2:
+            raise AttnprobeError(
+                f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
+                "scored on others; give more documents."
+            )
+        labels = Labels(
+            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
+        )
+        heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
+        same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
+        left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
+        for reason, number in left_out.items():
+            links = "link was" if number == 1 else "links were"
+            notes += [f"{number:,} {links} left out: {reason}."] if number else []
+        if by == "head":
+            return tabulate_heads(data, data.fit(data.every), task, labels, heads, notes)
+        answers = data.cross_fit(min(folds, data.documents))
+        return tabulate_labels(data, answers, task, labels, heads, notes)
+
+
+def _read_words(
+    run: Run, checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, task: LinkTask
+) -> AskedCorpus:
+    """Read attention between the words of all batches, as far as half of the free memory holds it."""
+    statistic, taken = ask_words(task), 0
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        free = 0
+
+    def read(part: Batch) -> Any:
+        nonlocal taken
+        answers: Any = evaluator.evaluate(part)[statistic.name]
+        taken += sum(one.codes.nbytes for one in answers.batches)
+        if free and taken > free / 2:
+            raise AttnprobeError(
+                f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
+                "are free; read fewer texts (--sample N, --limit N), or give a smaller --max-length."
+            )
+        return answers
+
+    with open_evaluator(checkpoint, architecture, [statistic]) as evaluator:
+        return run.total(
+            "reading words",
+            ready.corpus.batches,
+            lambda batch: reduce(add, evaluator.halving.run(batch, read)),
+            AskedCorpus.from_arrays,
+            workers=ready.workers,
+            thread_context=evaluator.thread_context,
+        )
 
 
 @dataclass(frozen=True)
@@ -45,11 +157,23 @@ class ProbeData:
     def __len__(self) -> int:
         return int(self.ends[-1])
 
+    def join(self, name: str) -> NDArray[Any]:
+        """Put a field of the questions of all batches together, (question, ...)."""
+        return np.concatenate([getattr(batch, name) for batch in self.corpus.batches])
+
+    @cached_property
+    def heads(self) -> Bools:
+        return self.join("heads")
+
+    @cached_property
+    def rules(self) -> Floats:
+        """What each rule, and behind the last chance, finds of each question."""
+        return np.column_stack([self.join("rules"), self.join("chance")])
+
     @cached_property
     def document(self) -> Ints:
         """The document of each question, numbered in the order of their names, which is as good as random."""
-        names = np.concatenate([batch.document for batch in self.corpus.batches])
-        return np.unique(names, return_inverse=True)[1]
+        return np.unique(self.join("document"), return_inverse=True)[1]
 
     @property
     def documents(self) -> int:
@@ -58,13 +182,13 @@ class ProbeData:
     @cached_property
     def features(self) -> int:
         """How many numbers each pair of words has: attention of each head, one way and the other."""
-        return 2 * self.corpus.batches[0].maps.shape[1]
+        return self.corpus.batches[0].codes.shape[2]
 
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of each feature over the candidates of a question (root mean square)."""
         total = torch.zeros(self.features, dtype=torch.float64)
-        for attention, present, _ in self._read(self.select(self.every), torch.float64):
+        for attention, present, _ in self._read(self.every, torch.float64):
             number = present.sum(1)[:, None]
             total += (attention.square().sum(1) / number - (attention.sum(1) / number).square()).sum(0)
         return np.sqrt(total.clamp_min(0).numpy() / len(self))
@@ -77,10 +201,6 @@ class ProbeData:
     @property
     def every(self) -> Bools:
         return np.ones(len(self), np.bool_)
-
-    def select(self, some: Bools) -> list[Ints]:
-        """Number the chosen questions (question,) within each batch."""
-        return [np.flatnonzero(part) for part in np.split(some, self.ends[:-1])]
 
     def fit(self, questions: Bools) -> Floats:
         """Fit a probe to some of the questions (question,), and give its weights.
@@ -99,11 +219,11 @@ class ProbeData:
         """
         from scipy.optimize import minimize  # takes a while to import
 
-        chosen, number = self.select(questions), max(1, int(questions.sum()))
+        number = max(1, int(questions.sum()))
 
         def compute_loss(weights: Floats) -> tuple[float, Floats]:
             value, derivative = 0.0, torch.zeros(self.features, dtype=torch.float64)
-            for attention, log_p, right in self._score(weights, chosen):
+            for attention, log_p, right in self._score(weights, questions):
                 share = right / right.sum(1, keepdim=True)
                 value -= float((share * log_p.where(right, 0)).sum())
                 pull = (log_p.exp() - share).to(attention.dtype)
@@ -115,26 +235,25 @@ class ProbeData:
         start = np.zeros(self.features)
         return minimize(compute_loss, start, jac=True, method="L-BFGS-B", options=options).x
 
-    def answer(self, weights: Floats, some: Bools) -> Bools:
+    def answer(self, weights: Floats, questions: Bools) -> Bools:
         """Answer some questions by the candidate with the highest score: which rightly."""
         parts = [
-            right.gather(1, log_p.argmax(1, keepdim=True))[:, 0]
-            for _, log_p, right in self._score(weights, self.select(some))
+            right.gather(1, log_p.argmax(1, keepdim=True))[:, 0].numpy()
+            for _, log_p, right in self._score(weights, questions)
         ]
-        return torch.cat(parts).numpy() if parts else np.zeros(0, np.bool_)
+        return np.concatenate([np.zeros(0, np.bool_), *parts])
 
-    def _score(self, weights: Floats, chosen: Sequence[Ints]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _score(self, weights: Floats, questions: Bools) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Give attention, ln p of each candidate, (question, candidate), and which are right."""
         scaled = torch.from_numpy(weights * self.scale).to(PRECISION)
-        for attention, present, right in self._read(chosen, PRECISION):
+        for attention, present, right in self._read(questions, PRECISION):
             scores = (attention @ scaled).double().masked_fill(~present, -torch.inf)
             yield attention, scores.log_softmax(1), right
 
-    def _read(
-        self, chosen: Sequence[Ints], precision: torch.dtype
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _read(self, questions: Bools, precision: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        chosen = np.split(questions, self.ends[:-1])
         for batch, which in zip(self.corpus.batches, chosen, strict=True):
-            yield from batch.read(which, precision)
+            yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
         """Fit to all folds of documents but one, and answer that one; each fold in turn.
@@ -143,84 +262,134 @@ class ProbeData:
             Which questions are answered rightly, and the fold of each.
         """
         fold = self.document % folds
-        hit = np.zeros(len(self), np.bool_)
+        hit = self.every
         for one in range(folds):
             hit[fold == one] = self.answer(self.fit(fold != one), fold == one)
         return hit, fold
 
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen of several for a label.
-
-    Attributes:
-        named: The head that most folds chose, or the best rule; None where nothing is ever right.
-        hit: (entry,) whether it finds a right answer; of a head, that of the entry's fold.
-        share: The share of folds that chose it.
-    """
-
-    named: int | None
-    hit: NDArray[Any]
-    share: float = 1.0
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What a cross-fitted probe, heads and rules find.
-
-    Attributes:
-        data: The questions.
-        hit: (question,) whether the probe of its fold answers it rightly.
-        fold: (question,) the fold of its document.
-    """
-
-    data: ProbeData
-    hit: Bools
-    fold: Ints
-
     @cached_property
     def entries(self) -> dict[str, Ints]:
         """The questions of each label: of all, then of labels by the number of their links."""
-        batches = self.data.corpus.batches
-        begins = self.data.ends - [len(batch) for batch in batches]
-        question = np.concatenate([batch.entry + begin for batch, begin in zip(batches, begins, strict=True)])
-        label = np.concatenate([batch.label for batch in batches])
+        sizes = [len(batch.entry) for batch in self.corpus.batches]
+        question = self.join("entry") + np.repeat([0, *self.ends[:-1]], sizes)
+        label = self.join("label")
         entries = {str(name): question[label == name] for name in np.unique(label)}
         order = sorted(entries, key=lambda name: (name != ALL, -len(entries[name]), name))
         return {name: entries[name] for name in order}
 
-    def choose_heads(self, labels: Sequence[str]) -> list[Choice]:
-        """Choose for each label and fold the head that finds most links in the other folds."""
-        every = np.concatenate([batch.heads for batch in self.data.corpus.batches])
-        choices = []
-        for label in labels:
-            questions = self.entries[label]
-            hits, fold = every[questions], self.fold[questions]
-            counts = np.zeros((int(self.fold.max()) + 1, self.data.features), np.int64)
-            np.add.at(counts, fold, hits)
-            total = counts.sum(0)
-            best = (total - counts).argmax(1)
-            times = np.bincount(best, minlength=len(total))
-            named = max(range(len(total)), key=lambda head: (times[head], total[head]))
-            hit, share = hits[np.arange(len(hits)), best[fold]], float(times[named] / len(best))
-            choices.append(Choice(named if total[named] else None, hit, share))
-        return choices
+    def choose_head(self, questions: Ints, fold: Ints) -> tuple[int | None, Bools, float]:
+        """Choose for each fold the head that finds most links in the other folds.
 
-    def choose_rules(self, labels: Sequence[str], task: LinkTask) -> list[Choice]:
-        """Choose for each label the rule that finds most links of all; chance where that finds more."""
-        batches = self.data.corpus.batches
-        every = np.concatenate([np.column_stack([batch.rules, batch.chance]) for batch in batches])
-        choices = []
-        for label in labels:
-            hits = every[self.entries[label]]
-            best = task.best_rule(hits.sum(0))
-            choices.append(Choice(best if hits[:, best].any() else None, hits[:, best]))
-        return choices
+        Returns:
+            The one that most folds choose, None where no head finds any link; whether the head of its fold
+            answers each question rightly; the share of folds that choose it.
+        """
+        hits, folds = self.heads[questions], fold[questions]
+        counts = np.zeros((int(fold.max()) + 1, self.features), np.int64)
+        np.add.at(counts, folds, hits)
+        total = counts.sum(0)
+        best = (total - counts).argmax(1)
+        times = np.bincount(best, minlength=len(total))
+        named = max(range(len(total)), key=lambda head: (times[head], total[head]))
+        hit, share = hits[np.arange(len(hits)), best[folds]], float(times[named] / len(best))
+        return (named if total[named] else None), hit, share
 
-    def sum_documents(self, questions: Ints, *numbers: NDArray[Any]) -> Floats:
-        """Add up numbers (entry,) by document: (document, number), first how many questions it has."""
-        document = self.data.document[questions]
-        values = np.stack([np.ones(len(questions)), *(one.astype(np.float64) for one in numbers)], 1)
-        total = np.zeros((self.data.documents, values.shape[1]))
-        np.add.at(total, document, values)
-        return total[total[:, 0] > 0]
+    def choose_rule(self, questions: Ints, task: LinkTask) -> tuple[int | None, Floats]:
+        """Choose the rule that finds most links of all, or chance where that finds more; and its hits."""
+        hits = self.rules[questions]
+        best = task.best_rule(hits.sum(0))
+        return (best if hits[:, best].any() else None), hits[:, best]
+
+
+_COLUMNS = [
+    Column("n", "links", role="count"),
+    *measure_columns("accuracy", UNIT, "links that all heads together find", headline=True),
+    Column("direction", role="text"),
+    Column("layer", role="count"),
+    Column("head", role="count"),
+    Column("chosen", "share of folds", title="folds that chose the head"),
+    *measure_columns("best_head_accuracy", UNIT, "links that the best head finds"),
+    *measure_columns("gain", UNIT, "gain over the best head"),
+    *p_columns(),
+    *measure_columns("baseline", UNIT, "links that the best rule finds"),
+    Column("baseline_rule", role="text"),
+]
+
+
+def tabulate_labels(
+    data: ProbeData, answers: tuple[Bools, Ints], task: LinkTask, labels: Labels, heads: Heads, notes: Notes
+) -> HeadTable:
+    """Tabulate each label: what the probe finds of it, the best head, and the best rule.
+
+    Probe and head are scored on other documents than they are chosen on. The rule is the best over all links,
+    and at least chance where candidates are named, so that ``baseline`` is rather too high than too low.
+    There is no row of all links where labels were named, or where the only one says the same.
+    """
+    (hit, fold), entries = answers, data.entries
+    request = labels.provenance.get("asked", {})
+    fewest, named = int(request.get("min_links", FEWEST)), request.get("labels") is not None
+    several = [label for label in entries if label != ALL]
+    kept = [label for label in several if len(entries[label]) >= fewest]
+    alone = kept and len(several) == 1 and len(entries[several[0]]) == len(entries[ALL])
+    shown = [*([] if (named and several) or alone else [ALL]), *kept]
+    rows = []
+    for label in shown:
+        questions = entries[label]
+        document = np.unique(data.document[questions], return_inverse=True)[1]
+        probe, (head, by_head, chosen) = hit[questions], data.choose_head(questions, fold)
+        rule, by_rule = data.choose_rule(questions, task)
+        gain = probe.astype(np.float64) - by_head
+        row: dict[str, Any] = {
+            "n": len(questions),
+            "chosen": chosen,
+            "p": sign_flip(np.bincount(document, gain)),
+            "baseline_rule": None if rule is None else task.name_of(rule),
+        }
+        shares = {"accuracy": probe, "best_head_accuracy": by_head, "gain": gain, "baseline": by_rule}
+        for name, right in shares.items():
+            share = find_share(np.bincount(document, right), np.bincount(document))
+            row |= {name: float(share.value), f"{name}_se": float(share.error)}
+        if head is not None:
+            layer, number = heads[head % len(heads)]
+            row |= {"layer": labels.places[layer].layer, "head": number}
+            row["direction"] = _name_way(task, head >= len(heads))
+        rows.append(row)
+    build = TableBuilder(labels, len(rows))
+    build.key(task.label, shown)
+    build.rows(_COLUMNS, rows)
+    remarks = []
+    if data.documents < FEW_DOCUMENTS / 2:
+        least = format_number(0.5**data.documents, digits=2)
+        remarks.append(f"Links are of {data.documents} documents, so that no p is below {least}.")
+    if rare := [label for label in several if label not in kept]:
+        remarks.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
+    return build.table("probe: what all heads know together", [*remarks, *notes])
+
+
+def tabulate_heads(
+    data: ProbeData, probe: Floats, task: LinkTask, labels: Labels, heads: Heads, notes: Notes
+) -> HeadTable:
+    """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
+
+    ``weight`` is that of attention as it is: u of heads from who is asked, v of heads to it. ``share`` is
+    |weight| times the spread of that attention over candidates, divided by the sum of these over all rows.
+    """
+    count = len(heads)
+    order = [way * count + number for number in sorted(range(count), key=heads.__getitem__) for way in (0, 1)]
+    build = TableBuilder(labels, 2 * count)
+    build.layers([heads[one % count][0] for one in order])
+    build.key("head", [heads[one % count][1] for one in order])
+    build.key("direction", [_name_way(task, one >= count) for one in order])
+    build.count("n", np.full(2 * count, len(data)), "links")
+    sizes = np.abs(probe) * (data.spread > 0)
+    weights, share = probe * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
+    build.add(Column("weight", "log odds", title="weight of attention"), weights[order])
+    build.add(Column("share", "share of weight", headline=True, title="share of the weight"), share[order])
+    return build.table("probe: what each head weighs", notes)
+
+
+def _name_way(task: LinkTask, backward: bool) -> str:
+    """Name who attends to whom; of mentions, whose links are asked one way only, the other way round too."""
+    if not backward:
+        return task.forward
+    return task.backward or "_to_".join(reversed(task.forward.split("_to_")))

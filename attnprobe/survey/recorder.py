@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from threading import local
 from typing import Any, get_args
 
@@ -20,16 +21,42 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding
-from attnprobe.statistics.statistic import Function, Scope, Statistic, Weights
+from attnprobe.statistics.statistic import Function, Rows, Scope, Statistic, Weights
 from attnprobe.sums.base import Sum
 from attnprobe.survey.finder import LinkScorer
-from attnprobe.survey.heads import list_computed, number_through, place_heads
 from attnprobe.survey.word_maps import AskedCorpus, WordScorer
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
 Values = dict[str, NDArray[np.floating[Any]] | Sum]
 #: For each kind of attention, a tensor of all its layers, and which tokens attend to which.
 ByKind = Mapping[Kind, tuple[Tensor, Layout]]
+
+
+def list_computed(standing: NDArray[np.bool_]) -> list[list[int | None]]:
+    """List the heads that each layer computes, of those that are ``standing`` (layer, head).
+
+    >>> list_computed(np.array([[True, False, True], [False, False, False]]))
+    [[0, 2], [None]]
+    """
+    return [[*np.flatnonzero(row).tolist()] or [None] for row in standing]
+
+
+def place_heads(values: Tensor, rows: Rows, computed: Sequence[int | None], heads: int) -> Tensor:
+    """Put (batch, head or pair or 1, ...) of the heads that are there in the places of all; NaN for others.
+
+    >>> place_heads(torch.tensor([[7.0, 8.0]]), "head", [0, 2], 3)
+    tensor([[7., nan, 8.]])
+    >>> place_heads(torch.tensor([[5.0]]), "pair", [0, 2], 3)
+    tensor([[nan, 5., nan]])
+    """
+    if rows == "layer":
+        return torch.full_like(values, torch.nan) if computed[0] is None else values
+    size = 1 if rows == "head" else 2
+    every = {which: place for place, which in enumerate(combinations(range(heads), size))}
+    places = [(place, which) for place, which in enumerate(combinations(computed, size)) if None not in which]
+    whole = values.new_full((len(values), len(every), *values.shape[2:]), torch.nan)
+    whole[:, [every[which] for _, which in places]] = values[:, [place for place, _ in places]]  # type: ignore[index]
+    return whole
 
 
 class Recorder(local):
@@ -51,27 +78,20 @@ class Recorder(local):
         keep: bool = False,
         keep_outputs: bool = False,
     ) -> None:
-        """Record statistics of layers of some kinds, with so many heads each.
+        """Record statistics of layers of some kinds, with so many heads each, removed ones included.
 
-        Args:
-            statistics: What is asked of blocks and maps.
-            kinds: The kind of each layer; its number where tokens differ from layer to layer.
-            heads: Heads of a layer, removed ones included.
-            standing: (layer, head) which heads are there; None for all.
-            projections: For each layer (head, width, model width), if statistics read it.
-            factors: What stands for these where rows are weighted by norm; see ``factor_projection``.
-            unembedding: What raises the logits of tokens, if statistics read it.
-            keep: Whether all maps of a batch are kept until the next.
-            keep_outputs: Whether what its heads give is.
+        The kind of a layer is its number where tokens differ from layer to layer. ``standing`` (layer, head)
+        are the heads that are there. ``projections`` of layers are (head, width, model width), if statistics
+        read them; ``factors`` stand for them where rows are weighted by norm, see ``factor_projection``. With
+        ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
         """
         self._all, self._kinds, self._heads = statistics, list(kinds), heads
-        self._projections, self._unembedding = projections, unembedding
+        self._projections, self._factors, self._unembedding = projections, factors, unembedding
         self._keep, self._keep_outputs = keep, keep_outputs
         self._complete = standing is None or bool(standing.all())
         every = np.ones((len(self._kinds), heads), bool)
         self._computed = list_computed(every if standing is None else standing)
-        self._weighting = NormWeighting(factors)
-        self._rooms: dict[tuple[Weights, Kind], Tensor] = {}
+        self._rooms: dict[Any, Tensor] = {}
         self._scorers: dict[str, tuple[Weights, LinkScorer | WordScorer]] = {}
         for one in statistics:
             if one.scope == "links":
@@ -85,28 +105,27 @@ class Recorder(local):
         self._keeps: set[Weights] = {one.weights for one in self._statistics if one.scope == "model"}
         if self._keep and not baseline:
             self._keeps.add("attention")
+        read = {*self._keeps, *(one.weights for one in self._statistics)}
         # Statistics that ask the same share the answer.
-        self._asked: dict[Weights, dict[Scope, dict[Function, Statistic]]] = {}
-        asked = {*self._keeps, *(one.weights for one in self._statistics)}
-        for weights in (weights for weights in get_args(Weights) if weights in asked):
-            self._asked[weights] = {}
+        self._questions: dict[Weights, dict[Scope, dict[Function, Statistic]]] = {
+            weights: {} for weights in get_args(Weights) if weights in read
+        }
         for one in self._statistics:
             if one.scope not in {"model", "links"}:
-                self._asked[one.weights].setdefault(one.scope, {}).setdefault(one.function, one)
+                self._questions[one.weights].setdefault(one.scope, {}).setdefault(one.function, one)
         self._reads_unembedding = any(UNEMBEDDING in one.needs for one in self._statistics)
         self._open = {} if baseline else self._scorers
         for _, scorer in self._open.values():
             scorer.begin(batch)
         layouts: dict[Kind | int, Layout] = {}
-        self._batch, self._layouts = batch, layouts
+        self._batch, self._layouts, self._layer = batch, layouts, 0
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._rows = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
         self._on = cache(lambda kind, device: layouts[kind].to(device))
         self._unembedded: Tensor | None = None
-        self._weighting.begin()
-        self._layer = 0
+        self._lengths: tuple[tuple[int, int], Tensor] | None = None
         self._answers: dict[tuple[Weights, Scope, Function], Tensor] = {}
-        self._assembled: dict[Weights, _Map] = {}
+        self._assembled: dict[tuple[Weights, str], Tensor] = {}
         self._sequences: dict[str, Tensor] = {}
         self._maps: dict[tuple[Weights, Kind], Tensor] = {}
         self._outputs: dict[int, Tensor] = {}
@@ -118,8 +137,8 @@ class Recorder(local):
             self._layer = piece.layer
         if piece.layer >= len(self._kinds):
             return  # counted, and refused where the batch ends
-        kind = self._kinds[piece.layer]
-        places = piece.queries, piece.probabilities.shape[3]
+        kind, rows = self._kinds[piece.layer], piece.probabilities
+        places = piece.queries, rows.shape[3]
         if kind not in self._layouts:
             self._layouts[kind] = self._batch.lay_out(kind, *places)
         layout = self._layouts[kind]
@@ -128,10 +147,13 @@ class Recorder(local):
                 f"this model attends from {places[0]:,} places to {places[1]:,} where it has read "
                 f"{tokens[0]:,} and {tokens[1]:,} tokens, which attnprobe can't tell apart."
             )
-        plain = self._make_block(kind, piece.sequence, piece.query, piece.probabilities, self._observe(piece))
-        plain = plain.restricted()
-        for weights in self._asked:
-            block = plain if weights == "attention" else self._weighting.weigh(piece, plain)
+        observed = self._add_weights(piece) if self._projections else piece.observed
+        there = self._rows(kind, piece.sequence, piece.sequence + len(rows), rows.device)
+        plain = AttentionBlock(rows, there, piece.query, observed)
+        if not plain.layout.keys.all_kept:
+            plain = plain.restricted()
+        for weights in self._questions:
+            block = plain if weights == "attention" else self._weigh(piece, plain)
             self._ask(weights, block, piece)
             if self._open and isinstance(kind, Kind):
                 self._find_links(weights, block, piece, kind)
@@ -177,32 +199,29 @@ class Recorder(local):
             by_kind[kind] = torch.cat(wide, 2), layout
         return by_kind
 
-    def _make_block(
-        self, kind: Kind | int, sequence: int, query: int, probabilities: Tensor, observed: Observed
-    ) -> AttentionBlock:
-        stop = sequence + len(probabilities)
-        layout = self._rows(kind, sequence, stop, probabilities.device)
-        return AttentionBlock(probabilities, layout, query, observed)
-
-    def _observe(self, piece: Piece) -> Observed:
-        """Put what statistics read of the weights beside what was seen."""
-        if not self._projections:
-            return piece.observed
-        projection = self._projections[piece.layer].to(piece.probabilities.device)
-        return replace(piece.observed, projection=projection, unembedding=self._unembed(piece))
-
-    def _unembed(self, piece: Piece) -> Tensor | None:
-        """Give what raises the logits of the keys' tokens, in the layers whose attention ends in logits."""
-        kind = self._kinds[piece.layer]
+    def _add_weights(self, piece: Piece) -> Observed:
+        """Put the projection of the layer, and what raises the logits of the keys, beside what was seen."""
+        device, kind = piece.probabilities.device, self._kinds[piece.layer]
+        projection = self._projections[piece.layer].to(device)
         beside = self._batch.targets is not None
+        # Where an encoder's attention, or that to it, does not end in logits.
         without_logits = kind is Kind.CROSS or (beside and kind is Kind.ENCODER)
         if self._unembedding is None or not self._reads_unembedding or without_logits:
-            return None
+            return replace(piece.observed, projection=projection)
         if self._unembedded is None:  # the same in all layers
             ids = self._batch.inputs["decoder_input_ids" if beside else "input_ids"]
             self._unembedded = self._unembedding.rows(ids)
         rows = self._unembedded[piece.sequence : piece.sequence + len(piece.probabilities)]
-        return rows.to(piece.probabilities.device)
+        return replace(piece.observed, projection=projection, unembedding=rows.to(device))
+
+    def _weigh(self, piece: Piece, block: AttentionBlock) -> AttentionBlock:
+        """Weight a block by the norm of what it carries, computed once for all queries of its sequences."""
+        of, rows = (piece.layer, piece.sequence), block.probabilities
+        if self._lengths is None or self._lengths[0] != of:
+            values = block.values
+            self._lengths = of, measure_lengths(values, self._factors[piece.layer].to(values.device))
+        room = self._take_room("weighted", rows, rows.shape) if rows.device.type == "cpu" else None
+        return block.by_norm(self._lengths[1], None if room is None else room.view(-1))
 
     def _ask(self, weights: Weights, block: AttentionBlock, piece: Piece) -> None:
         """Ask all functions about a block, and put what they give in its places in the batch."""
@@ -210,7 +229,7 @@ class Recorder(local):
         rows = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
         side = self._layouts[self._kinds[piece.layer]].queries
-        for scope, functions in self._asked[weights].items():
+        for scope, functions in self._questions[weights].items():
             shown = self._assemble(weights, block, piece.queries) if scope == "map" else block
             if shown is None:
                 continue
@@ -230,13 +249,23 @@ class Recorder(local):
 
     def _assemble(self, weights: Weights, block: AttentionBlock, queries: int) -> AttentionBlock | None:
         """Put the map of whole sequences together; None until it is whole."""
-        stop = block.offset + block.probabilities.shape[2]
-        if block.offset == 0:
-            if stop == queries:
-                return block
-            self._assembled[weights] = _Map(block, queries)
-        self._assembled[weights].take(block)
-        return self._assembled[weights].whole() if stop == queries else None
+        size, seen = block.probabilities.shape[2], block.observed
+        if size == queries:
+            return block
+        parts = {"probabilities": block.probabilities, "weighted": block.weighted}
+        parts |= {name: getattr(seen, name) for name in ("scores", "outputs", "queries")}
+        whole: dict[str, Any] = {}
+        for name, part in parts.items():
+            if part is not None:
+                if block.offset == 0:
+                    shape = (*part.shape[:2], queries, *part.shape[3:])
+                    self._assembled[weights, name] = part.new_empty(shape)
+                whole[name] = self._assembled[weights, name]
+                whole[name][:, :, block.offset : block.offset + size] = part
+        if block.offset + size < queries:
+            return None
+        rows, weighted = whole.pop("probabilities"), whole.pop("weighted", None)
+        return AttentionBlock(rows, block.layout, 0, replace(seen, **whole), weighted)
 
     def _find_links(self, weights: Weights, block: AttentionBlock, piece: Piece, kind: Kind) -> None:
         if weights == "norm":  # a head that carries nothing attends to nothing
@@ -276,14 +305,14 @@ class Recorder(local):
         span = slice(piece.query, piece.query + queries)
         self._maps[weights, kind][sequences, first : first + heads, span] = rows
 
-    def _take_room(self, key: tuple[Weights, Kind], like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _take_room(self, key: Any, like: Tensor, shape: Sequence[int]) -> Tensor:
         """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
         size, room = math.prod(shape), self._rooms.get(key)
         if room is None or room.numel() < size or (room.device, room.dtype) != (like.device, like.dtype):
             self._rooms.pop(key, None)  # before there is more
             del room
             room = self._rooms[key] = like.new_empty(size)
-        return room[:size].view(shape)
+        return room[:size].view(*shape)
 
     def _keep_output(self, piece: Piece) -> None:
         given = piece.observed.outputs
@@ -305,72 +334,19 @@ class Recorder(local):
                 if weights != statistic.weights:
                     continue
                 blocks = (
-                    self._make_block(kind, place, 0, whole, Observed())
+                    AttentionBlock(whole, self._rows(kind, place, place + 1, whole.device))
                     for place, whole in enumerate(maps.split(1))
                 )
                 answers = torch.cat([statistic.evaluate(block) for block in blocks])
                 values = statistic.reduce_sequences(answers, self._on(kind, answers.device), self._heads)
                 if not self._complete:
-                    layers = [layer for layer, one in enumerate(self._kinds) if one is kind]
-                    computed = number_through([self._computed[layer] for layer in layers], self._heads)
+                    layers = [self._computed[layer] for layer, one in enumerate(self._kinds) if one is kind]
+                    # The heads of these layers, numbered through.
+                    computed = [
+                        None if head is None else place * self._heads + head
+                        for place, layer in enumerate(layers)
+                        for head in layer
+                    ]
                     values = place_heads(values, statistic.rows, computed, len(layers) * self._heads)
                 kinds.append(values)
             self._sequences[statistic.name] = torch.cat(kinds, 1)
-
-
-class _Map:
-    """The maps of some sequences of a layer, put together from blocks of their queries."""
-
-    def __init__(self, first: AttentionBlock, queries: int) -> None:
-        self._layout, self._queries = first.layout, queries
-        self._parts: dict[str, Tensor] = {}
-        self._fixed = {name: getattr(first.observed, name) for name in ("values", "keys", "projection")}
-
-    def take(self, block: AttentionBlock) -> None:
-        by_query: Mapping[str, Any] = {
-            "probabilities": block.probabilities,
-            "scores": block.observed.scores,
-            "outputs": block.observed.outputs,
-            "queries": block.observed.queries,
-            "weighted": None if block.weighted is None else block.weighted[..., None],
-        }
-        for name, part in by_query.items():
-            if part is not None:
-                batch, heads, queries, width = part.shape
-                whole = self._parts.setdefault(name, part.new_empty(batch, heads, self._queries, width))
-                whole[:, :, block.offset : block.offset + queries] = part
-
-    def whole(self) -> AttentionBlock:
-        beside = {name: self._parts.get(name) for name in ("scores", "outputs", "queries")}
-        weighted = self._parts.get("weighted")
-        return AttentionBlock(
-            self._parts["probabilities"],
-            self._layout,
-            0,
-            Observed(**beside, **self._fixed),
-            None if weighted is None else weighted[..., 0],
-        )
-
-
-class NormWeighting:
-    """Weights blocks of a batch by the norm of what they carry."""
-
-    def __init__(self, factors: Sequence[Tensor]) -> None:
-        """Take what stands for the output projection of each layer; see ``factor_projection``."""
-        self._factors = factors
-        self._room = torch.empty(0)
-
-    def begin(self) -> None:
-        self._known: tuple[int, int] | None = None
-        self._lengths = torch.empty(0)
-
-    def weigh(self, piece: Piece, block: AttentionBlock) -> AttentionBlock:
-        """Weight a block; what its keys carry is computed once for all queries of its sequences."""
-        if self._known != (piece.layer, piece.sequence):
-            values = block.values
-            self._lengths = measure_lengths(values, self._factors[piece.layer].to(values.device))
-            self._known = piece.layer, piece.sequence
-        rows = block.probabilities
-        if rows.device.type == "cpu" and self._room.numel() < rows.numel():
-            self._room = torch.empty(rows.numel())  # fresh memory for each block costs page faults
-        return block.by_norm(self._lengths, self._room)

@@ -5,12 +5,12 @@ Tables that are about the same corpus share its passes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.order import Order
-from attnprobe.corpus.vocabulary import Rarity
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -23,7 +23,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.checks import (
@@ -36,34 +36,25 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED, measure_passes
-from attnprobe.survey.until import SequentialRun, split_rounds
+from attnprobe.survey.measure import SequentialRun, open_evaluator, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
+
+#: What the passes are called: the stage that a person is told and a state knows.
+STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """A corpus, and what is asked of it.
-
-    Attributes:
-        documents: The text, a folder of images or sound, or random tokens.
-        statistics: What is measured.
-        options: How it is cut into sequences.
-        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
-        labelled: Whether labels are target texts.
-        order: The random order in which it is read, if it is said how precise the table is to be.
-        targets: Counts the documents that have a target text, once these are kept.
-    """
+    """A corpus, and what is asked of it."""
 
     documents: Documents | RepeatedTokens
     statistics: Sequence[Statistic]
     options: CorpusOptions
-    name: str = ""
-    labelled: bool = False
-    order: Order | None = None
-
-    targets: LabelledExamples | None = None
+    name: str = ""  # tells it from other corpora; empty for the one that the survey is about
+    labelled: bool = False  # whether labels are target texts
+    order: Order | None = None  # a random one, if it is said how precise the table is to be
+    targets: LabelledExamples | None = None  # counts the documents with a target text, once these are kept
 
     def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
         """Keep the documents that have a target, where targets are to be read."""
@@ -74,171 +65,110 @@ class CorpusRequest:
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
                 "--label-column."
             )
-        targets, options = (
-            LabelledExamples(self.documents, "target text"),
-            replace(self.options, truncate=True),
-        )
+        targets = LabelledExamples(self.documents, "target text")
+        options = replace(self.options, truncate=True)
         return replace(self, documents=targets.examples, options=options, targets=targets)
 
     def remarks(self) -> list[str]:
         """Say how many documents had no target, once they are read."""
-        return [] if self.targets is None else list(self.targets.remarks())
+        return [] if self.targets is None else self.targets.remarks()
 
 
 @dataclass(frozen=True)
 class TableRequest:
-    """A table that is asked for.
+    """A table that is asked for."""
 
-    Attributes:
-        corpora: The corpora, the one that the table is about first.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        tabulation: How the table is made.
-        layers: Which layers it is about; None for all.
-        seed: From which orders are drawn, where tokens are shuffled.
-    """
-
-    corpora: Sequence[CorpusRequest]
+    corpora: Sequence[CorpusRequest]  # the one that the table is about first
     dataset: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # what the caller adds to the provenance
     tabulation: Tabulation = HEADS
     layers: Sequence[int] | None = None
-    seed: int = SEED
-
-    @property
-    def statistics(self) -> list[Statistic]:
-        return [statistic for corpus in self.corpora for statistic in corpus.statistics]
 
 
 @dataclass(eq=False)
 class TableRun:
-    """A table that is measured; its measurements add up, and it can be tabulated after each.
-
-    Attributes:
-        request: What was asked for.
-        checkpoint: Of which model.
-        architecture: What the dry run found of it.
-        asked: The statistics of each corpus, by its name, that can be measured.
-        evidence: What was verified.
-        notes: What a reader has to know.
-        measurements: What was found in each corpus.
-        record: What is on record of the run.
-    """
+    """A table that is measured; its measurements add up, and it can be tabulated after each."""
 
     request: TableRequest
     checkpoint: Checkpoint
     architecture: Architecture
-    asked: Mapping[str, Sequence[Statistic]]
-    evidence: Sequence[str]
-    notes: list[str]
-    measurements: dict[str, Measurement] = field(default_factory=dict)
-    record: dict[str, Any] = field(default_factory=dict)
+    as_far_as_possible: bool = False
+    measured: dict[str, list[Statistic]] = field(default_factory=dict)  # what can be, by the corpus's name
+    evidence: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+    record: dict[str, Any] = field(default_factory=dict)  # empty until a corpus was measured
+    measurement: Measurement = field(default_factory=partial(Measurement, {}))  # of all corpora
 
-    @classmethod
-    def open(
-        cls,
-        request: TableRequest,
-        checkpoint: Checkpoint,
-        architecture: Architecture,
-        *,
-        as_far_as_possible: bool,
-    ) -> "TableRun":
+    def __post_init__(self) -> None:
         """Verify that what is asked for can be had."""
-        if request.layers is not None:
-            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
-        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
-        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
-        evidence, notes = verify_needs(
-            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        model, architecture, corpora = self.checkpoint, self.architecture, self.request.corpora
+        if self.request.layers is not None:
+            check_layers(self.request.layers, (place.layer for place in architecture.places), model.name)
+        self.measured = {one.name: drop_impossible(one.statistics, architecture) for one in corpora}
+        wanted = list(self.measured.values())
+        left_out = drop_counted(wanted) if corpora[0].options.targets else []
+        self.evidence, self.notes = verify_needs(
+            model, architecture, wanted, as_far_as_possible=self.as_far_as_possible
         )
-        names = [corpus.name for corpus in request.corpora]
-        measured = dict(zip(names, wanted, strict=True))
-        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
+        self.notes += left_out
 
     @property
     def statistics(self) -> list[Statistic]:
-        return [statistic for statistics in self.asked.values() for statistic in statistics]
-
-    @property
-    def measurement(self) -> Measurement:
-        return reduce(Measurement.join, self.measurements.values())
-
-    def shuffles(self, name: str) -> bool:
-        """Tell whether a statistic of a corpus is about shuffled tokens."""
-        return any(statistic.control == "shuffled" for statistic in self.asked[name])
+        return [*chain.from_iterable(self.measured.values())]
 
     def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
-        """Take what is this table's of what was found in a corpus, or in another part of it."""
-        part = measurement.of([statistic.name for statistic in self.asked[name]])
-        if name in self.measurements:
-            self.measurements[name] += part
+        """Take what is this table's of what was found in a corpus, or in another part of the first."""
+        part = measurement.of(one.name for one in self.measured[name])
+        if not self.record:
+            self.measurement, self.record = part, record
+        elif name == self.request.corpora[0].name:
+            self.measurement += part
             self.record["corpus"] = add_corpora(self.record["corpus"], record["corpus"])
-            return
-        self.measurements[name] = part
-        if self.record:
-            self.record.setdefault("other_corpora", {})[name] = record["corpus"]
         else:
-            self.record = record
-        if self.shuffles(name):  # tables of another order don't add up
-            self.record["options"]["seed"] = self.request.seed
+            self.measurement = self.measurement.join(part)
+            self.record.setdefault("other_corpora", {})[name] = record["corpus"]
+        if any(
+            one.control == "shuffled" for one in self.measured[name]
+        ):  # tables of another order don't add up
+            self.record["options"]["seed"] = self.request.corpora[0].options.seed
 
-    def note(self, name: str, rarity: Rarity | None) -> None:
-        """Note what a reader has to know of what was found in a corpus."""
+    def note(self, name: str, corpus: Corpus | None) -> None:
+        """Note what a reader has to know of what was found in a corpus; None where nothing was counted."""
         checkpoint, first = self.checkpoint, self.request.corpora[0]
-        self.notes += write_notes(self.asked[name], rarity, checkpoint.model.dtype)
+        rarity = None if corpus is None else corpus.rarity
+        self.notes += write_notes(self.measured[name], rarity, checkpoint.model.dtype)
         if name == first.name:
             if first.options.turn:
                 number, of = first.options.turn
                 self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
-        self.notes += explain_empty(checkpoint, self.architecture, self.asked[name], self.measurements[name])
+        self.notes += explain_empty(checkpoint, self.architecture, self.measured[name], self.measurement)
 
     @property
     def labels(self) -> Labels:
-        return self._label(pack(self.measurement.arrays()))
-
-    def _label(self, sums: str) -> Labels:
-        """Put together what is on record, with the ``sums`` by which tables add up."""
-        request, architecture = self.request, self.architecture
-        others = list(self.asked.items())[1:]
+        """What is on record, with the sums by which tables add up."""
+        request, of = self.request, self.architecture
         record = {**self.record, **request.facts}
+        others = record.get("other_corpora", {})
         if request.layers is not None:
             record["layers"] = list(request.layers)
         record["measurement"] = {
             "table": request.tabulation.name,
-            "statistics": [statistic.identity for statistic in self.statistics],
+            "statistics": [one.identity for one in self.statistics],
             "evidence": self.evidence,
-            "sums": sums,
+            "sums": pack(self.measurement.arrays()),
             "beside": {
-                statistic.name: record["other_corpora"][name]["texts"]
-                for name, statistics in others
-                for statistic in statistics
+                one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
-        return Labels(
-            self.checkpoint.name,
-            request.dataset,
-            record,
-            architecture.places,
-            architecture.patches,
-            architecture.removed,
-            self.notes,
-            architecture.lacking,
-        )
+        about = of.places, of.patches, of.removed, self.notes, of.lacking
+        return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property
     def table(self) -> HeadTable:
-        return self.tabulate(self.labels)
-
-    @property
-    def interim_table(self) -> HeadTable:
-        """The table without the sums on record, which nobody keeps."""
-        return self.tabulate(self._label(""))
-
-    def tabulate(self, labels: Labels) -> HeadTable:
-        tabulation, layers = self.request.tabulation, self.request.layers
-        title = write_title(self.statistics, tabulation.title)
-        table = tabulation.table(title, self.measurement, self.statistics, labels)
+        tabulation, layers, statistics = self.request.tabulation, self.request.layers, self.statistics
+        title = write_title(statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, statistics, self.labels)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -263,12 +193,9 @@ def survey_corpora(
         workers: How many batches are in flight; by default as many as there are threads.
         as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
         progress: Is told how far it is.
-
-    Returns:
-        What was found for each table, in their order.
     """
     for request in requests:
-        check_modality(checkpoint, request.statistics)
+        check_modality(checkpoint, [one for corpus in request.corpora for one in corpus.statistics])
     first = requests[0].corpora[0].keep_targeted(checkpoint)
     checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
     corpora: dict[str, CorpusRequest] = {}
@@ -276,33 +203,27 @@ def survey_corpora(
         same = corpora.setdefault(corpus.name, corpus)
         if (same.options, same.labelled) != (corpus.options, corpus.labelled):
             raise ValueError("tables that share a pass read a corpus with the same options")
-    for name, corpus in corpora.items():
-        if name == first.name:
-            corpora[name] = replace(first, documents=documents)
-        else:
-            corpora[name] = corpus.keep_targeted(checkpoint)
-    tables = [
-        TableRun.open(request, checkpoint, architecture, as_far_as_possible=as_far_as_possible)
-        for request in requests
-    ]
-    asked = [one.identity for name in corpora for one in _join_statistics(tables, name)]
-    question = {"command": " ".join(asked)}
+    del corpora[first.name]
+    corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
+    corpora = {first.name: replace(first, documents=documents), **corpora}
+    tables = [TableRun(request, checkpoint, architecture, as_far_as_possible) for request in requests]
+    identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
+    question = {"command": " ".join(identities)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
-        if first.options.targets:
-            (table,), (corpus,) = tables, corpora.values()
-            _measure_until_precise(run, corpus, table, workers)
-            return tables
         for name, corpus in corpora.items():
+            if first.options.targets:
+                _measure_until_precise(run, corpus, tables[0], workers)
+                continue
             read = _measure_corpus(run, corpus, tables, workers)
             for table in tables:
-                if name in table.asked:
-                    table.note(name, read.rarity)
+                if name in table.measured:
+                    table.note(name, read)
     return tables
 
 
 def _join_statistics(tables: Sequence[TableRun], name: str) -> list[Statistic]:
     """List the statistics of a corpus that any of the tables asks for, each once."""
-    return list({one.name: one for table in tables for one in table.asked.get(name, ())}.values())
+    return list({one.name: one for table in tables for one in table.measured.get(name, ())}.values())
 
 
 def _measure_corpus(
@@ -310,35 +231,49 @@ def _measure_corpus(
     corpus: CorpusRequest,
     tables: Sequence[TableRun],
     workers: int | None,
-    *,
-    options: CorpusOptions | None = None,
-    stage: str | None = None,
+    look: int | None = None,
 ) -> Corpus:
-    """Measure a corpus, and give all tables about it what is theirs.
+    """Measure a corpus, or a part for a look, and give all tables about it what is theirs.
 
-    A part of it that is read for an interim look has ``options`` and a ``stage`` of its own.
+    The batches are passed over once for each control; each pass is a stage of the run.
     """
-    tables = [table for table in tables if corpus.name in table.asked]
+    tables = [table for table in tables if corpus.name in table.measured]
     statistics = _join_statistics(tables, corpus.name)
-    checkpoint, architecture = tables[0].checkpoint, tables[0].architecture
-    seeds = {table.request.seed for table in tables if table.shuffles(corpus.name)}
-    if len(seeds) > 1:
-        raise ValueError("tables that share a pass have one seed")
+    checkpoint, architecture, options = tables[0].checkpoint, tables[0].architecture, corpus.options
+    name = corpus.name if look is None else f"look {look}"
+    if look is not None:  # what is read is chosen round by round
+        options = replace(options, limit=None, sample=None, until=None)
+    passes: list[Measurement] = []
     with prepare_corpus(
         checkpoint,
         architecture,
         corpus.documents,
-        options or corpus.options,
+        options,
         cells=limit_cells(architecture, statistics),
         labelled=corpus.labelled,
-        describe=stage is None,
+        describe=look is None,
         workers=workers,
         progress=run.progress,
     ) as ready:
-        for sentence in corpus.remarks() if stage is None else ():
+        for sentence in corpus.remarks() if look is None else ():
             run.progress.say(sentence)
-        seed, name = next(iter(seeds), SEED), corpus.name if stage is None else stage
-        measurement = measure_passes(run, checkpoint, architecture, ready, statistics, seed, name)
+        for control in (one for one in CONTROLS if any(one == other.control for other in statistics)):
+            measured = [one for one in statistics if one.control == control]
+            batches, question = ready.corpus.batches, None
+            if control == "shuffled":
+                batches, question = batches.shuffle(options.seed), {"seed": str(options.seed)}
+            with open_evaluator(checkpoint, architecture, measured) as evaluator:
+                total = run.total(
+                    STAGES[control] + (f", {name}" if name else ""),
+                    batches,
+                    evaluator.measurement,
+                    partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
+                    workers=ready.workers,
+                    thread_context=evaluator.thread_context,
+                    question=question,
+                )
+            passes.append(total)
+        measurement = reduce(Measurement.join_pass, passes)
         for table in tables:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
             table.take(corpus.name, measurement, record)
@@ -349,18 +284,15 @@ def _measure_until_precise(run: Run, corpus: CorpusRequest, table: TableRun, wor
     """Measure documents in a random order, until the table is as precise as was asked."""
     assert corpus.order is not None
     assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
-    # What is read of it is chosen here, round by round.
-    options = replace(corpus.options, limit=None, sample=None, until=None)
-    looks = SequentialRun(corpus.order, corpus.options.targets, table.asked[corpus.name])
+    looks = SequentialRun(corpus.order, corpus.options.targets, table.statistics)
     read: Corpus | None = None
     for number, documents in enumerate(split_rounds(corpus.documents, corpus.options, corpus.order), 1):
-        part = replace(corpus, documents=documents)
         try:
-            new = _measure_corpus(run, part, [table], workers, options=options, stage=f"look {number}")
+            new = _measure_corpus(run, replace(corpus, documents=documents), [table], workers, number)
         except NothingToMeasureError:
             continue
         read = new if read is None else replace(new, reading=read.reading + new.reading)
-        if looks.look(table.interim_table, table.record["corpus"]):
+        if looks.look(table.table, table.record["corpus"]):
             break
     if read is None:
         raise NothingToMeasureError("There is not a single document to measure.")

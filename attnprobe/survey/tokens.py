@@ -1,7 +1,7 @@
 """What the tokens of one sequence are called, on each side of each kind of attention."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from difflib import SequenceMatcher
 from math import isqrt
 from typing import Any
 
@@ -24,67 +24,41 @@ Covered = tuple[int, int, int] | None
 _BEGINS = ("▁", "Ġ")
 
 
-class Labeller:
-    """Labels the tokens of a batch of one sequence, on each side of each kind of attention."""
+def label_sides(
+    checkpoint: Checkpoint, batch: Batch, kind: Kind, layout: Layout, texts: Sequence[str], target: str | None
+) -> tuple[Side, Side]:
+    """Label the queries and the keys of a kind of attention, in a batch of one sequence.
 
-    def __init__(
-        self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None
-    ) -> None:
-        self._checkpoint, self._batch, self._texts, self._target = checkpoint, batch, texts, target
-
-    def label(self, kind: Kind, layout: Layout) -> tuple[Side, Side]:
-        """Give the queries and the keys of a kind of attention."""
-        decodes = self._batch.targets is not None
-        if decodes and kind is Kind.DECODER:
-            return self._decoder, self._decoder
-        if "input_ids" in self._batch.inputs:
-            encoder = self._encoder
-        else:
-            encoder = Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
-        return self._decoder if decodes and kind is Kind.CROSS else encoder, encoder
-
-    @cached_property
-    def _encoder(self) -> Side:
-        assert self._batch.tokens is not None
-        ids, special = self._batch.ids[0].tolist(), _find_special(self._batch.tokens)
-        side = label_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
-        mixed = self._batch.tokens.mixed
-        if mixed is None:
-            return side
-        image = mixed.image[0].numpy()
-        return side.with_image(image, _find_tiles(self._batch, image))
-
-    @cached_property
-    def _covered(self) -> list[Covered] | None:
-        ids, tokenizer = self._batch.ids[0].tolist(), self._checkpoint.tokenizer
-        assert self._batch.tokens is not None
-        if self._batch.tokens.mixed is not None:
-            return match_characters(tokenizer, ids, self._texts[0])
-        covered = find_characters(tokenizer, ids, self._texts)
-        if covered is None and len(self._texts) == 2:
-            cut = {"truncation": "longest_first", "max_length": len(ids)}
-            covered = find_characters(tokenizer, ids, self._texts, **cut)
-        return covered
-
-    @cached_property
-    def _decoder(self) -> Side:
-        ids = self._batch.inputs["decoder_input_ids"][0].tolist()
-        tokenizer: Any = self._checkpoint.target_tokenizer or self._checkpoint.tokenizer
-        assert self._batch.targets is not None
-        special = _find_special(self._batch.targets)
-        if self._target is None:
-            before = None if self._covered is None else [None, *self._covered[: len(ids) - 1]]
-            return label_text(tokenizer, ids, special, self._texts, before)
-        covered = _find_target_characters(tokenizer, ids, self._target)
-        return label_text(tokenizer, ids, special, (self._target,), covered)
+    A decoder beside an encoder reads a ``target``, or else the text itself.
+    """
+    decoder = None
+    if batch.targets is not None and kind is not Kind.ENCODER:
+        tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
+        ids, read = batch.inputs["decoder_input_ids"][0].tolist(), texts if target is None else (target,)
+        of = checkpoint.tokenizer if target is None else tokenizer
+        covered = find_characters(of, ids, read, target=target is not None)
+        decoder = label_text(tokenizer, ids, _find_special(batch.targets), read, covered)
+        if kind is Kind.DECODER:
+            return decoder, decoder
+    if "input_ids" not in batch.inputs:
+        encoder = Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
+        return decoder or encoder, encoder
+    assert batch.tokens is not None
+    ids, tokenizer = batch.ids[0].tolist(), checkpoint.tokenizer
+    covered = find_characters(tokenizer, ids, texts)
+    encoder = label_text(tokenizer, ids, _find_special(batch.tokens), texts, covered)
+    if batch.tokens.mixed is not None:
+        image = batch.tokens.mixed.image[0].numpy()
+        encoder = encoder.with_image(image, _find_tiles(batch, image))
+    return decoder or encoder, encoder
 
 
 def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
     """Find rows and columns of the tokens of an image that is seen as one, row by row; or None."""
     places = np.flatnonzero(image)
-    if len(places) != places[-1] - places[0] + 1:
-        return None
     number = len(places)
+    if number != places[-1] - places[0] + 1:
+        return None
     if "image_grid_thw" in batch.inputs:
         frames, high, wide = batch.inputs["image_grid_thw"].flatten()[:3].tolist()
         merged = isqrt(frames * high * wide // number)
@@ -101,6 +75,31 @@ def _find_special(features: TokenFeatures) -> NDArray[np.bool_]:
     return (features.first | features.separator)[0].cpu().numpy()
 
 
+def find_characters(
+    tokenizer: Any, ids: Sequence[int], texts: Sequence[str], *, target: bool = False
+) -> list[Covered] | None:
+    """Tell which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
+
+    ``ids`` may be cut, or have more around the text, such as an image, or the token that a decoder begins
+    with. A ``target`` is tokenised as one.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    given = {"text_target": texts[0]} if target else {}
+    encoded = tokenizer(*(() if target else texts), **given, return_offsets_mapping=True, verbose=False)
+    every: list[Covered] = [
+        None if side is None or start == stop else (side, start, stop)
+        for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True)
+    ]
+    covered, matched = list[Covered]([None] * len(ids)), 0
+    blocks = SequenceMatcher(None, list(encoded["input_ids"]), list(ids), autojunk=False)
+    for start, place, size in blocks.get_matching_blocks():
+        covered[place : place + size] = every[start : start + size]
+        matched += size
+    whole = sum(one is not None for one in covered) == sum(one is not None for one in every)
+    return covered if whole or matched == len(ids) else None
+
+
 def label_text(
     tokenizer: Tokenizer,
     ids: Sequence[int],
@@ -108,98 +107,23 @@ def label_text(
     texts: Sequence[str],
     covered: Sequence[Covered] | None,
 ) -> Side:
-    """Label the tokens ``ids`` of one text or two; ``covered`` are the characters of each, if known."""
+    """Label the tokens ``ids`` of one text or two; words are known where characters ``covered`` are."""
     # Of an image behind the text, nobody knows the id.
     spelled = tokenizer.convert_ids_to_tokens(list(ids))
     names = tuple("image" if name is None else str(name) for name in spelled)
     added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
-    if covered is not None:
-        added &= np.array([one is None for one in covered])
-    special = special | added
     if covered is None:
-        labels = tuple(
-            tokenizer.decode([token]).strip() or name for token, name in zip(ids, names, strict=True)
-        )
-        words = _find_marked_words(names, special)
-        word_labels = () if words is None else _join_labels(labels, words)
-    else:
-        pieces = (_cut_piece(texts, one) for one in covered)
-        labels = tuple(piece or name for piece, name in zip(pieces, names, strict=True))
-        words, word_labels = _find_words(texts, covered, labels)
-        blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
-        labels = tuple(" " if mark else label for mark, label in zip(blank, labels, strict=True))
-    second = next((place for place, one in enumerate(covered or ()) if one and one[0]), 0)
+        decoded = (tokenizer.decode([token]).strip() for token in ids)
+        labels = tuple(label or name for label, name in zip(decoded, names, strict=True))
+        return Side(labels, names, special | added)
+    special = special | (added & np.array([one is None for one in covered]))
+    pieces = ["" if one is None else texts[one[0]][one[1] : one[2]] for one in covered]
+    labels = tuple(piece.strip() or piece or name for piece, name in zip(pieces, names, strict=True))
+    words, word_labels = _find_words(texts, covered, labels)
+    # A mark alone has no character of its own.
+    labels = tuple(" " if name in _BEGINS else label for name, label in zip(names, labels, strict=True))
+    second = next((place for place, one in enumerate(covered) if one and one[0]), 0)
     return Side(labels, names, special, words, word_labels, second=second)
-
-
-def _tokenize(tokenizer: Any, *texts: str, **options: Any) -> tuple[list[int], list[Covered]] | None:
-    """Give the tokens of texts and the characters of each; None where the tokenizer doesn't tell."""
-    if not getattr(tokenizer, "is_fast", False):
-        return None
-    encoded = tokenizer(*texts, return_offsets_mapping=True, verbose=False, **options)
-    covered: list[Covered] = [
-        None if side is None or start == stop else (side, start, stop)
-        for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True)
-    ]
-    return list(encoded["input_ids"]), covered
-
-
-def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
-    """Tell which characters of a target each token covers that a decoder reads, one place later."""
-    if (encoded := _tokenize(tokenizer, text_target=target)) is None:
-        return None
-    whole, covered = encoded
-    for left_out in (0, 1):  # a token that the decoder begins with anyway
-        stop = left_out + len(ids) - 1
-        if whole[left_out:stop] == list(ids[1:]):
-            return [None, *covered[left_out:stop]]
-    return None
-
-
-def match_characters(tokenizer: Any, ids: Sequence[int], text: str) -> list[Covered] | None:
-    """Tell which characters of a text each token covers where more than the text was given with it."""
-    encoded = _tokenize(tokenizer, text, add_special_tokens=False)
-    if encoded is None or not encoded[0]:
-        return None
-    (part, covered), whole = encoded, list(ids)
-    for start in range(len(whole) - len(part), -1, -1):  # the text stands last
-        if whole[start : start + len(part)] == part:
-            return [None] * start + covered + [None] * (len(whole) - start - len(part))
-    return None
-
-
-def find_characters(
-    tokenizer: Any, ids: Sequence[int], texts: Sequence[str], **options: Any
-) -> list[Covered] | None:
-    """Tell which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
-
-    ``ids`` are what it gave for one text or two, perhaps cut.
-    """
-    if (encoded := _tokenize(tokenizer, *texts, **options)) is None:
-        return None
-    given, covered = encoded
-    if given == list(ids):
-        return covered
-    return _match_cut(given, covered, ids) if len(texts) == 1 else None
-
-
-def _match_cut(given: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
-    """Match tokens of a text that was cut: the first ones, between special tokens that were put around."""
-    same = next(
-        (i for i, (a, b) in enumerate(zip(given, ids, strict=False)) if a != b), min(len(given), len(ids))
-    )
-    rest = len(ids) - same
-    if rest > len(given) - same or (rest and given[len(given) - rest :] != list(ids[same:])):
-        return None
-    return every[:same] + [None] * rest
-
-
-def _cut_piece(texts: Sequence[str], covered: Covered) -> str:
-    if covered is None:
-        return ""
-    side, start, stop = covered
-    whole = texts[side][start:stop]
-    return whole.strip() or whole
 
 
 def _find_words(
@@ -228,23 +152,3 @@ def _find_words(
         (side, start, _), (_, _, stop) = spans[members[0]], spans[members[-1]]
         word_labels.append(texts[side][start:stop])
     return number_groups(names), tuple(word_labels)
-
-
-def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    continued = [name.startswith("##") for name in names]
-    if not any(continued) and any(name.startswith(_BEGINS) for name in names):
-        continued = [not name.startswith(_BEGINS) for name in names]
-    elif not any(continued):
-        return None
-    words, number = [], -1
-    for place, on in enumerate(continued):
-        number += not (on and place and not special[place] and not special[place - 1])
-        words.append(number)
-    return np.array(words, np.int64)
-
-
-def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, ...]:
-    joined = [""] * (int(words.max()) + 1)
-    for label, word in zip(labels, words, strict=True):
-        joined[word] += label.removeprefix("##")
-    return tuple(joined)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
 from attnprobe.table.table import Column, HeadTable
 
-Cells = list[Any]
 #: Errors over so few documents are rough.
 FEW_DOCUMENTS = 30
 
@@ -19,18 +18,15 @@ FEW_DOCUMENTS = 30
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
     """Say how many documents a corpus on record has, where they are fewer than its sequences."""
     corpus = record.get("corpus")
-    corpus = corpus if isinstance(corpus, Mapping) else {}
-    documents, sequences = corpus.get("clusters"), corpus.get("sequences")
+    documents, sequences = (
+        map(corpus.get, ("clusters", "sequences")) if isinstance(corpus, Mapping) else [0, 0]
+    )
     if documents is None or documents == sequences:
         return []
-    if documents == 1:
-        number = "only 1 document: standard errors are over documents, and undefined for one"
-    elif documents < FEW_DOCUMENTS:
-        rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
-        number = f"only {documents} documents: {rough}"
-    else:
-        number = f"{documents:,} documents, over which standard errors are taken"
-    return [f"The {sequences:,} sequences are of {number}."]
+    number = "1 document" if documents == 1 else f"{documents:,} documents"
+    rough = f", and rough below {FEW_DOCUMENTS}" if documents < FEW_DOCUMENTS else ""
+    rough = ", and undefined for one" if documents == 1 else rough
+    return [f"The {sequences:,} sequences are of {number}: standard errors are over documents{rough}."]
 
 
 @dataclass(frozen=True)
@@ -42,37 +38,32 @@ class Labels:
     provenance: Mapping[str, Any]  # everything needed to make the table again
     places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
     patches: bool = False  # whether tokens are patches of an image, and distances are counted in them
-    #: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
-    removed: Collection[tuple[int, int]] = ()
-    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model beside every table of it
-    #: Heads with the weights of one in an earlier layer, whose row is theirs too; and where layers have
-    #: different numbers of heads, those that are none.
+    removed: Collection[tuple[int, int]] = ()  # places of heads that the checkpoint lacks
+    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model
+    #: Places without a head of their own: its weights are those of an earlier layer, or the layer has fewer.
     tied: Collection[tuple[int, int]] = ()
 
     @property
     def absent(self) -> frozenset[tuple[int, int]]:
-        """Heads that have no row of their own."""
         return frozenset((*self.removed, *self.tied))
 
     @property
     def every_note(self) -> list[str]:
-        """The notes that stand below every table."""
-        number = len(self.removed)
-        heads = "1 head is" if number == 1 else f"{number} heads are"
-        removed = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
-        return [*self.notes, *describe_documents(self.provenance), *removed]
+        heads = "1 head is" if len(self.removed) == 1 else f"{len(self.removed)} heads are"
+        removed = f"{heads} removed from this checkpoint; the others keep their numbers."
+        return [*self.notes, *describe_documents(self.provenance), *([removed] if self.removed else [])]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         return replace(self, provenance={**self.provenance, **more})
 
 
 def measure_columns(name: str, unit: str = "", title: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe a measure and, beside it, its standard error."""
+    """Describe a measure and its standard error; the title names it on the axis of a picture."""
     return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
 
 
 def p_columns(name: str = "p", beside: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe p values and those that are adjusted."""
+    """Describe p values and those adjusted; ``beside`` ends their titles."""
     return [
         Column(name, "probability", title=f"p{beside}"),
         Column(f"{name}_adjusted", "probability", headline=headline, title=f"adjusted p{beside}"),
@@ -84,8 +75,8 @@ class TableBuilder:
 
     def __init__(self, labels: Labels, rows: int) -> None:
         self.columns: list[Column] = []
-        self.data: dict[str, Cells] = {}
-        self._labels = labels
+        self.data: dict[str, list[Any]] = {}
+        self.labels = labels
         self._kinds: list[Kind] = []
         self._layers: dict[str, list[int]] = {}
         self._absent: set[int] = set()  # rows of heads that get none
@@ -97,15 +88,15 @@ class TableBuilder:
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
     def heads(self, heads: int) -> None:
-        """Append the columns layer and head, for one row a head, layers in the order of a forward pass."""
-        layers = len(self._labels.places)
+        """Append layer and head of one row a head, layers in the order of a forward pass."""
+        layers = len(self.labels.places)
         self.layers([layer for layer in range(layers) for _ in range(heads)])
         self.key("head", np.tile(np.arange(heads), layers))
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
         """Append the layer of each row, and before it its kind of attention where there are several."""
         self._layers[name] = list(layers)
-        places = [self._labels.places[layer] for layer in layers]
+        places = [self.labels.places[layer] for layer in layers]
         if not self._kinds:
             self._kinds = [place.kind for place in places if place.kind is not None]
             if self._kinds:
@@ -120,11 +111,10 @@ class TableBuilder:
         # Of a pair within a layer, both heads are of the one layer that is named.
         layers = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
         heads = zip(layers, self.data[name], strict=True) if layers else ()
-        absent = self._labels.absent
+        absent = self.labels.absent
         self._absent |= {row for row, head in enumerate(heads) if head in absent}
 
     def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
-        """Append a number of sequences, or of what else the unit says."""
         self.add(Column(name, unit, role="count"), cells.astype(int).ravel())
 
     def rows(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -139,47 +129,22 @@ class TableBuilder:
             empty = np.nan if column.role in {"measure", "error"} else None
             self.add(column, [row.get(column.name, empty) for row in rows])
 
-    @property
-    def patches(self) -> bool:
-        return self._labels.patches
-
-    def measure(
-        self,
-        name: str,
-        unit: str,
-        average: NDArray[Any],
-        error: NDArray[Any],
-        *,
-        headline: bool = False,
-        title: str = "",
-    ) -> None:
-        """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
-        for column, cells in zip(
-            measure_columns(name, unit, title, headline=headline), (average, error), strict=True
-        ):
+    def measure(self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], **look: Any) -> None:
+        """Append a mean and its standard error, that look as ``measure_columns`` says."""
+        for column, cells in zip(measure_columns(name, unit, **look), (average, error), strict=True):
             self.add(column, cells.ravel())
 
-    def test(
-        self,
-        p: Iterable[Any],
-        adjusted: Iterable[Any] | None = None,
-        *,
-        name: str = "p",
-        beside: str = "",
-        headline: bool = False,
-    ) -> None:
-        """Append p values and those adjusted, by Holm where none are given; ``beside`` ends their titles."""
-        cells = np.ravel(np.asarray(p))
-        others = adjust(cells) if adjusted is None else np.ravel(np.asarray(adjusted))
-        for column, values in zip(p_columns(name, beside, headline=headline), (cells, others), strict=True):
-            self.add(column, values)
+    def test(self, p: ArrayLike, adjusted: ArrayLike | None = None, **look: Any) -> None:
+        """Append p values and those adjusted, by Holm where none are given; see ``p_columns``."""
+        every = np.ravel(p), adjust(np.ravel(p)) if adjusted is None else np.ravel(adjusted)
+        for column, cells in zip(p_columns(**look), every, strict=True):
+            self.add(column, cells)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
-        if self._kinds or self._absent:
-            self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self._labels.every_note]
-        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
+        data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
+        every = [*notes, *self.labels.every_note]
+        return HeadTable(title, self.columns, data, every, self.labels.provenance)

@@ -1,17 +1,36 @@
-"""One cell at a time: text without what steers a terminal, and numbers that read back exactly."""
+"""Columns and their cells: text without what steers a terminal, and numbers that read back exactly."""
 
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.column import Column, Role
 
 Cell = str | int | float | None
+Role = Literal["key", "count", "measure", "error", "text"]
 
-# Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
-# that never ends only loses its first two characters, so it can't swallow the text after it.
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds."""
+
+    name: str  # the header; a contract with programs that read the table
+    unit: str = ""  # "nats", "share", "tokens", ...; what a count counts, if not sequences; "" for labels
+    #: "key" names the row (model, layer, head, ...), "count" is a number of sequences or an index, "measure"
+    #: a measurement, "error" the standard error of that named before ``_se``, "text" a finding in words.
+    role: Role = "measure"
+    headline: bool = False  # whether a reader is shown the measure when there is no room for all
+    title: str = ""  # a few words for the axis of a picture, where the name says too little
+
+    @property
+    def is_probability(self) -> bool:
+        return self.unit == "probability" or self.name == "p" or self.name.endswith(("_p", "p_adjusted"))
+
+
+# Escape sequences go as a whole, or "[31m" would stay behind. One that never ends loses its first two
+# characters only, so it can't swallow the text after it.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS
@@ -20,11 +39,11 @@ _ESCAPES = re.compile(
 _BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 # C0, DEL, C1; then what reorders text on screen (bidirectional controls) or hides (byte order mark).
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+#: Lone surrogates, which Python makes of undecodable file names, and what XML has no place for.
+_UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
-# The full-width forms start a formula too, in spreadsheets set to East Asian languages. Some spreadsheets
-# trim a cell before they look at its first character. What begins with an apostrophe of its own gets another,
-# so that one can be taken away when the cell is read.
+# The full-width forms start a formula too, in spreadsheets set to East Asian languages; some trim a cell
+# first. What begins with an apostrophe gets another, so that one can be taken away when the cell is read.
 _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 #: An apostrophe that ``guard`` put there.
 GUARDED = rf"^'(?={_FORMULA.pattern})"
@@ -33,19 +52,17 @@ GUARDED = rf"^'(?={_FORMULA.pattern})"
 def clean(text: str) -> str:
     r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
 
-    Lone surrogates, which Python makes of undecodable file names, become U+FFFD: no file can hold them.
+    What no file can hold becomes U+FFFD.
 
     >>> clean("\x1b[31m[CLS]\x1b[0m\nnext")
     '[CLS] next'
     """
     text = _ESCAPES.sub("", _BREAKS.sub(" ", text))
-    return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
+    return _UNWRITABLE.sub("\ufffd", _CONTROLS.sub("", text))
 
 
 def guard(text: str) -> str:
-    """Put an apostrophe before a string that a spreadsheet would take for a formula.
-
-    For strings only: a negative number begins with a minus and must stay a number.
+    """Put an apostrophe before a string, never a number, that a spreadsheet would take for a formula.
 
     >>> guard("=cmd()"), guard("bert-base")
     ("'=cmd()", 'bert-base')
@@ -53,7 +70,6 @@ def guard(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-_LARGEST_WHOLE = 2**53
 #: Roles of columns whose numbers are whole.
 _WHOLE = {"key", "count"}
 _MOST_DIGITS = 17  # what a float64 holds; more would be invented
@@ -62,24 +78,18 @@ _MOST_DIGITS = 17  # what a float64 holds; more would be invented
 def to_plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
-    Keys and counts that passed through a float array, as a column with a gap does, become integers
-    again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
-    it was, and stays one.
-
-    >>> import numpy as np
-    >>> to_plain(np.float64("nan")), to_plain(3.0, "count"), to_plain(3.0)
-    (None, 3, 3.0)
+    Keys and counts that passed through a float array, as a column with a gap does, become integers again up
+    to 2**53, so that layer 3 is never written as 3.0.
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE
-        return int(value) if role in _WHOLE and whole else value
     if value is None or isinstance(value, int):
         return value
-    return clean(str(value))
+    if not isinstance(value, float):
+        return clean(str(value))
+    if role in _WHOLE and value.is_integer() and abs(value) <= 2**53:
+        return int(value)
+    return None if math.isnan(value) else value
 
 
 def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
@@ -97,24 +107,17 @@ def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
 
 
 def check_precision(precision: int | None) -> None:
-    """Refuse digits that a float does not have."""
     if precision is not None and not 1 <= precision <= _MOST_DIGITS:
         raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
 
-def round_cell(value: Cell, precision: int | None) -> Cell:
+def round_cell(value: Cell, precision: int) -> Cell:
     """Round a float to ``precision`` significant digits; integers, text and None stay as they are."""
-    if precision is None or not isinstance(value, float):
-        return value
-    return float(f"{value:.{precision}g}")
+    return float(f"{value:.{precision}g}") if isinstance(value, float) else value
 
 
 def format_cell(value: Cell, precision: int | None = None) -> str:
-    """Write a plain cell for a text format, the same in every locale; None is an empty cell.
-
-    >>> format_cell(0.1 + 0.2), format_cell(0.1 + 0.2, 3), format_cell(12), format_cell(None)
-    ('0.30000000000000004', '0.3', '12', '')
-    """
+    """Write a plain cell for a text format, the same in every locale; None is an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

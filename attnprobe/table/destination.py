@@ -1,18 +1,20 @@
 """In which file a table goes, refused early and written whole: no long run ends in a refusal."""
 
-import contextlib
 import json
 import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, reason, same_file, write_together
 from attnprobe.table.formats import FORMATS, either, extension
+
+_OTHER = "choose another name"
 
 
 @dataclass(frozen=True)
@@ -20,72 +22,53 @@ class Destination:
     """Where a table goes."""
 
     format: str  # one of ``FORMATS``
-    path: Path | None = None  # the file, or None for standard output
-    #: The ``.json`` beside it for units, notes and provenance, or None where the format holds them itself or
-    #: there is no file.
-    description: Path | None = None
+    path: Path | None = None  # None for standard output
+    description: Path | None = None  # the json beside it, where its format does not hold units and notes
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
     """Choose the files of a table; raises AttnprobeError in one sentence that says what to do instead.
 
-    - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
+    ``format`` is one of ``FORMATS``, where the file's extension does not say it; they must agree.
     """
     ending = extension(output)
-    chosen = format or ending
+    chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
         raise AttnprobeError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
-    if chosen not in FORMATS:
-        endings = ", ".join(f".{known}" for known in FORMATS)
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
     if ending in FORMATS and ending != chosen:
-        raise AttnprobeError(
-            f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
-            f".{chosen}"
-        )
+        raise AttnprobeError(f"{output} ends in .{ending}, but --format is {chosen}: leave --format out")
     path = _check_path(output, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = find_description(path)
-    _check_free(description, overwrite)
-    if description.exists() and not is_description(description, path):  # --overwrite was said of the table
+    _check_path(description, overwrite)
+    if description.exists() and not _is_description(description, path):  # --overwrite was said of the table
         raise AttnprobeError(
-            f"{description} is not the description of {path.name} and would be replaced: choose another name"
+            f"{description} is not the description of {path.name} and would be replaced: {_OTHER}"
         )
     return Destination(chosen, path, description)
 
 
 def find_format(output: Path, endings: Sequence[str]) -> str:
-    """Tell the format of a picture or a page from the name of its file; raises AttnprobeError for others."""
+    """Tell the format of a file from its name; raises AttnprobeError for one that is none of ``endings``."""
     ending = extension(output)
     if ending not in endings:
-        listed = ", ".join(f".{known}" for known in endings)
-        raise AttnprobeError(f"can't tell the format of {output}: end its name in {listed}")
+        raise AttnprobeError(f"can't tell the format of {output}: end it in {either(endings, before='.')}")
     return ending
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Choose the file of a picture or a page early, so that no work ends in a refusal.
-
-    Its name may end in one of ``endings``. Raises AttnprobeError in a sentence that says what to do instead.
-    """
+    """Choose the file of a picture or a page, or raise AttnprobeError before any work is done."""
     find_format(output, endings)
-    return _check_path(output, overwrite, example=f"heads.{endings[0]}")
+    return _check_path(output, overwrite)
 
 
-def read_description(path: Path) -> dict[str, object]:
+def read_description(path: Path) -> dict[str, Any]:
     """Read what a json says of a table; nothing where it is no such thing."""
-    try:
+    with suppress(OSError, ValueError, RecursionError):
         about = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        about = None
-    return about if isinstance(about, dict) else {}
-
-
-def is_description(description: Path, path: Path) -> bool:
-    """Tell whether a json is the description of a table."""
-    return read_description(description).get("table") == path.name
+        return about if isinstance(about, dict) else {}
+    return {}
 
 
 def find_description(path: Path) -> Path:
@@ -93,72 +76,61 @@ def find_description(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def resolve_links(output: Path) -> Path:
-    """Follow links to the file itself."""
+def add_descriptions(tables: Iterable[Path]) -> list[Path]:
+    return [path for table in tables for path in (table, find_description(table))]
+
+
+def _is_description(description: Path, path: Path) -> bool:
+    return read_description(description).get("table") == path.name
+
+
+def _resolve(output: Path) -> tuple[Path, Path]:
+    """Follow links to a file, and name its description beside it."""
     try:
         path = output.resolve()
-        for file in (path, find_description(path)):
-            with contextlib.suppress(FileNotFoundError):
+        for file in add_descriptions([path]):
+            with suppress(FileNotFoundError):
                 file.stat()
-    except RuntimeError as error:
-        raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
-    except OSError as error:  # a name that is too long, or a path through a file
-        raise AttnprobeError(f"can't write to {output}: {reason(error)}") from error
-    except ValueError as error:
-        raise AttnprobeError(f"can't write to {str(output)!r}: {error}") from error
-    return path
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a link in circles, a NUL
+        why = reason(error) if isinstance(error, OSError) else error
+        raise AttnprobeError(f"can't write to {str(output)!r}: {why}") from error
+    return path, find_description(path)
 
 
-def _check_path(output: Path, overwrite: bool, example: str = "heads.csv") -> Path:
-    """Follow links to a file that may be written; raises AttnprobeError where it may not."""
-    path = resolve_links(output)
+def _check_path(output: Path, overwrite: bool) -> Path:
+    path, _ = _resolve(output)
     if not path.parent.is_dir():
         raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
-    _check_free(path, overwrite, example)
-    return path
-
-
-def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None:
     if path.is_dir():
-        raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / example}")
+        raise AttnprobeError(f"{path} is a folder: name a file in it")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
         raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
-        raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
+        raise AttnprobeError(f"{path} already exists: {_OTHER}, or add --overwrite to replace it")
+    return path
 
 
-_OTHER = "choose another name"
+def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
+    """Refuse to write a table over anything that the same command reads, standard input included.
 
-
-def check_apart(
-    output: Path, reads: Iterable[Path], *, standard_input: bool = False, option: str = "-o"
-) -> None:
-    """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
-
-    - ``output``: The file of the table; ``option`` is what names it.
-    - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
-      What is not there, such as the id of a hub dataset, is passed over.
-    - ``standard_input``: Whether standard input is read, which may be a file.
+    In folders that are read, an earlier table of ours may be replaced, and nothing else. What is not there,
+    such as the id of a hub dataset, is passed over.
     """
-    path = resolve_links(output)
-    for written in dict.fromkeys((path, find_description(path))):
-        if not written.exists():
-            continue
-        for read in filter(_is_there, reads):
-            inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
-            if inside or same_file(written, read):
-                named = written if written == path else f"{written} (which describes {path.name})"
-                raise AttnprobeError(f"{option} would write over {named}, which this command reads: {_OTHER}")
+    for written in filter(Path.exists, _resolve(output)):
+        for read in reads:
+            with suppress(OSError, ValueError):  # no path at all
+                inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
+                if read.exists() and (inside or same_file(written, read)):
+                    raise AttnprobeError(f"-o would write over {written}, which this command reads: {_OTHER}")
         if standard_input and _is_standard_input(written):
             raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
 
 
 def check_apart_from_state(output: Path, state: Path) -> None:
-    """Refuse to write a table where the state of the run is kept; each of several processes keeps its own."""
-    path = resolve_links(output)
-    for written in (path, find_description(path)):
+    """Refuse to write a table where the state of the run is kept, or that of one of several processes."""
+    for written in _resolve(output):
         rank = written.name.removeprefix(f"{state.name}.")
         of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
         if of_a_process or same_file(written, state):
@@ -171,53 +143,33 @@ def check_outside(output: Path, folder: Path, what: str) -> None:
         raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
 
-def add_descriptions(tables: Iterable[Path]) -> list[Path]:
-    """Add to tables the json beside each."""
-    return [path for table in tables for path in (table, find_description(table))]
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # no path at all
-        return False
-
-
 def _is_standard_input(path: Path) -> bool:
-    try:
+    with suppress(OSError, ValueError, AttributeError):
         return os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
-    except (OSError, ValueError, AttributeError):
-        return False
+    return False
 
 
 def _is_table(path: Path) -> bool:
     """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
     format = FORMATS.get(extension(path))
-    if format is not None and format.stands_alone:
-        about = read_description(path)
-        return "provenance" in about and "rows" in about
-    return format is not None and (format.binary or is_description(find_description(path), path))
+    if format is None or not format.stands_alone:
+        return format is not None and (format.binary or _is_description(find_description(path), path))
+    return {"provenance", "rows"} <= read_description(path).keys()
 
 
 class Saveable(ABC):
     """A picture or a page: what renders itself in one of several formats, and goes into a file."""
 
-    #: What the name of its file may end in.
-    endings: ClassVar[Sequence[str]]
+    endings: ClassVar[Sequence[str]]  # of the names of its files
 
     @abstractmethod
     def rendered(self, format: str) -> bytes:
         """Give it as bytes of a format, one of ``endings``."""
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write it in the format that the name of the file ends in. The file appears whole or not at all.
+        """Write it in the format that the name of the file ends in; return the file, behind links.
 
-        Args:
-            path: The file.
-            overwrite: Whether a file that exists is replaced.
-
-        Returns:
-            The file, behind links.
+        The file appears whole or not at all; one that exists is only replaced with ``overwrite``.
 
         Raises:
             AttnprobeError: When the file can't be written.

@@ -1,6 +1,7 @@
 """Lists of names, and roles with the letters that stand for them in a picture."""
 
 from collections.abc import Sequence
+from itertools import product
 
 #: So many heads a sentence names; of more it gives the number.
 NAMED = 8
@@ -21,8 +22,6 @@ def join_names(names: Sequence[str], most: int = NAMED) -> str:
 
 #: The role of a head that has none.
 MIXED = "mixed"
-#: Columns that stand first in tables, so that files can be stacked; often, they are the same in all rows.
-STACKING = ("model", "dataset", "model_out", "model_b")
 #: Roles in their order, each with the letter that stands for it in a picture.
 LETTERS = {
     "previous": "P",
@@ -45,9 +44,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
-
-    Those by links of one's own have a name of one's own: "atom-map: C" is of the kind "links".
+    """Find the kind of a role; those by links of one's own have a name of one's own.
 
     >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "atom-map: C", "new")]
     ['previous', 'offset', 'syntactic', 'links', 'mixed']
@@ -63,21 +60,18 @@ REACH, REACH_IN_PATCHES = 10, 3
 def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
     """List the columns of ``profile`` behind its name, each with a title, in their order.
 
-    >>> [column for column, _ in list_offsets(patches=False)][:4]
-    ['first', 'special', 'before', '-10']
     >>> list_offsets(patches=True)[2]
     ('-3_-3', 'attention by offset, rows -3, columns -3')
     """
     reach = REACH_IN_PATCHES if patches else REACH
     side = range(-reach, reach + 1)
     if patches:
-        steps = [
-            (f"{down}_{right}", f"rows {down:+d}, columns {right:+d}") for down in side for right in side
-        ]
-        ends = [("first", "the leading token"), ("special", "other special tokens")]
-        found = [*ends, *steps, ("beyond", f"more than {reach} patches away")]
+        titles = {"first": "the leading token", "special": "other special tokens"}
+        steps = product(side, side)
+        titles |= {f"{down}_{right}": f"rows {down:+d}, columns {right:+d}" for down, right in steps}
+        titles["beyond"] = f"more than {reach} patches away"
     else:
-        ends = [("first", "the first token"), ("special", "special tokens but the first")]
-        single = [(str(offset), f"{offset:+d}") for offset in side]
-        found = [*ends, ("before", f"below -{reach}"), *single, ("after", f"above +{reach}")]
-    return [(name, f"attention by offset, {words}".replace("+0", "0")) for name, words in found]
+        titles = {"first": "the first token", "special": "special tokens but the first"}
+        titles |= {"before": f"below -{reach}", **{str(offset): f"{offset:+d}" for offset in side}}
+        titles["after"] = f"above +{reach}"
+    return [(name, f"attention by offset, {words}".replace("+0", "0")) for name, words in titles.items()]

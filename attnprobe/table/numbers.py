@@ -1,7 +1,4 @@
-"""The only writer of numbers for readers: rounded to what errors leave, in sentences and in columns.
-
-Files for programs hold all digits; ``cells.format_cell`` writes those.
-"""
+"""The only writer of numbers for readers; ``cells.format_cell`` writes all digits, for programs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -24,60 +21,40 @@ def is_number(cell: object) -> TypeGuard[int | float]:
     return isinstance(cell, int | float) and math.isfinite(cell)
 
 
-def count_decimals(error: object) -> int | None:
-    """Count the decimals that show two digits of an error; None where it is 0 or undefined.
-
-    >>> count_decimals(0.0123), count_decimals(0.0996), count_decimals(34.2), count_decimals(0.0)
-    (3, 2, 0, None)
-    """
-    if not is_number(error) or error == 0:
-        return None
-    return max(0, ERROR_DIGITS - 1 - _find_power(error))
+def count_decimals(error: float) -> int:
+    """Count the decimals that show two digits of an error as it is printed; 0.0996 is 0.10 and has two."""
+    return ERROR_DIGITS - 1 - int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
 
 
-def _find_power(error: float) -> int:
-    """Find the power of ten of an error as it is printed: 0.0996 is 0.10."""
-    return int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
+def format_number(value: object, digits: int = DIGITS) -> str:
+    """Write a number to some significant digits, or to all of those before the point.
 
-
-def format_number(value: object, error: object = None, *, digits: int = DIGITS, signed: bool = False) -> str:
-    """Write a number to the digits that its error leaves, or else to some significant ones.
-
-    >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456)]
-    ['0.0781', '1234', '12', '-1.23e-05']
-    >>> format_number(0.87654, 0.0123), format_number(0.5, signed=True)
-    ('0.877', '+0.5')
+    >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456, 0.0)]
+    ['0.0781', '1234', '12', '-1.23e-05', '0']
     """
     value = to_plain(value)
     if not isinstance(value, float):
         return UNDEFINED if value is None else format_cell(value)
-    if value == 0:
-        return "0"
-    sign, decimals = "+" if signed else "", count_decimals(error)
-    if abs(value) >= LARGE or (decimals or 0) > MOST_DECIMALS:
-        return f"{value:{sign}.{digits}g}"
-    if decimals is None and abs(value) < 10.0 ** (digits - 1):
-        return f"{value:{sign}.{digits}g}"
-    return f"{value:{sign}z.{decimals or 0}f}"
+    whole = 10.0 ** (digits - 1) <= abs(value) < LARGE
+    return f"{value:.0f}" if whole else f"{value:z.{digits}g}"
 
 
-def format_with_error(value: object, error: object, *, signed: bool = False) -> str:
-    """Write a number with its standard error, where it has one.
+def format_with_error(value: object, error: object) -> str:
+    """Write a number with its standard error, where it has one, to two digits of that.
 
     >>> format_with_error(0.06809, 0.0108), format_with_error(2, None), format_with_error(0.25, 0.0)
     ('0.068 ± 0.011', '2', '0.25 ± 0')
     """
     if not (is_number(value) and is_number(error)):
-        return format_number(value, signed=signed)
-    return f"{format_number(float(value), error, signed=signed)} ± {format_number(float(error), error)}"
+        return format_number(value)
+    if not error:
+        return f"{format_number(value)} ± 0"
+    numbers = choose_format([value, error], [error])
+    return f"{numbers.write_whole(value)} ± {numbers.write_whole(error)}"
 
 
 def format_p(p: float) -> str:
-    """Write a p value with three decimals.
-
-    >>> format_p(0.0312), format_p(1e-9)
-    ('0.031', '< 0.001')
-    """
+    """Write a p value with three decimals."""
     return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"
 
 
@@ -93,22 +70,16 @@ def name_head(*place: Any) -> str:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written, so that they line up.
-
-    Attributes:
-        decimals: Digits after the point.
-        exponent: The power of ten that all are divided by; 0 unless all are tiny or huge.
-    """
+    """How the numbers of a column are written, so that they line up."""
 
     decimals: int = 0
-    exponent: int = 0
+    exponent: int = 0  # the power of ten that all are divided by; 0 unless all are tiny or huge
 
     def write(self, value: float) -> str:
-        """Write a number without the power of ten; what rounds to zero loses its minus sign."""
+        """Write a number without the power of ten."""
         return f"{value / 10.0**self.exponent:z.{self.decimals}f}"
 
     def write_whole(self, value: float) -> str:
-        """Write a number with the power of ten."""
         power = f"e{self.exponent}" if self.exponent and math.isfinite(value) else ""
         return f"{self.write(value)}{power}"
 
@@ -121,9 +92,7 @@ def choose_format(
     most_decimals: int = MOST_DECIMALS,
     large: float = LARGE,
 ) -> NumberFormat:
-    """Choose how a column is written: to two digits of its typical error, or some of its largest number.
-
-    A column of numbers is read by comparing them, so all have the decimals that suit one.
+    """Choose how a column is written: to two digits of its middle error, or some of its largest number.
 
     >>> choose_format([0.31, 2.0], [0.012, 0.02]), choose_format([3.2e-9])
     (NumberFormat(decimals=3, exponent=0), NumberFormat(decimals=2, exponent=-9))
@@ -134,9 +103,7 @@ def choose_format(
     if peak == 0 or (not spread and peak < large and all(value == round(value) for value in known)):
         return NumberFormat()
     magnitude = max(math.floor(math.log10(peak)), -307)  # ten to a lower power has lost digits
-    decimals = digits - 1 - magnitude
-    if spread:
-        decimals = ERROR_DIGITS - 1 - _find_power(sorted(spread)[(len(spread) - 1) // 2])
+    decimals = count_decimals(sorted(spread)[(len(spread) - 1) // 2]) if spread else digits - 1 - magnitude
     if decimals <= most_decimals and peak < large:
         return NumberFormat(max(0, decimals))
     return NumberFormat(max(0, decimals + magnitude), magnitude)
@@ -151,15 +118,11 @@ def write_column(
     undefined: str = "",
     plus_minus: str = "",
 ) -> list[str]:
-    """Write the cells of a column, all numbers with the same decimals; words stay as they are.
+    """Write plain cells of a column, all numbers with the same decimals; words stay as they are.
 
-    Args:
-        values: Plain cells.
-        errors: The standard error of each, if they have some.
-        precision: Significant digits of each number, in place of decimals that agree.
-        probability: Whether they are p values.
-        undefined: What stands for a cell without content.
-        plus_minus: What stands between a number and its error; without it, errors are only for rounding.
+    - ``precision``: Significant digits of each number, in place of decimals that agree.
+    - ``undefined``: What stands for a cell without content.
+    - ``plus_minus``: What stands between a number and its error; without it, errors are only for rounding.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 
@@ -172,10 +135,9 @@ def write_column(
             return format_cell(value, precision)
         return format_p(value) if probability else chosen.write_whole(value)
 
-    written = [write(value) for value in values]
     if not plus_minus or not errors:
-        return written
+        return list(map(write, values))
     return [
-        f"{text}{plus_minus}{write(error)}" if is_number(value) and is_number(error) else text
-        for text, value, error in zip(written, values, errors, strict=True)
+        write(value) + (f"{plus_minus}{write(error)}" if is_number(value) and is_number(error) else "")
+        for value, error in zip(values, errors, strict=True)
     ]

@@ -4,11 +4,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import Cell, to_plain_column
-from attnprobe.table.column import Column, Role
+from attnprobe.table.cells import Cell, Column, Role, to_plain_column
 from attnprobe.table.destination import find_description
 from attnprobe.table.formats import FORMATS, READABLE, extension
 
@@ -30,16 +29,7 @@ _COUNTS = {
     *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
     "rank_among_random",
 }
-
-
-class Parts(NamedTuple):
-    """What makes a table."""
-
-    title: str
-    columns: list[Column]
-    data: dict[str, list[Cell]]
-    notes: list[str]
-    provenance: dict[str, Any]
+Parts = tuple[str, list[Column], dict[str, list[Cell]], list[str], dict[str, Any]]
 
 
 def describe_table(path: Path) -> dict[str, str]:
@@ -63,57 +53,52 @@ def read_table(path: Path) -> "pandas.DataFrame":
 
 
 def read_parts(path: Path) -> Parts:
-    """Read a table with its units, roles, notes and provenance.
+    """Read what makes a table: title, columns, cells, notes and provenance.
 
     A csv that lies alone is read as well; what its columns are is then told from their names. Raises
-    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
+    AttnprobeError when there is no such file, it is no table, or what lies beside it can't be read.
     """
-    frame, about = read_table(path), _read_description(path)
+    frame = read_table(path)
+    about: Any = frame.attrs or _read_description(path)
     described, notes = (
         value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
     )
     known = {str(column.get("name")): column for column in described if isinstance(column, dict)}
-    names = [str(name) for name in frame.columns]
-    columns = [_describe_column(name, known.get(name), names) for name in names]
-    data = {
-        name: to_plain_column(frame[key].tolist(), column)
-        for name, key, column in zip(names, frame.columns, columns, strict=True)
-    }
-    title, provenance = str(about.get("title") or path.stem), about.get("provenance")
-    record = provenance if isinstance(provenance, dict) else {}
-    return Parts(title, columns, data, list(map(str, notes)), record)
+    names = list(map(str, frame.columns))
+    columns = [_describe_column(name, known.get(name, {}), names) for name in names]
+    series = zip(columns, (frame[key] for key in frame.columns), strict=True)
+    data = {column.name: to_plain_column(cells.tolist(), column) for column, cells in series}
+    record = about.get("provenance")
+    return (
+        str(about.get("title") or path.stem),
+        columns,
+        data,
+        list(map(str, notes)),
+        record if isinstance(record, dict) else {},
+    )
 
 
-def _read_description(path: Path) -> dict[str, Any]:
-    """Find what is said about a table: in the file itself, or in the json beside it."""
-    describe = FORMATS[extension(path)].describe
-    source = find_description(path)
+def _read_description(path: Path) -> Mapping[str, Any]:
+    """Read the json beside a table; nothing where there is none, or it is about another."""
+    beside = find_description(path)
     try:
-        if describe is not None:
-            found = describe(path)
-        else:
-            found = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
-            if isinstance(found, dict) and found.get("table") not in {None, path.name}:
-                found = {}
+        about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
-        if describe is not None:
-            raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
         raise AttnprobeError(
-            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            f"{beside}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
             "the table again with -o."
         ) from error
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) and about.get("table") in {None, path.name} else {}
 
 
-def _describe_column(name: str, about: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
-    if about is not None and about.get("role") in get_args(Role):
-        headline, title = about.get("headline") is True, str(about.get("title", ""))
-        return Column(name, str(about.get("unit", "")), about["role"], headline, title)
-    return Column(name, role=_guess_role(name, names))
+def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:
+    if about.get("role") not in get_args(Role):
+        return Column(name, role=_guess_role(name, names))
+    headline, title = about.get("headline") is True, str(about.get("title", ""))
+    return Column(name, str(about.get("unit", "")), about["role"], headline, title)
 
 
 def _guess_role(name: str, names: Sequence[str]) -> Role:
-    """Tell what a column is from its name, where nobody says."""
     if name.endswith("_se") and name.removesuffix("_se") in names:
         return "error"
     if name in _KEYS:

@@ -20,27 +20,16 @@ Rows = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Side:
-    """The tokens on one side of a map.
+    """The tokens on one side of a map."""
 
-    Attributes:
-        labels: The characters that each covers, or its name.
-        names: As the vocabulary names each, or the same as its label.
-        special: (token,) which stand for no text.
-        words: (token,) the number of the word of each; None if unknown.
-        word_labels: The label of each word.
-        grid: Where the patches of an image are.
-        tiles: Where they are among the tokens of a text that is read with the image.
-        second: The first token of the second of two texts; 0 for one text, or if unknown.
-    """
-
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
-    special: NDArray[np.bool_]
-    words: NDArray[np.int64] | None = None
+    labels: tuple[str, ...]  # the characters that each covers, or its name
+    names: tuple[str, ...]  # as the vocabulary names each, or the same as its label
+    special: NDArray[np.bool_]  # (token,) which stand for no text
+    words: NDArray[np.int64] | None = None  # (token,) the number of the word of each; None if unknown
     word_labels: tuple[str, ...] = ()
-    grid: "Grid | None" = None
-    tiles: "Grid | None" = None
-    second: int = 0
+    grid: "Grid | None" = None  # where the patches of an image are
+    tiles: "Grid | None" = None  # where they are among the tokens of a text that is read with the image
+    second: int = 0  # the first token of the second of two texts; 0 for one text, or if unknown
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,13 +49,9 @@ class Side:
 
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
         """Label the tokens that stand for an image: by row and column, or else by their number."""
-        places = np.flatnonzero(image)
-        named = (
-            [f"image {number}" for number in range(len(places))] if tiles is None else _name_patches(tiles)
-        )
-        labels = list(self.labels)
-        for place, name in zip(places, named, strict=True):
-            labels[place] = name
+        labels, places = np.array(self.labels, object), np.flatnonzero(image)
+        numbered = [f"image {number}" for number in range(len(places))]
+        labels[places] = numbered if tiles is None else _name_patches(tiles)
         side = replace(self, labels=tuple(labels), special=self.special & ~image, tiles=tiles)
         if self.words is None:
             return side
@@ -80,29 +65,21 @@ class Side:
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
         """Label the patches of an image by row and column, the stretches of sound by their number."""
-        labels = tuple(map(str, range(length)))
+        named = [str(place) if grid is None else f"[token {place}]" for place in range(length)]
         if grid is not None:
-            named = [f"[token {place}]" for place in labels]
             named[grid.first : grid.first + len(grid)] = _name_patches(grid)
-            labels = tuple(named[:length])
+        labels = tuple(named[:length])
         return cls(labels, labels, special, grid=grid)
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way in which words of a text are asked for those of another.
-
-    Attributes:
-        name: Who asks, and where.
-        hits: (layer, head) sure links that a head finds; NaN for removed heads.
-        sure: (layer, head) sure links.
-        rates: (layer, head, rate) alignment error rate, precision and recall.
-    """
+    """One way in which words of a text are asked for those of another: who asks, and where."""
 
     name: str
-    hits: NDArray[np.float64]
-    sure: NDArray[np.float64]
-    rates: NDArray[np.float64]
+    hits: NDArray[np.float64]  # (layer, head) sure links that a head finds; NaN for removed heads
+    sure: NDArray[np.float64]  # (layer, head) sure links
+    rates: NDArray[np.float64]  # (layer, head, rate) alignment error rate, precision and recall
 
 
 @dataclass(frozen=True)
@@ -116,27 +93,16 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Maps:
-    """The attention of all layers of a kind.
-
-    Attributes:
-        kind: The kind.
-        layers: The number of each layer, as tables have it.
-        rows: Probabilities (layer, head, query, key); 0 for removed heads.
-        queries: The tokens that attend.
-        keys: The tokens they attend to.
-        standing: (layer, head) which heads are there.
-        rolled: (layer, query, key) attention rolled out up to each layer, if asked for.
-        alignment: The gold alignment of two texts, if the map is between them.
-    """
+    """The attention of all layers of a kind, from queries to keys."""
 
     kind: Kind
-    layers: tuple[int, ...]
-    rows: NDArray[np.float32]
+    layers: tuple[int, ...]  # the number of each layer, as tables have it
+    rows: NDArray[np.float32]  # probabilities (layer, head, query, key); 0 for removed heads
     queries: Side
     keys: Side
-    standing: NDArray[np.bool_]
-    rolled: NDArray[np.float32] | None = None
-    alignment: Alignment | None = None
+    standing: NDArray[np.bool_]  # (layer, head) which heads are there
+    rolled: NDArray[np.float32] | None = None  # (layer, query, key) rolled out up to each layer
+    alignment: Alignment | None = None  # if the map is between two texts of which it is known
 
 
 @dataclass(frozen=True)
@@ -150,11 +116,11 @@ class SequenceAttention:
 
     def of(self, kind: str | None) -> Maps:
         """Give the attention of a kind, or of the first; raises AttnprobeError if there is none."""
-        found = next((one for one in self.maps if kind in (None, one.kind.value)), None)
-        if found is None:
-            has = " and ".join(one.kind.value for one in self.maps)
-            raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
-        return found
+        for maps in self.maps:
+            if kind in (None, maps.kind.value):
+                return maps
+        has = " and ".join(maps.kind.value for maps in self.maps)
+        raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
 
 
 def group_tokens(
@@ -200,5 +166,4 @@ def _name_patches(grid: "Grid") -> list[str]:
 
 
 def _members(groups: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Tell which tokens each group has, (group, token)."""
     return np.arange(int(groups.max()) + 1)[:, None] == groups

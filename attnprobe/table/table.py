@@ -1,6 +1,6 @@
 """HeadTable: what every command returns, writes, and reads again."""
 
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
-from attnprobe.table import plotting
-from attnprobe.table.cells import Cell, Role, check_precision, clean, to_plain, to_plain_column
-from attnprobe.table.column import Column
+from attnprobe.table.cells import (
+    Cell,
+    Column,
+    Role,
+    check_precision,
+    clean,
+    round_cell,
+    to_plain,
+    to_plain_column,
+)
 from attnprobe.table.destination import Destination, Saveable, check_file
-from attnprobe.table.formats import FORMATS
+from attnprobe.table.formats import FORMATS, Sheet, check_installed
 from attnprobe.table.formats.json import write_description
-from attnprobe.table.kinds import ESSENTIAL, TableKind, find_kind
-from attnprobe.table.notebook import render_notebook
+from attnprobe.table.kinds import KINDS, find_kind
 from attnprobe.table.reading import read_parts
-from attnprobe.table.sheet import Sheet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +47,9 @@ class HeadTable:
     Attributes:
         title: What the table shows, in a few words.
         columns: One description a column, in order.
-        data: The cells, column by column; every column has the same length. An undefined
-            number is NaN, an absent label None; both are written as an empty cell.
-        notes: Sentences worth reading beside the table, such as a trend over depth.
+        data: The cells, column by column. An undefined number is NaN, an absent label None; both are
+            written as an empty cell.
+        notes: Sentences worth reading beside the table.
         provenance: Everything needed to make the table again.
     """
 
@@ -55,7 +60,6 @@ class HeadTable:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse columns without cells, cells without a column, and ragged data."""
         names = [column.name for column in self.columns]
         if names != list(self.data):
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
@@ -65,8 +69,6 @@ class HeadTable:
     @classmethod
     def read(cls, path: Path | str) -> "HeadTable":
         """Read a table that attnprobe wrote, with units, roles, notes and provenance.
-
-        Its name ends in an extension of a format such as .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -91,7 +93,7 @@ class HeadTable:
         return next(column for column in self.columns if column.name == name)
 
     @cached_property
-    def kind(self) -> TableKind:
+    def kind(self) -> str:
         """What a row is, one of ``table.kinds``, as the columns tell."""
         return find_kind(self.columns, self.data)
 
@@ -100,6 +102,19 @@ class HeadTable:
         """The checkpoints that the table is about."""
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
+    def count_documents(self, name: str) -> "np.ndarray":
+        """Count the documents that each number of a column is made of; infinite where nobody knows.
+
+        They are those on record, or the sequences that the row or the column counts, where these are fewer.
+        """
+        import numpy as np
+
+        documents = np.full(len(self), min(_list_documents(self.provenance), default=np.inf), np.float64)
+        for count in ("n", f"{name}_n"):
+            cells = [np.inf if cell is None else cell for cell in self.data.get(count, ())]
+            documents = np.fmin(documents, np.array(cells, np.float64)) if cells else documents
+        return documents
+
     def essential(self) -> list[Column]:
         """List the columns that a reader needs: keys, and the measures that tell most with their errors.
 
@@ -107,20 +122,17 @@ class HeadTable:
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
         headlines = [column.name for column in measures if column.headline]
-        named = [one.name for one in measures if not all(map(_is_undefined, self.data[one.name]))]
-        if self.kind in ESSENTIAL:
-            named = [*ESSENTIAL[self.kind], *headlines]
-        elif len(named) > _MOST_MEASURES:
-            named = headlines or named[:_MOST_MEASURES]
+        if essential := KINDS[self.kind].essential:
+            named = [*essential, *headlines]
+        else:
+            named = [one.name for one in measures if set(map(to_plain, self.data[one.name])) != {None}]
+            if len(named) > _MOST_MEASURES:
+                named = headlines or named[:_MOST_MEASURES]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
     def take(self, only: Sequence[str] | None = None, rows: int | None = None) -> "HeadTable":
-        """Take some columns, with their errors and what names the rows; and the first rows.
-
-        Raises:
-            AttnprobeError: When there is no such column.
-        """
+        """Take some columns, with their errors and what names the rows; and the first rows."""
         for name in only or ():
             if name not in self.data:
                 near = get_close_matches(name, self.data, 1)
@@ -141,54 +153,48 @@ class HeadTable:
         """Put the columns of another table about the same rows behind these.
 
         Rows are matched by the columns that name them in both, such as layer and head; the rows of this
-        table and their order stay. A column that both have with the same cells is there once.
-
-        Args:
-            other: The other table.
-            suffix: What goes behind the name of a column that both have.
+        table and their order stay. A column that both have with the same cells is there once, another of the
+        same name gets the ``suffix``.
 
         Raises:
             AttnprobeError: When the tables are about different models, or not about the same rows.
 
-        Examples:
-            >>> head, x = Column("head", role="key"), Column("x")
-            >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
-            >>> two = HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]})
-            >>> one.join(two)["x_other"].tolist()
-            [4.0, 3.0]
+        >>> head, x = Column("head", role="key"), Column("x")
+        >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
+        >>> one.join(HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]}))["x_other"].tolist()
+        [4.0, 3.0]
         """
         if self.models != other.models:
             raise AttnprobeError(
                 f"One table is about {', '.join(self.models)}, the other about {', '.join(other.models)}; "
                 "only tables of the same model can be joined."
             )
-        ours = [column.name for column in self.columns if column.role == "key"]
-        keys = [name for name in ours if name not in _SETTINGS and name in other.data]
+        keys = [column.name for column in self.columns if column.role == "key" and column.name in other.data]
+        keys = [name for name in keys if name not in _SETTINGS]
         if not keys:
             raise AttnprobeError(
                 "The tables have no columns in common that name a row, such as layer and head."
             )
         order = _match_rows(self, other, keys)
-        data = {name: [cells[row] for row in order] for name, cells in other.data.items()}
-        alike = {name for name, cells in data.items() if _are_same(self.data.get(name), cells)}
-        columns, added = list(self.columns), dict[str, Sequence[Cell]]()
+        more = {name: [cells[row] for row in order] for name, cells in other.data.items()}
+        same = {name for name, cells in more.items() if _are_same(self.data.get(name), cells)}
+        columns, data = list(self.columns), dict(self.data)
         for column in other.columns:
-            if column.name in keys or _find_family(column.name, other) <= alike:
+            base = column.name.removesuffix("_se")
+            base = base if base in more else column.name
+            if column.name in keys or {base, f"{base}_se"} & more.keys() <= same:
                 continue
-            columns.append(replace(column, name=_choose_name(column.name, self, suffix)))
-            added[columns[-1].name] = data[column.name]
-        joined = {**self.data, **added}
-        if len(joined) < len(columns):
-            raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
+            name = base + suffix * (base in self.data) + column.name.removeprefix(base)
+            if name in data:
+                raise AttnprobeError(f"Both tables have a column {name!r}; give another suffix.")
+            columns.append(replace(column, name=name))
+            data[name] = more[column.name]
         record = {"joined": [dict(self.provenance), dict(other.provenance)]}
         title = self.title if self.title == other.title else f"{self.title}, and {other.title}"
-        return HeadTable(title, columns, joined, [*self.notes, *other.notes], record)
+        return HeadTable(title, columns, data, [*self.notes, *other.notes], record)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``.
-
-        Text is cleaned as in files: it may hold what steers a terminal, or what no file can hold.
-        """
+        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``; text is cleaned as in files."""
         import pandas
 
         data = {
@@ -199,21 +205,24 @@ class HeadTable:
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 
-    def to_sheet(self, columns: Sequence[Column] | None = None) -> Sheet:
+    def to_sheet(self, columns: Sequence[Column] | None = None, precision: int | None = None) -> Sheet:
         """Give the table, or some of its columns, as it leaves the program: clean text and plain numbers."""
         chosen = self.columns if columns is None else columns
         cleaned = [
             replace(one, name=clean(one.name), unit=clean(one.unit), title=clean(one.title)) for one in chosen
         ]
         cells = [to_plain_column(self.data[column.name], column) for column in chosen]
-        return Sheet(clean(self.title), cleaned, cells, list(map(clean, self.notes)), self.provenance)
+        if precision is not None:
+            cells = [[round_cell(cell, precision) for cell in column] for column in cells]
+        notes = list(map(clean, self.notes))
+        return Sheet(clean(self.title), cleaned, cells, notes, self.provenance, precision)
 
     def render(self, format: str, precision: int | None = None) -> bytes:
         """Give the table as bytes of a format; one for papers has the columns that a reader needs."""
         check_precision(precision)
-        chosen = FORMATS[format]
-        sheet = self.to_sheet(self.essential() if chosen.is_for_papers else None)
-        content = chosen.write(sheet, precision)
+        check_installed(format)
+        columns = self.essential() if FORMATS[format].is_for_papers else None
+        content = FORMATS[format].write(self.to_sheet(columns, precision))
         return content if isinstance(content, bytes) else content.encode()
 
     def to_csv(self, precision: int | None = None) -> str:
@@ -224,15 +233,8 @@ class HeadTable:
         """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
-        whole or not at all.
-
-        Args:
-            path: The file.
-            overwrite: Whether files that exist are replaced.
-            precision: Significant digits; all of them by default.
-
-        Returns:
-            The files, the table first.
+        whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
+        of significant digits, all of them by default. Returns the files, the table first.
 
         Raises:
             AttnprobeError: When a file can't be written.
@@ -253,36 +255,29 @@ class HeadTable:
         self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
     ) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
-        return plotting.draw(self, kind=kind, only=only, **options)
+        return sys.modules["attnprobe"].plot(self, kind=kind, only=only, **options)
 
     def _repr_html_(self) -> str:
-        """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
-        return render_notebook(self.to_sheet())
+        return self.to_sheet().to_html()
 
     def __repr__(self) -> str:
-        """Say what the table is, in a line."""
         names = [column.name for column in self.columns if column.role in {"key", "measure"}]
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
         return f"HeadTable({self.title!r}: {rows} of {shown})"
 
 
-def _is_undefined(cell: Cell) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
-
-
 def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
-    """Find the row of another table for each row of one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
         raise AttnprobeError(
             f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
         )
-    if set(ours) != set(theirs):
-        alone = len(set(ours) ^ set(theirs))
+    if alone := places.keys() ^ set(ours):
         raise AttnprobeError(
-            f"The tables are not about the same rows: {alone} of them are in only one ({', '.join(keys)})."
+            f"The tables are not about the same rows: {len(alone)} of them are in only one "
+            f"({', '.join(keys)})."
         )
     return [places[place] for place in ours]
 
@@ -292,52 +287,37 @@ def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
     return ours is not None and [to_plain(cell) for cell in ours] == [to_plain(cell) for cell in theirs]
 
 
-def _find_family(name: str, table: HeadTable) -> set[str]:
-    """Find the columns that stay together: a measure and its error."""
-    base = name.removesuffix("_se")
-    base = base if base in table.data else name
-    return {base, f"{base}_se"} & set(table.data)
-
-
-def _choose_name(name: str, left: HeadTable, suffix: str) -> str:
-    """Give a column a name of its own; an error stays behind the measure it belongs to."""
-    base = name.removesuffix("_se")
-    if base != name and base in left.data:
-        return f"{base}{suffix}_se"
-    return f"{name}{suffix}" if name in left.data else name
+def _list_documents(record: Mapping[str, Any]) -> list[int]:
+    corpus = record.get("corpus")
+    if isinstance(corpus, Mapping):
+        return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []
+    parts = [part for value in record.values() for part in (value if isinstance(value, list) else [value])]
+    return [number for part in parts if isinstance(part, Mapping) for number in _list_documents(part)]
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Put the columns of a table behind those of another of the same rows in the same order.
+    """Put the measures of a table behind those of another of the same rows in the same order.
 
-    What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
-    once, and the provenance is that of the left. Raises ValueError when the rows are others, or a column is
-    in both.
+    The provenance is that of the left; notes that both have are given once.
     """
-    keys = [column.name for column in right.columns if column.role == "key"]
-    if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
-        raise ValueError("only tables of the same rows belong side by side")
-    added = [column for column in right.columns if column.name not in {*keys, "n"}]
-    if doubled := {column.name for column in added} & left.data.keys():
-        raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
+    added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
     return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
 
 
-def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) -> HeadTable:
+def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
     """Put the rows of tables below one another, told apart by a column behind those of model and data set.
 
     Title and provenance are those of the first. Cells of columns that a part lacks are None.
     """
-    first, *_ = tables = list(parts.values())
-    columns = {column.name: column for table in reversed(tables) for column in reversed(table.columns)}
-    names = [*dict.fromkeys(column.name for table in tables for column in table.columns)]
-    data = {
-        key: [cell for table in tables for cell in table.data.get(key, [None] * len(table))] for key in names
-    }
-    data[name] = [part for part, table in parts.items() for _ in range(len(table))]
+    first, *_ = tables = [table for _, table in parts]
+    columns = {column.name: column for table in reversed(tables) for column in table.columns}
     columns[name] = Column(name, role="key")
-    names.insert(sum(key in {"model", "dataset"} for key in names), name)
-    ordered = {key: data[key] for key in names}
-    return HeadTable(first.title, [columns[key] for key in names], ordered, list(notes), first.provenance)
+    names = list(dict.fromkeys(key for table in tables for key in table.data))
+    names.insert(2, name)
+    marked = [{**table.data, name: [part] * len(table)} for part, table in parts]
+    data = {
+        key: [cell for part in marked for cell in part.get(key, [None] * len(part[name]))] for key in names
+    }
+    return HeadTable(first.title, [columns[key] for key in names], data, list(notes), first.provenance)

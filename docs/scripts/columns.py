@@ -11,12 +11,11 @@ SWITCHED = {
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
     "ablate": {
-        "baseline, score, delta, p": "attnprobe.intervention.metrics.score:Comparison",
+        "baseline, score, delta, p": "attnprobe.intervention.ablation:ScoreDeltas",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "moved, moved_se": "attnprobe.intervention.changes:AbsoluteEffects",
-        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
-        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:ScoreDeltas",
+        "moved, moved_se": "attnprobe.intervention.ablation:measure_moves",
+        "replaced_by: mean": "attnprobe.intervention.replacing:replace_by_means",
+        "replaced_by: resample": "attnprobe.intervention.replacing:replace_by_examples",
     },
     "interact": {
         "interaction": "attnprobe.intervention.interaction:confirm_pairs",
@@ -70,13 +69,13 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.pair_measures:Divergences.compare",
+        "jsd": "attnprobe.survey.pairing:compare_maps",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
         "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.differences:compare_paired"
+            "attnprobe.findings.comparison:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
@@ -92,22 +91,19 @@ FOUND = {
         "p": "attnprobe.sums.crossfit:Difference.p",
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control links: moved": "attnprobe.statistics.questions:move_links",
         "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
         "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probing:tabulate_labels",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe:tabulate_labels",
         "NAME_se": "attnprobe.sums.blocked:find_share",
         "p": "attnprobe.sums.inference:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probing:tabulate_heads",
+        "weight, share, with --by head": "attnprobe.survey.probe:tabulate_heads",
     },
     "syntax --trees": {
-        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
+        "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import json
-import os
 import warnings
 from pathlib import Path
 
@@ -85,8 +84,6 @@ def as_words(name, options):
 @pytest.fixture
 def by_command(tmp_path, capfd, monkeypatch):
     """Ask a command; give its table as json has it, and what it said."""
-    for variable in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        monkeypatch.setenv(variable, os.environ.get(variable, ""))
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     number = itertools.count()
 

@@ -53,7 +53,7 @@ def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
     bench = _bench(MINILM_CASE)
     for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
-        trials = cuts(*bench.subject.shape)
+        trials = cuts(*bench.model.shape)
         run = partial(run_trials, bench, trials, ["accuracy"])
         ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(bench), run, 1 if quick else 5)]
         yield as_figure(f"{name} of all {len(trials)} heads over as many passes", ratios, *ABLATION)
@@ -62,9 +62,9 @@ def ablation_costs(*, quick: bool) -> Iterator[Figure]:
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
     bench = _bench(MINILM_CASE)
-    shape = bench.subject.shape
+    shape = bench.model.shape
     keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
-    smaller = shrink(bench.subject.checkpoint, keep)
+    smaller = shrink(bench.model.checkpoint, keep)
     batch = _batch(bench)
     gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
@@ -114,4 +114,4 @@ def _batch(bench: TaskData) -> Batch:
 
 
 def _bare(bench: TaskData) -> Callable[[], object]:
-    return partial(bench.subject.checkpoint.forward, _batch(bench).inputs)
+    return partial(bench.model.checkpoint.forward, _batch(bench).inputs)

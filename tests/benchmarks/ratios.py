@@ -23,9 +23,9 @@ from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.survey import measure
+from attnprobe.survey.comparison import describe_heads
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.pair_measures import Divergences, open_pair
-from attnprobe.survey.pairing import describe_heads
+from attnprobe.survey.pairing import open_pair
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,7 @@ def comparison_costs(*, quick: bool) -> Iterator[Figure]:
         heads = describe_heads(architecture)
         shared, _ = SharedHeads.of(("a", "b"), heads, heads)
         for pairs, goals in zip((False, True), COMPARED, strict=True):
-            divergences = Divergences(shared, pairs)
-            asked = partial(_compared, pair, architecture, divergences, batch)
+            asked = partial(_compared, [(one, architecture) for one in pair], shared, batch, pairs=pairs)
             ratios = paired_ratios(partial(_both, first, second), asked, 5 if quick else 15)
             of = "all pairs" if pairs else "one number"
             yield as_figure(
@@ -159,9 +158,9 @@ def _both(first: Callable[[], object], second: Callable[[], object]) -> None:
 
 
 def _compared(
-    pair: tuple[Checkpoint, Checkpoint], architecture: Architecture, divergences: Divergences, batch: Batch
+    models: list[tuple[Checkpoint, Architecture]], shared: SharedHeads, batch: Batch, *, pairs: bool
 ) -> object:
-    with open_pair(pair, (architecture, architecture), census_statistics(), divergences) as asked:
+    with open_pair(models, census_statistics(), shared, pairs=pairs) as asked:
         return asked.measurement(batch)
 
 

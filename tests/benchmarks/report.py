@@ -13,7 +13,7 @@ from figures import Figure
 from shapes import Shape, word_tokenizer
 
 import attnprobe
-from attnprobe.reports.report_page.report import Report
+from attnprobe.reports.report.report import Report
 
 #: Narrow: what a page holds and how long it takes does not depend on the width.
 ORDINARY, LARGE = Shape(12, 12, 192), Shape(24, 16, 256)

@@ -14,12 +14,12 @@ import pandas
 import pytest
 from safetensors.torch import load_file, save_file
 
-from attnprobe.cli.app import COMMANDS
+from attnprobe.commands import COMMANDS
 
 #: Commands that read a model, but for the one about images with texts, which test_pairs.py tests, and the one
 #: about pairs of heads, which test_interact.py does.
 OTHERS = {"merge", "plot", "modality", "interact"}
-MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in OTHERS]
+MODELLED = [name for name in COMMANDS if name not in OTHERS]
 #: And a text, of a dataset.
 NAMES = [name for name in MODELLED if name not in {"induction", "view", "report", "doctor"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
@@ -87,7 +87,7 @@ def test_help_has_a_summary_and_examples(invoke, name):
     assert f"attnprobe {name} demo" in out
     data = {"correlate": ["--in-domain", "--out-domain"], "induction": ["--length"], "view": ["--target"]}
     data = data.get(name, ["--dataset"])
-    for option in (*data, "--revision", "--output", "--offline"):
+    for option in (*data, "--revision", "--output"):
         assert option in out
 
 
@@ -262,7 +262,8 @@ def assert_refused(found, says):
     assert "Traceback" not in error
 
 
-def test_bad_models(invoke, tmp_path):
+def test_bad_models(invoke, use_cache, tmp_path):
+    use_cache(tmp_path / "cache")
     empty = tmp_path / "empty"
     empty.mkdir()
     for model, says in [
@@ -271,7 +272,7 @@ def test_bad_models(invoke, tmp_path):
         ("not a name!", "neither"),
         ("no-such/checkpoint", "neither"),
     ]:
-        code, out, error = invoke("entropy", model, "--offline", "--cache-dir", tmp_path / "cache")
+        code, out, error = invoke("entropy", model)
         assert (code, out) == (2, "")
         assert says in error
 
@@ -321,11 +322,10 @@ def test_stdin(invoke, monkeypatch):
 def test_files_carry_provenance(invoke, text, tmp_path, name):
     target = tmp_path / "heads.csv"
     words = (name, "demo", *reading(name, text), "-o", target)
-    code, out, error = invoke(*words, "--token", "hf_secret")
+    code, out, error = invoke(*words)
     assert (code, out) == (0, "")
     assert "heads.csv" in error
-    beside = (tmp_path / "heads.csv.json").read_text()
-    record = json.loads(beside)["provenance"]
+    record = json.loads((tmp_path / "heads.csv.json").read_text())["provenance"]
     assert record["options"]["content_only"] is False
     digest = hashlib.sha256(text.read_bytes()).hexdigest()
     for side in ("in_domain", "out_domain") if name == "correlate" else ("dataset",):
@@ -333,7 +333,6 @@ def test_files_carry_provenance(invoke, text, tmp_path, name):
     assert record["model"]["weights"]
     assert {"torch", "transformers", "attnprobe"} <= set(record["versions"])
     assert ("task" in record) == (name in INTERVENING)
-    assert "hf_secret" not in beside
     assert_refused(invoke(*words), "--overwrite")
     assert invoke(*words, "--overwrite")[0] == 0
 
@@ -362,11 +361,8 @@ def test_content_only_leaves_out_special_tokens(invoke, text):
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_is_quiet_and_offline_is_settled_before_anything_is_imported():
-    """Start once, as a user does: nobody reads what is written, and the first command is offline.
-
-    The switch is read as huggingface_hub read it, when it was imported by that command.
-    """
+def test_a_closed_pipe_is_quiet():
+    """Start once, as a user does: nobody reads what is written."""
     script = f"""
 import os, sys
 from attnprobe.cli.app import run
@@ -376,11 +372,9 @@ for name in {["distance", *INTERVENING]}:
     reader, writer = os.pipe()
     os.close(reader)
     os.dup2(writer, 1)
-    code = run([name, "demo", "-L", "2", "-q", *data.get(name, []), *(["--offline"] * (name == "distance"))])
+    code = run([name, "demo", "-L", "2", "-q", *data.get(name, [])])
     if code:
         sys.exit(f"{{name}}: {{code}}")
-from huggingface_hub import constants
-sys.exit(None if constants.HF_HUB_OFFLINE else "not offline")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

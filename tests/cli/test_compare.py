@@ -186,7 +186,7 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
 
 
 @pytest.mark.slow
-def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
+def test_two_revisions_of_the_hub(invoke, use_cache, saved, kept, texts, tmp_path):
     """Laid out as the hub's cache is; no network."""
     cache = tmp_path / "cache"
     repository = cache / "models--org--tiny"
@@ -197,7 +197,8 @@ def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
     ):
         (repository / "refs" / revision).write_text(letter * 40)
         shutil.copytree(folder, repository / "snapshots" / (letter * 40))
-    words = ["--revisions", "step1,step2", "--cache-dir", cache, "--offline", "-d", texts, "--match", "layer"]
+    use_cache(cache)
+    words = ["--revisions", "step1,step2", "-d", texts, "--match", "layer"]
     code, _, said = invoke("compare", "org/tiny", *words, "--measure", "entropy", "-o", tmp_path / "two.csv")
     assert code == 0, said
     table = HeadTable.read(tmp_path / "two.csv")
@@ -206,7 +207,7 @@ def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
     assert table.provenance["other"]["model"]["commit"] == "b" * 40
     code, _, said = invoke("compare", "org/tiny", "--revisions", "step1,step9", *words[2:])
     assert code == 2
-    assert "--offline was given" in said
+    assert "HF_HUB_OFFLINE is set" in said
 
 
 def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
@@ -228,13 +229,14 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
         (["demo", "demo", "demo"], "two checkpoints, not 3"),
         (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
-        (["demo", "nowhere/at-all", "--offline"], "nowhere/at-all"),
+        (["demo", "nowhere/at-all"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),
         (["demo", "--revisions", "a"], "two --revisions, not 1"),
         (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
     ],
 )
-def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, words, said):
+def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, use_cache, tmp_path, words, said):
+    use_cache(tmp_path)
     code, out, err = invoke("compare", *words)
     assert code == 2
     assert said in err

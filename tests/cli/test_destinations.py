@@ -80,7 +80,7 @@ def test_the_folder_of_a_pruned_checkpoint(refused, data):
     prune = ["prune", "model", "-d", "in.csv", "--share", "0.3", "--overwrite", "--save"]
     assert "-o lies in the folder of --save" in refused(*prune, "sub", "-o", "sub/heads.csv")
     assert "--resume lies in the folder of --save" in refused(*prune, "new", "--resume", "new/state")
-    assert "would write over model, which is read" in refused(*prune, "model")
+    assert "model, which is read, lies in the folder of --save" in refused(*prune, "model")
     assert "which is read" in refused(*prune, ".")
 
 

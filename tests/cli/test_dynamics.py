@@ -245,18 +245,19 @@ COMMITS = {"step1000": "a" * 40, "step2000": "b" * 40, "step10000": "c" * 40}
 
 
 @pytest.fixture
-def cache(training, tmp_path):
+def cache(training, use_cache, tmp_path):
     """Lay three checkpoints out as the hub's cache does, each a revision of org/tiny."""
     repository = tmp_path / "cache" / "models--org--tiny"
     (repository / "refs").mkdir(parents=True)
     for (revision, commit), step in zip(COMMITS.items(), STEPS[:3], strict=True):
         (repository / "refs" / revision).write_text(commit)
         shutil.copytree(training / f"checkpoint-{step}", repository / "snapshots" / commit)
+    use_cache(tmp_path / "cache")
     return tmp_path / "cache"
 
 
 def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
-    hub = ["dynamics", "org/tiny", "--cache-dir", cache, "--offline", "-d", data, *MEASURE]
+    hub = ["dynamics", "org/tiny", "-d", data, *MEASURE]
     path, before = tmp_path / "found.json", sorted(cache.rglob("*"))
     words = [*hub, "--revisions", "step10000,step1000, step2000"]
     assert invoke(*words, "-o", path)[0] == 0
@@ -272,7 +273,7 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     steps = found["provenance"]["steps"]
     assert [step["revision"] for step in steps] == list(COMMITS)
     assert [step["model"]["commit"] for step in steps] == list(COMMITS.values())
-    assert "--offline was given" in refused(*hub, "--revisions", "step1000,step9")
+    assert "HF_HUB_OFFLINE is set" in refused(*hub, "--revisions", "step1000,step9")
     assert "--revision is one of" in refused(*hub, "--revisions", "step1000,step2000", "--revision", "main")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.objectives.embeddings import RelatedTexts
 
 PASSAGES = [
     "the river bank",

@@ -1,11 +1,9 @@
 """``--part``: for every command whose tables add up, refused where it makes no sense, and resumed."""
 
-import inspect
-
 import pandas as pd
 import pytest
 
-from attnprobe.cli.app import COMMANDS
+from attnprobe.commands import COMMANDS
 from attnprobe.findings.merge import list_mergeable_commands
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(12)]
@@ -21,7 +19,7 @@ def corpus(tmp_path, monkeypatch):
 
 def test_whatever_merge_adds_up_has_parts():
     """But for random tokens, which nobody reads, and the columns that have no command of their own."""
-    having = {one.__name__ for one in COMMANDS if "part" in inspect.signature(one).parameters}
+    having = {name for name, command in COMMANDS.items() if "part" in command.keywords}
     assert having == set(list_mergeable_commands()) - {"induction", "norm", "profile"}
 
 

@@ -49,7 +49,7 @@ def test_a_pipe_gets_svg(heads, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["heads.csv", "-o", "heads.gif"], "end its name in .svg, .png, .pdf, .html"),
+        (["heads.csv", "-o", "heads.gif"], "end it in .svg, .png, .pdf or .html"),
         (["heads.csv", "-o", "there.svg"], "add --overwrite"),
         (["heads.csv", "-o", "x.svg", "--kind", "map"], "it can with heatmap, scatter, depth"),
         (["heads.csv", "-o", "x.svg", "--kind", "pie"], "--kind"),

@@ -8,7 +8,7 @@ import pytest
 
 import attnprobe
 from attnprobe.commands.call import sections
-from attnprobe.reports.report_page import page
+from attnprobe.reports.report import page
 
 
 def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
@@ -38,7 +38,7 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
     page.mkdir()
     for words, said in {
         ("-o", path): "already exists",
-        ("-o", tmp_path / "report.pdf"): "end its name in .html",
+        ("-o", tmp_path / "report.pdf"): "end it in .html",
         ("-o", tmp_path / "no" / "report.html"): "does not exist",
         ("-o", path, "--overwrite", "--sections", "nonsense"): "There is no section 'nonsense'",
         ("-o", path, "--overwrite", "-d", path): "which this command reads",

@@ -66,7 +66,7 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([TEXT, "-o", "view.gif"], "end its name in .html, .svg, .png, .pdf"),
+        ([TEXT, "-o", "view.gif"], "end it in .html, .svg, .png or .pdf"),
         ([TEXT, "-o", "nowhere/view.html"], "does not exist; make it first"),
         ([TEXT, "-o", "taken.html"], "add --overwrite to replace it"),
         ([TEXT, "-o", "."], "can't tell the format"),
@@ -102,7 +102,7 @@ def test_the_image_is_not_written_over(refused, media_model, photos, tmp_path):
     link = tmp_path / "view.svg"
     link.symlink_to(path)
     said = refused("view", media_model("vit"), path, "-o", link, "--overwrite")
-    assert "which this command reads" in said or "end its name" in said
+    assert "which this command reads" in said or "end it in" in said
 
 
 def test_without_a_browser(refused, monkeypatch, saved):

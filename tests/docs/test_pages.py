@@ -13,7 +13,8 @@ import pytest
 from typer.main import get_command
 
 import attnprobe
-from attnprobe.cli.app import COMMANDS, app
+from attnprobe.cli.app import make_app
+from attnprobe.commands import COMMANDS
 from attnprobe.statistics.registry import all_statistics
 
 ROOT = outputs.ROOT
@@ -22,14 +23,14 @@ GUIDE = {path.name: path.read_text(encoding="utf-8") for path in outputs.PAGES}
 
 @cache
 def options_of_commands():
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(make_app()).commands  # type: ignore[attr-defined]
     return {
-        command.__name__: {
+        command: {
             option
-            for parameter in commands[command.__name__].params
+            for parameter in commands[command].params
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        | {"--help"}
+        | {"--help", "--help-all"}
         for command in COMMANDS
     }
 
@@ -97,7 +98,7 @@ def test_formulas_are_left_as_they_are():
 
 def test_every_option_has_its_place():
     page = pages.commands()
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
         section = page[page.index(f"## `attnprobe {name}`") :].partition("\n## ")[0]
         for parameter in command.params:
             if parameter.name != "help":

@@ -18,8 +18,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.corpus.sources.document import Asked, Document, Tagged, find_gold
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import TaskData, bind_task, choose_subject
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
@@ -148,6 +149,20 @@ def documents() -> Callable[[str], list[Document]]:
     return give
 
 
+def make_session(
+    checkpoint: Checkpoint, task: TaskOptions, options: CorpusOptions, progress: Progress | None = None
+) -> TaskSession:
+    """Ask for a task of a checkpoint, of whatever texts."""
+    source = OpenSource([], "", {})
+    return TaskSession(lambda *_: checkpoint, source, options, task, progress or SilentProgress())
+
+
+@pytest.fixture(scope="session")
+def sessions() -> Callable[..., TaskSession]:
+    """Ask for a task of a checkpoint, of whatever texts."""
+    return make_session
+
+
 @pytest.fixture(scope="session")
 def benched() -> Callable[..., AbstractContextManager[TaskData]]:
     """Set a checkpoint on documents, for an objective."""
@@ -164,17 +179,13 @@ def benched() -> Callable[..., AbstractContextManager[TaskData]]:
         generate: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[TaskData]:
-        subject = choose_subject(
-            lambda *_: checkpoint,
-            TaskOptions(objective=objective, seed=seed),
-            labelled=find_gold(documents[0].label),
-            progress=SilentProgress(),
-        )
         options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)
-        with bind_task(
-            subject, documents, options, run=open_single_run(progress), generate=generate
-        ) as found:
-            yield found
+        task = TaskOptions(objective=objective, seed=seed)
+        session = make_session(checkpoint, task, options)
+        model = session.choose(find_gold(documents[0].label))
+        run, metric = open_single_run(progress), "bleu" if generate else ""
+        with session.bind(model, documents, run, metric) as data:
+            yield data
 
     return bench
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions, gradient_importance
 from attnprobe.sums.base import pack, unpack
 
@@ -34,18 +33,17 @@ def draw_windows(documents: int, seed: int = 0) -> Ints:
     return draw.permutation(np.repeat(np.arange(documents), draw.integers(1, 7, documents)))
 
 
-def make_batch(documents: Ints, members: Ints) -> Batch:
-    """Say of examples what a corpus would."""
-    many = np.bincount(documents)[documents] > 1
-    clusters = np.where(many, documents + 1000, -1)
-    return Batch({}, None, members, documents=documents[members], clusters=clusters[members])
+def sum_part(values: Floats, documents: Ints, members: Ints) -> Attributions:
+    """Sum up some examples; those that are a document's only one have no cluster."""
+    clusters = np.where(np.bincount(documents)[documents] > 1, documents + 1000, -1)
+    return Attributions.of(values[members], clusters[members], documents[members])
 
 
 def sum_up(values: Floats, documents: Ints, size: int = 5) -> Attributions:
     """Sum up batches of several examples each, in any order."""
     order = np.random.default_rng(1).permutation(len(values))
     parts = np.split(order, range(size, len(order), size))
-    return reduce(add, (Attributions.of(values[part], make_batch(documents, part)) for part in parts))
+    return reduce(add, (sum_part(values, documents, part) for part in parts))
 
 
 def jackknife(values: Floats, documents: Ints, function: Any) -> Floats:
@@ -105,7 +103,7 @@ def test_what_is_kept_is_all_there_is(documents: Ints):
     """A file gives back the sum, and it goes on."""
     values = draw_values(documents)
     first, second = (
-        Attributions.of(values[half], make_batch(documents, half))
+        sum_part(values, documents, half)
         for half in np.split(np.arange(len(documents)), [len(documents) // 2])
     )
     again = Attributions.from_arrays(unpack(pack(first.arrays()))) + second

@@ -42,10 +42,10 @@ def differences(
 
     ``some`` names the gates (layer, head) that are asked about; the others have 0.
     """
-    shape = bench.subject.shape
+    shape = bench.model.shape
     found = np.zeros((bench.corpus.sequences, *shape))
-    encoder = bench.subject.checkpoint.body
-    way = bench.subject.architecture.way
+    encoder = bench.model.checkpoint.body
+    way = bench.model.architecture.way
     with gate_attention(encoder, way) as gates, torch.inference_mode():
         for batch in bench.corpus.batches:
             for layer, head in np.argwhere(np.ones(shape, bool) if some is None else some):
@@ -82,7 +82,7 @@ class TestDerivative:
             some = [d for d in some if d.text != "stone"]
         with benched(headed(name, kind, double=True), some, kind) as bench:
             assert bench.objective.name == kind
-            shape = bench.subject.shape
+            shape = bench.model.shape
             # A third of the heads, of every layer; another third in the next case.
             third = (
                 np.add.outer(np.arange(shape[0]), np.arange(shape[1])) + CASES.index((name, kind))

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from attnprobe.corpus.sources.document import find_gold
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bind_task, choose_subject
+from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -65,10 +66,11 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 
 @contextmanager
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
-    task = TaskOptions(objective=kind)
-    subject = choose_subject(lambda *_: checkpoint, task, labelled=find_gold(some[0].label), progress=told)
-    with bind_task(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
-        yield bench
+    source, task = OpenSource([], "", {}), TaskOptions(objective=kind)
+    session = TaskSession(lambda *_: checkpoint, source, CorpusOptions(), task, told)
+    model = session.choose(find_gold(some[0].label))
+    with session.bind(model, some, open_single_run(told)) as data:
+        yield data
 
 
 @each_task
@@ -93,7 +95,7 @@ def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any
     """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
     checkpoint, told = headed(name, kind, double=True), Told()
     with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
-        cuts = cut_single_heads(*bench.subject.shape)[::3]
+        cuts = cut_single_heads(*bench.model.shape)[::3]
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
         whole = run_trials(bench, cuts, needs)
         with narrow(checkpoint.body, max(sizes) - 1, behind=behind) as tried:

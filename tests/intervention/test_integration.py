@@ -110,7 +110,7 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
     with benched(headed(name, kind, double=True), some, kind) as bench:
         found = integrate_gradients(bench, 10).signed.average.sum(-1)
         closed = [np.arange(len(found))[:, None] != layer for layer in range(len(found))]
-        cuts = [np.broadcast_to(one, bench.subject.shape).copy() for one in closed]
+        cuts = [np.broadcast_to(one, bench.model.shape).copy() for one in closed]
         trials = run_trials(bench, cuts, ("loss",), "closed layers")
     apart = np.array([trials.untouched["loss"].mean() - one["loss"].mean() for one in trials.masked])
     # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.

@@ -141,7 +141,7 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
             found = find_interactions(bench, 12)
             table = tabulate_pairs(bench, found, "texts", {})
         at = found.pairs.index(pair) if pair in found.pairs else None
-        positive = (found.adjusted < SIGNIFICANT) & (found.confirmed.average > 0)
+        positive = (table["p_adjusted"] < SIGNIFICANT) & (found.confirmed.average > 0)
         if not backup:
             assert at is None or found.confirmed.average[at] < 0.2 * loudest
             continue

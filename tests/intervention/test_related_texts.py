@@ -17,12 +17,11 @@ from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bind_task, build_metric, choose_subject
+from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
-from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
 from attnprobe.tasks import Gold
 
@@ -246,22 +245,19 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
 
 
 @pytest.mark.parametrize("options", [{"limit": 2}, {"sample": 2, "seed": 5}])
-def test_limits_are_of_examples(headed: Any, options: dict[str, int]):
+def test_limits_are_of_examples(headed: Any, sessions: Any, options: dict[str, Any]):
     """Of queries two are read, and all passages; of pairs two, and their texts."""
-    with bind_data(headed, SEARCH, "retrieval", options) as bench:
+
+    def bind(data: Sequence[Document], kind: str) -> Any:
+        session = sessions(headed("bert", "representation"), TaskOptions(kind), CorpusOptions(**options))
+        return session.bind(session.choose(find_gold(data[0].label)), data, open_single_run())
+
+    with bind(SEARCH, "retrieval") as bench:
         assert bench.corpus.sequences == 2 + len(PASSAGES)
         assert bench.record["options"][next(iter(options))] == 2
-    with bind_data(headed, PAIRS, "similarity", options) as bench:
+    with bind(PAIRS, "similarity") as bench:
         assert len(bench.documents) == 2
         assert bench.corpus.sequences == 4
-
-
-def bind_data(headed: Any, data: Sequence[Document], kind: str, options: dict[str, int]) -> Any:
-    checkpoint = headed("bert", "representation")
-    subject = choose_subject(
-        lambda *_: checkpoint, TaskOptions(kind), labelled=find_gold(data[0].label), progress=SilentProgress()
-    )
-    return bind_task(subject, data, CorpusOptions(**options), run=open_single_run())  # type: ignore[arg-type]
 
 
 def test_halves_are_of_examples(headed: Any, benched: Any):
@@ -312,15 +308,13 @@ def test_methods_that_explain_one_text(headed: Any, benched: Any, method: str):
         benched(headed("bert", "representation"), PAIRS, "similarity") as bench,
         pytest.raises(AttnprobeError, match=rf"{method} is for tasks about one text, .* take gradient"),
     ):
-        bench.subject.check_methods([method])
+        bench.model.check_methods([method])
 
 
-def test_a_cross_encoder_embeds_nothing(headed: Any):
+def test_a_cross_encoder_embeds_nothing(headed: Any, sessions: Any):
     checkpoint = headed("bert", "regression")
     with pytest.raises(AttnprobeError, match=r"is a cross-encoder, .* --objective regression"):
-        choose_subject(
-            lambda *_: checkpoint, TaskOptions(), labelled=Gold.RELEVANCE, progress=SilentProgress()
-        )
+        sessions(checkpoint, TaskOptions(), CorpusOptions()).choose(Gold.RELEVANCE)
 
 
 def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):

@@ -13,7 +13,7 @@ import attnprobe
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import head_relevance
-from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.orders import measure_importance
 from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.model import relevance as rules
@@ -43,7 +43,7 @@ def lead(logits: Tensor) -> Tensor:
 
 def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
     """Work out z of each example from what the model gives."""
-    kind, checkpoint = bench.objective.name, bench.subject.checkpoint
+    kind, checkpoint = bench.objective.name, bench.model.checkpoint
     objective: Any = bench.objective
     if kind == "representation":
         hidden = checkpoint.body(**checkpoint.inputs(batch.inputs))[0].mean(1)
@@ -73,7 +73,7 @@ def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one f
 
 def by_hand(bench: TaskData) -> NDArray[np.float64]:
     """Explain every example alone: (example, layer, head)."""
-    subject, batches = bench.subject, bench.corpus.batches
+    subject, batches = bench.model, bench.corpus.batches
     found, whole = np.zeros((bench.corpus.sequences, *subject.shape)), batches.plan
     for example in range(len(found)):
         batches.plan = [np.array([example])]
@@ -98,7 +98,7 @@ class TestValues:
         with benched(checkpoint, some, kind, batch_tokens=4096) as bench:
             assert bench.objective.name == kind
             assert bench.objective.explains
-            assert bench.subject.check_methods(["lrp"]).conservation.startswith(
+            assert bench.model.check_methods(["lrp"]).conservation.startswith(
                 "without biases, all that is explained"
             )
             expected = by_hand(bench)

@@ -46,9 +46,9 @@ class ByHand:
     """Each example alone, its own tokens and outputs."""
 
     def __init__(self, bench: Any) -> None:
-        self.bench, (self.layers, self.heads) = bench, bench.subject.shape
-        self.model = bench.subject.checkpoint.body
-        self.kinds = bench.subject.architecture.kinds
+        self.bench, (self.layers, self.heads) = bench, bench.model.shape
+        self.model = bench.model.checkpoint.body
+        self.kinds = bench.model.architecture.kinds
         self.members = bench.corpus.batches.members
         self.outputs = {int(member): self.record(int(member)) for member in self.members}
 
@@ -71,12 +71,12 @@ class ByHand:
 
     def ids(self, member: int, layer: int) -> list[int]:
         inputs = self.batch(member).inputs
-        cross = self.bench.subject.checkpoint.decodes and self.kinds[layer] != "encoder"
+        cross = self.bench.model.checkpoint.decodes and self.kinds[layer] != "encoder"
         return inputs["decoder_input_ids" if cross else "input_ids"][0].tolist()
 
     def sorts(self, member: int, layer: int) -> list[str]:
-        ids, special = self.ids(member, layer), {*self.bench.subject.checkpoint.tokenizer.all_special_ids}
-        special.discard(self.bench.subject.checkpoint.tokenizer.mask_token_id)
+        ids, special = self.ids(member, layer), {*self.bench.model.checkpoint.tokenizer.all_special_ids}
+        special.discard(self.bench.model.checkpoint.tokenizer.mask_token_id)
         sorts = ["ordinary"] * len(ids)
         if ids[-1] in special:
             sorts[-1] = "last"
@@ -113,10 +113,10 @@ class ByHand:
 
 
 def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
-    cuts = (keep_single_heads if keep_one else cut_single_heads)(*bench.subject.shape)
+    cuts = (keep_single_heads if keep_one else cut_single_heads)(*bench.model.shape)
     trials = run_trials(bench, cuts, ("loss",), replacing=replacing)
     draws = np.array([[one["loss"] for one in draw] for draw in trials.draws])
-    return np.moveaxis(draws, 1, 2).reshape(*draws.shape[::2], *bench.subject.shape)
+    return np.moveaxis(draws, 1, 2).reshape(*draws.shape[::2], *bench.model.shape)
 
 
 @each_case

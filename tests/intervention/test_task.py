@@ -1,23 +1,26 @@
 """Which objective is chosen from the head and the labels, and what is refused."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
-from attnprobe.intervention.task import TaskModel, bind_task, choose_subject, freeze_weights
+from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, freeze_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
-from attnprobe.run.progress import SilentProgress
+from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.tasks import Gold
 
 Headed = Callable[..., Checkpoint]
+Sessions = Callable[..., TaskSession]
 LANGUAGE = MASKED_LM, CAUSAL_LM
 ALL = CLASSIFICATION, SEQ2SEQ, *LANGUAGE
 
@@ -56,7 +59,9 @@ class Shelf:
 
 def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[TaskModel, list[str]]:
     told = Told()
-    return choose_subject(shelf, TaskOptions(**options), labelled=labelled, progress=told), told.said
+    source = OpenSource([], "", {})
+    session = TaskSession(shelf, source, CorpusOptions(), TaskOptions(**options), told)
+    return session.choose(labelled), told.said
 
 
 @pytest.mark.parametrize(
@@ -95,15 +100,13 @@ def test_chosen(
     assert said == [f"the objective is {expected}, {why}."]
 
 
-def test_masks_filled_by_a_decoder(headed: Headed):
+def test_masks_filled_by_a_decoder(headed: Headed, sessions: Sessions):
     """BART fills masks with its decoder: that is no task of its encoder."""
     bart = replace(headed("bart", "seq2seq"), head=MASKED_LM)
-    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=Gold.NONE, progress=SilentProgress())
+    found = sessions(bart, TaskOptions(), CorpusOptions()).choose(Gold.NONE)
     assert found.objective == "representation"
-    with pytest.raises(AttnprobeError, match="bart fills masks with its decoder; choose --objective seq2seq"):
-        choose_subject(
-            lambda *_: bart, TaskOptions("masked-lm"), labelled=Gold.NONE, progress=SilentProgress()
-        )
+    with pytest.raises(AttnprobeError, match=r"bart fills masks with its decoder.* --objective seq2seq"):
+        sessions(bart, TaskOptions("masked-lm"), CorpusOptions()).choose(Gold.NONE)
 
 
 @pytest.mark.parametrize("kind", ["classification", "seq2seq"])
@@ -111,7 +114,7 @@ def test_labels_are_needed(headed: Headed, kind: str):
     shelf = Shelf(headed, "bert", kind)
     with pytest.raises(AttnprobeError) as caught:
         choose(shelf, labelled=Gold.NONE, objective=kind)
-    assert str(caught.value) == f"--objective {kind} needs labels; name their column with --label-column."
+    assert str(caught.value).startswith(f"--objective {kind} needs one label a text, and the text has no lab")
     assert shelf.asked == []
 
 
@@ -161,47 +164,46 @@ def test_labels_that_nobody_uses(headed: Headed):
 # Binding
 
 
-def subject(headed: Headed, name: str, kind: str) -> TaskModel:
-    return choose_subject(
-        lambda *_: headed(name, kind),
-        TaskOptions(objective=kind),
-        labelled=Gold.CLASS,
-        progress=SilentProgress(),
-    )
+@pytest.fixture
+def bound(headed: Headed, sessions: Sessions) -> Callable[..., AbstractContextManager[TaskData]]:
+    """Bind documents to the BERT of an objective."""
+
+    def bind(
+        kind: str,
+        documents: list[Document],
+        options: CorpusOptions | None = None,
+        progress: Progress | None = None,
+    ) -> AbstractContextManager[TaskData]:
+        session = sessions(headed("bert", kind), TaskOptions(objective=kind), options or CorpusOptions())
+        return session.bind(session.choose(Gold.CLASS), documents, open_single_run(progress))
+
+    return bind
 
 
-def test_documents_without_a_label(headed: Headed):
+def test_documents_without_a_label(bound: Any):
     some = [
         Document("the dog", label=None), Document("a cat", label=1), Document("a bird ran", label=None),
         Document("house", label="0"),
     ]  # fmt: skip
     told = Told()
-    with bind_task(
-        subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run(told)
-    ) as bench:
+    with bound("classification", some, progress=told) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [1, 0]
     assert "2 examples are left out for want of a label." in told.said
-    with bind_task(
-        subject(headed, "bert", "masked-lm"), some, CorpusOptions(), run=open_single_run(told)
-    ) as bench:
+    with bound("masked-lm", some, progress=told) as bench:
         assert bench.corpus.sequences == 4
 
 
-def test_no_document_has_a_label(headed: Headed):
+def test_no_document_has_a_label(bound: Any):
     some = [Document("the dog"), Document("a cat")]
     with pytest.raises(AttnprobeError, match=r"^None of the 2 examples has a label\.$"):
-        bind_task(
-            subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
-        ).__enter__()
+        bound("classification", some).__enter__()
 
 
-def test_labels_stay_with_their_texts(headed: Headed):
+def test_labels_stay_with_their_texts(bound: Any):
     """An empty text between two others is no example, and shifts no label."""
     some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
-    with bind_task(
-        subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
-    ) as bench:
+    with bound("classification", some) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [0, 2]
 
@@ -209,10 +211,9 @@ def test_labels_stay_with_their_texts(headed: Headed):
 @pytest.mark.parametrize(
     ("kind", "sequences"), [("classification", 2), ("masked-lm", 4), ("representation", 4)]
 )
-def test_a_labelled_document_is_one_example(headed: Headed, kind: str, sequences: int):
+def test_a_labelled_document_is_one_example(bound: Any, kind: str, sequences: int):
     some = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
-    options = CorpusOptions(max_length=5)
-    with bind_task(subject(headed, "bert", kind), some, options, run=open_single_run()) as bench:
+    with bound(kind, some, CorpusOptions(max_length=5)) as bench:
         assert bench.corpus.sequences == sequences
         assert bench.corpus.window == 5
 

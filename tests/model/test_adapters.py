@@ -150,12 +150,12 @@ class TestBase:
             ({"base_model_name_or_path": "a\0b/c/d"}, "not here; name its base"),
         ],
     )
-    def test_hostile(self, adapt, monkeypatch, stated, says):
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    def test_hostile(self, adapt, use_cache, tmp_path, stated, says):
+        use_cache(tmp_path)
         folder, _ = adapt("bert", lora("bert"))
         self.state(folder, **stated)
         with pytest.raises(AttnprobeError, match=says):
-            attnprobe.entropy(str(folder), TEXTS, offline=True)
+            attnprobe.entropy(str(folder), TEXTS)
 
     def test_of_another_model(self, adapt, saved):
         folder, _ = adapt("bert", lora("bert"))

@@ -10,7 +10,7 @@ import transformers
 from sentence_layouts import LAYOUTS, TEXTS, draw_dense
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.intervention.objectives.representation import embed
+from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions

@@ -225,6 +225,6 @@ def test_parquet(table: HeadTable) -> None:
         if all(cell is None or is_text(cell) for cell in cells):
             assert found[column.name] == [None if cell is None else clean(cell) for cell in cells]
         assert len(found[column.name]) == len(table)
-    about = arrow.schema.metadata[b"attnprobe"].decode()
+    about = arrow.schema.metadata[b"PANDAS_ATTRS"].decode()
     assert not _STEERING.search(about)
     assert strictly(about)["title"] == clean(table.title)

@@ -6,13 +6,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.picture import render_png
 from attnprobe.reports.theme import THEMES, mix_colours
 from attnprobe.reports.view import graphic
-from attnprobe.reports.view.alignment import Mark
-from attnprobe.reports.view.graphic import FAINTEST, Block, Panel, draw_all_heads, draw_lines, draw_map
-from attnprobe.reports.view.packing import make_visible
+from attnprobe.reports.view.graphic import FAINTEST, Panel, draw_all_heads, draw_lines, draw_map
+from attnprobe.reports.view.packing import EXPLANATION, Mark, Start, make_visible
+from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
 SVG = "{http://www.w3.org/2000/svg}"
 LIGHT = THEMES["light"]
@@ -40,7 +41,7 @@ def marks(root, kind):
     groups = (
         group for group in root.iter(f"{SVG}g") if f"mark-{kind} role-mark" in (group.get("class") or "")
     )
-    return [[*group] for group in groups]
+    return [[*group] for group in groups if len(group)]
 
 
 def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
@@ -55,6 +56,9 @@ def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
         down = float(line.get("y2"))
         assert (top / 18 - 1, down / 18) == pytest.approx((query, key - query), abs=1e-3)
     assert [text for text in texts(root) if len(text) == 1] == list("abcduvwxyz")
+    (labels,) = marks(root, "text")[-1:]
+    lefts = [float(re.search(r"translate\((-?[\d.]+),", label.get("transform"))[1]) for label in labels]
+    assert lefts == [-8] * 5 + [208] * 7  # beside the lines, which are 200 long
 
 
 def colour_of(share):
@@ -76,7 +80,9 @@ def test_every_cell_has_the_colour_of_its_attention(panel):
 @pytest.mark.parametrize("draw", [draw_lines, draw_map])
 def test_gold_links_are_heavy_where_hit_and_dashed_where_possible(panel, draw):
     links = [Mark((0, 1), (2, 4), sure=True, hit=True), Mark((1, 2), (0, 1), sure=False, hit=False)]
-    root = ElementTree.fromstring(draw(Panel(**{**vars(panel), "marks": links, "second": (2, 3)}), LIGHT))
+    root = ElementTree.fromstring(
+        draw(Panel(**{**vars(panel), "marks": links, "notes": [EXPLANATION]}), LIGHT)
+    )
     named = {
         mark.get("aria-label"): mark for mark in root.iter() if "link, " in (mark.get("aria-label") or "")
     }
@@ -103,17 +109,38 @@ def test_hostile_labels_are_text(draw):
 
 
 def test_all_heads():
-    grid = [[np.eye(4), None], [np.full((4, 4), 0.25), np.eye(4)]]
-    blocks = [
-        Block("encoder", ["0", "2"], ["0", "rollout"], grid),
-        Block("cross", ["0"], ["0", "1"], grid[:1]),
-    ]
-    root = ElementTree.fromstring(draw_all_heads("All", blocks, LIGHT))
-    frames = [frame for group in marks(root, "rect") for frame in group if frame.get("stroke-width") == "0.5"]
-    assert [frame.get("stroke-dasharray") for frame in frames] == ["1,0", "1,0", "1,0", "3,3", "1,0", "3,3"]
-    cells = [cell for group in marks(root, "rect") for cell in group if cell.get("stroke-width") != "0.5"]
-    assert len(cells) == 4 + 16 + 4 + 4
-    assert {"All", "encoder", "cross", "rollout", "2"} <= set(texts(root))
+    """Cells have the place and the colour of their numbers; a head that was removed is an empty frame."""
+    draw, side = np.random.default_rng(0), Side(tuple("abcd"), tuple("abcd"), np.zeros(4, bool))
+    kept = np.array([[True, False], [True, True]])
+    rows = draw.dirichlet(np.ones(4), (2, 2, 4)).astype(np.float32) * kept[..., None, None]
+    maps = Maps(Kind.ENCODER, (0, 2), rows, side, side, kept, rows.mean(1))
+    cross = Maps(Kind.CROSS, (0,), rows[:1], side, side, kept[:1])
+    start = Start("encoder", 0, 0, "lines", words=False, special=True)
+    root = ElementTree.fromstring(
+        draw_all_heads(SequenceAttention("All", ("a",), (maps, cross)), start, LIGHT)
+    )
+    assert {"Attention of All", "encoder", "cross", "rollout", "2"} <= set(texts(root))
+    groups = marks(root, "rect")
+    dashes = [frame.get("stroke-dasharray") for group in (groups[1], groups[3]) for frame in group]
+    assert dashes == ["1,0", "3,3", "1,0", "1,0", "1,0", "1,0", "1,0", "3,3"]
+    shown = np.concatenate([rows, rows.mean(1)[:, None]], 1)
+    frames = {(box[0], box[1]): box for box in map(read_box, groups[1])}
+    corners = sorted(frames, key=lambda corner: corner[::-1])
+    assert len(corners) == 6
+    expected = [place for place in np.ndindex(shown.shape) if shown[place] >= graphic.NOTHING]
+    assert len(groups[0]) == len(expected)
+    for cell, (layer, head, row, column) in zip(groups[0], expected, strict=True):
+        (x, y, wide, high), (left, top, width, height) = read_box(cell), frames[corners[3 * layer + head]]
+        assert (wide, high) == pytest.approx((width / 4, height / 4), abs=1e-2)
+        assert (x, y) == pytest.approx((left + column * wide, top + row * high), abs=1e-2)
+        red_green_blue = list(map(int, re.findall(r"\d+", cell.get("fill"))))
+        assert red_green_blue == pytest.approx(list(colour_of(shown[layer, head, row, column])), abs=1)
+
+
+def read_box(mark):
+    """Read left, top, width and height off the path of a rectangle."""
+    x, y, wide, high, *_ = map(float, re.findall(r"-?[\d.]+", mark.get("d")))
+    return x, y, wide, high
 
 
 @pytest.mark.parametrize("width", [240, 500])

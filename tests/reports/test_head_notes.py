@@ -48,12 +48,12 @@ def test_numbers_go_to_their_heads_in_whatever_order_rows_come():
         previous_se=[0.01] * 6, blank=[None] * 6,
     )  # fmt: skip
     (note,) = list_notes(checked(table), maps_of())
-    (column,) = note["columns"]  # one without a number is left out, and so is an error of its own
-    assert column["title"] == "previous"
-    assert column["texts"] == [
-        [format_with_error(value, 0.01) for value in line] for line in ([0.0, 0.1, 0.2], [0.3, 0.4, 0.5])
+    assert note["names"] == ["previous (share)"]  # one without a number is left out, and so is an error
+    assert note["heads"] == [
+        [[(0, format_with_error(value, 0.01))] for value in line]
+        for line in ([0.0, 0.1, 0.2], [0.3, 0.4, 0.5])
     ]
-    assert note["roles"] is None
+    assert not note["roles"]
 
 
 def test_the_head_of_a_role_is_the_one_of_the_highest_value():
@@ -72,8 +72,8 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
     with pytest.raises(AttnprobeError, match="names roles; give one that `attnprobe roles` wrote"):
         find_role([table_of(EVERY, previous=values)], "previous", maps)
     (note,) = list_notes([table], maps)
-    assert note["roles"][0][2] == [("role", "previous"), ("offset share", "0.95")]
-    assert note["columns"] == []
+    assert note["names"] == ["role", "offset share"]
+    assert note["heads"][0][2] == [(0, "previous"), (1, "0.95")]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,10 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
         (table_of([*EVERY, (0, 0)], x=[1.0] * 7), "has several rows for one head"),
         (table_of(EVERY, attention=["cross"] * 6, x=[1.0] * 6), "about no attention that toy has here"),
         (HeadTable("t", [Column("x")], {"x": [1.0]}), "has no columns layer and head"),
-        (HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}), "has no rows"),
+        (
+            HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}),
+            "about no attention that toy has here",
+        ),
     ],
 )
 def test_tables_of_other_heads_are_refused(table, said):

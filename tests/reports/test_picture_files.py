@@ -40,8 +40,8 @@ def test_a_notebook_shows_it_without_a_network(drawn):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("heads.gif", r"end its name in \.svg, \.png, \.pdf, \.html"),
-        ("heads", r"end its name in \.svg"),
+        ("heads.gif", r"end it in \.svg, \.png, \.pdf or \.html"),
+        ("heads", r"end it in \.svg"),
         ("missing/heads.svg", "does not exist"),
         ("there.svg", "overwrite"),
         ("folder.svg", "is a folder"),

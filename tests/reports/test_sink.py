@@ -94,11 +94,11 @@ def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.tex, \.xlsx"),
-        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.tex, \.xlsx"),
+        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.tex or \.xlsx"),
+        ("heads", None, r"\.csv, \.json"),
         ("heads.csv", "xml", "unknown format 'xml'"),
         ("heads.csv", "table", "for the terminal"),
-        ("heads.json", "csv", r"ends in \.json, but --format is csv: .* end the name in \.csv"),
+        ("heads.json", "csv", r"ends in \.json, but --format is csv"),
         ("heads.csv", "json", r"ends in \.csv, but --format is json"),
         ("heads.MD", "parquet", r"ends in \.md, but --format is parquet"),
         ("missing/heads.csv", None, "does not exist"),

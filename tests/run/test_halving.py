@@ -160,7 +160,7 @@ class TestHalving:
 @pytest.mark.parametrize("name", ["bert", "t5"])
 @pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "heap"])
 def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseException):
-    """The values of every sequence are the same, and every batch is one batch."""
+    """Sums are the same, and every batch is one batch."""
     found, architecture = checkpoint(name), inspect(checkpoint(name))
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
     length = len(found.tokenizer(documents[0].text)["input_ids"])
@@ -168,14 +168,14 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         batches, statistics = list(corpus.batches), [*census_statistics(), ALL_PAIRS]
         assert [len(batch.ids) for batch in batches] == [6, 6]
         with open_evaluator(found, architecture, statistics) as measure:
-            expected = [measure.values(batch) for batch in batches]
+            expected = [measure.measurement(batch) for batch in batches]
         said: list[str] = []
         with (
             report_halving(said.append),
             room_for(found.body, 3, error) as tried,
             open_evaluator(found, architecture, statistics) as measure,
         ):
-            parts = [measure.values(batch) for batch in batches]
+            parts = [measure.measurement(batch) for batch in batches]
         assert tried == [6, 3, 3, 3, 3]
         assert said == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
@@ -191,8 +191,7 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         ):
             measure.measurement(batches[0])
     assert whole.sequences == 12
-    for batch, values, ours in zip(batches, expected, parts, strict=True):
-        assert values.keys() == ours.keys()
-        for key, cells in values.items():
-            assert len(cells) == len(batch)
-            np.testing.assert_allclose(ours[key], cells, rtol=1e-6, atol=1e-6, err_msg=key)
+    for values, ours in zip(expected, parts, strict=True):
+        assert (ours.sequences, ours.tokens) == (values.sequences, values.tokens)
+        for key, cells in values.arrays().items():
+            np.testing.assert_allclose(ours.arrays()[key], cells, rtol=1e-6, atol=1e-6, err_msg=key)

@@ -15,10 +15,11 @@ import pytest
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import TaskData, bind_task, choose_subject
+from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
@@ -177,7 +178,7 @@ class TestWorkers:
         for number in (1, 2, 3):
             with benched(checkpoint(name), texts, number) as bench:
                 assert bench.workers.number == number
-                cuts = cut_single_heads(*bench.subject.shape)[::3]
+                cuts = cut_single_heads(*bench.model.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])
@@ -187,12 +188,12 @@ class TestWorkers:
 
 @contextmanager
 def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[TaskData]:
-    subject = choose_subject(
-        lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=SilentProgress()
-    )
+    task, progress = TaskOptions("representation"), SilentProgress()
+    source = OpenSource([], "", {})
+    session = TaskSession(lambda *_: checkpoint, source, OPTIONS, task, progress, workers=workers)
     documents = [Document(text) for text in texts if isinstance(text, str)]
-    with bind_task(subject, documents, OPTIONS, run=open_single_run(), workers=workers) as bench:
-        yield bench
+    with session.bind(session.choose(Gold.NONE), documents, open_single_run()) as data:
+        yield data
 
 
 class TestSums:
@@ -203,7 +204,7 @@ class TestSums:
         with ready(checkpoint("bert"), texts) as it:
             found = it.total(open_single_run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
-            said = [it.measure.values(batch)["entropy"] for batch in batches]
+            said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
             documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)

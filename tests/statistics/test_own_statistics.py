@@ -165,7 +165,6 @@ def test_what_is_wrong_is_said(function, options, says):
         ({"name": "<lambda>"}, "can't be called"),
         ({"scope": "galaxy"}, "choose from query, layer, map, model"),
         ({"needs": {"gold"}}, "needs 'gold'"),
-        ({"scope": "model"}, "sees all layers as one"),
     ],
 )
 def test_refused_where_it_is_made(options, says):

@@ -7,16 +7,11 @@ from test_roles import in_parts, tokens
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.roles import (
-    ALIGNED,
-    DIAGONAL,
-    EITHER,
-    FIRST_EXCESS,
-    FIRST_PREFERENCE,
-    VERTICAL,
-)
+from attnprobe.statistics.roles import ALIGNED, DIAGONAL, EITHER, FIRST_TOKEN, VERTICAL
 
 HEADS = 3
+(VERTICAL,), (DIAGONAL,), (EITHER,) = VERTICAL, DIAGONAL, EITHER
+FIRST_EXCESS, FIRST_PREFERENCE = FIRST_TOKEN
 #: An encoder, a decoder, and a decoder of other tokens beside an encoder.
 KINDS = ["encoder", "decoder", "cross"]
 

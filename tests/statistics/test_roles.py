@@ -13,13 +13,11 @@ from attnprobe.statistics.roles import (
     EFFECTIVE,
     RAREST,
     SEGMENT,
-    SPECIAL_EXCESS,
-    SPECIAL_PREFERENCE,
-    segment_mass,
-    special_mass,
+    SPECIAL,
 )
 
 FIRST, SEPARATOR, WORD = "[", "|", "w"
+(SEGMENT_EXCESS,), (SPECIAL_EXCESS, SPECIAL_PREFERENCE) = SEGMENT, SPECIAL
 
 
 def tokens(text):
@@ -82,7 +80,8 @@ def test_by_definition(text, causal):
         if segments[query if causal else -1] > 0 and own[:keys].mean() < 1:
             within.append((row[:, own].sum(-1) - own[:keys].mean()) / (1 - own[:keys].mean()))
     for statistic, expected in (
-        (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference), (EFFECTIVE, broad), (SEGMENT, within),
+        (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference),
+        (EFFECTIVE, broad), (SEGMENT_EXCESS, within),
     ):  # fmt: skip
         found = statistic.reduce_sequences(in_parts(statistic, block), layout)
         mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
@@ -96,7 +95,12 @@ def test_uniform_attention_has_none_whatever_the_length(words, causal):
     rows = torch.ones(1, 3, 2 * words + 3, 2 * words + 3)
     rows = rows.tril() if causal else rows
     block = AttentionBlock(rows / rows.sum(-1, keepdim=True), layout)
-    for statistic, expected in ((SPECIAL_EXCESS, 0), (SPECIAL_PREFERENCE, 0.5), (EFFECTIVE, 1), (SEGMENT, 0)):
+    for statistic, expected in (
+        (SPECIAL_EXCESS, 0),
+        (SPECIAL_PREFERENCE, 0.5),
+        (EFFECTIVE, 1),
+        (SEGMENT_EXCESS, 0),
+    ):
         found = statistic.reduce_sequences(statistic(block), layout)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
 
@@ -112,7 +116,7 @@ def test_preference_does_not_depend_on_the_length():
         block = AttentionBlock(rows, layout)
         found = SPECIAL_PREFERENCE.reduce_sequences(SPECIAL_PREFERENCE(block), layout)
         assert found.item() == pytest.approx(0.9)
-        masses.append(float(special_mass(block).mean()))
+        masses.append(float(SPECIAL_EXCESS(block).mean()))
     assert masses[0] > 0.85
     assert masses[-1] < 0.35
 
@@ -150,4 +154,6 @@ def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_oth
     read = replace(text, mixed=Modalities(image, torch.ones_like(image), sees))
     rows = (torch.arange(9) <= sees[0, :, None]) / (1 + sees[0, :, None])
     block = AttentionBlock(rows[None, None], Layout.of(read, causal=True))
-    assert SEGMENT.reduce_sequences(segment_mass(block), block.layout).item() == pytest.approx(0, abs=1e-6)
+    assert SEGMENT_EXCESS.reduce_sequences(SEGMENT_EXCESS(block), block.layout).item() == pytest.approx(
+        0, abs=1e-6
+    )

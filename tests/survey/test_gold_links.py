@@ -101,7 +101,7 @@ def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[
         order = []
         for batch in corpus.batches:
             shown.clear()
-            measure.values(batch)
+            measure.evaluate(batch)
             order += batch.members.tolist()
             for kind, said in shown.items():
                 inputs = [batch.ids, batch.inputs.get("decoder_input_ids", batch.ids)]

@@ -150,8 +150,8 @@ def words(*texts, verbose):
 
 def found(*texts):
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
-    picked = choose_sentences(documents, words)
-    return [one.text for one in picked.documents], picked.note
+    chosen, note = choose_sentences(documents, words)
+    return [one.text for one in chosen], note
 
 
 HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]

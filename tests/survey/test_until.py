@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.statistics.entropy import ENTROPY
 from attnprobe.sums.clustered import Clustered
-from attnprobe.survey.until import SequentialRun, find_targets, measure_width, split_rounds
+from attnprobe.survey.measure import SequentialRun, find_targets, measure_width, split_rounds
 from attnprobe.table.table import Column, HeadTable
 
 COLUMNS = [

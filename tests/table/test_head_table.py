@@ -331,3 +331,19 @@ def test_columns_and_rows_that_are_taken():
     assert TABLE.take().to_csv() == TABLE.to_csv()
     with pytest.raises(AttnprobeError, match="no such column; the nearest is entropy"):
         TABLE.take(["entropi"])
+
+
+def test_each_column_has_a_number_of_documents():
+    """That on record, of several runs the least, or what the row or the column counts if that is less."""
+
+    def make(record, **data):
+        return HeadTable("t", [Column(name) for name in data], data, provenance=record)
+
+    record = {"corpus": {"clusters": 12, "sequences": 40}}
+    table = make(record, n=[40, 40], entropy=[0.1, 0.2], separator=[0.1, 0.2], separator_n=[30, 3])
+    assert table.count_documents("entropy").tolist() == [12, 12]
+    assert table.count_documents("separator").tolist() == [12, 3]
+    joined = {"tables": [{"provenance": {"corpus": {"clusters": number}}} for number in (9, 7)]}
+    assert make(joined, jsd=[0.1]).count_documents("jsd").tolist() == [7]
+    assert make({}, n=[5, None], x=[0.1, 0.2]).count_documents("x").tolist() == [5, np.inf]
+    assert make({}, x=[0.1]).count_documents("x").tolist() == [np.inf]

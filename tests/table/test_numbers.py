@@ -3,13 +3,12 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies
 
 from attnprobe.table.numbers import choose_format, format_number, format_with_error, write_column
 
 
-@given(some.floats(1e-4, 9e3), some.floats(-1e4, 1e4))
+@given(strategies.floats(1e-4, 9e3), strategies.floats(-1e4, 1e4))
 def test_the_error_is_printed_with_two_digits_and_the_value_to_the_same_place(error, value):
     shown, spread = format_with_error(value, error).split(" \u00b1 ")
     assert float(spread) == pytest.approx(error, rel=0.05, abs=0.5 if error >= 10 else 0)
@@ -18,12 +17,12 @@ def test_the_error_is_printed_with_two_digits_and_the_value_to_the_same_place(er
         assert len(spread.replace(".", "").lstrip("0")) == 2
 
 
-@pytest.mark.parametrize("error", [None, 0.0, math.nan, math.inf, "x"])
+@pytest.mark.parametrize("error", [None, math.nan, math.inf, "x"])
 def test_without_an_error_a_number_has_three_digits(error):
-    assert format_number(0.123456, error) == "0.123"
+    assert format_with_error(0.123456, error) == format_number(0.123456) == "0.123"
 
 
-@given(some.lists(some.floats(-1e12, 1e12), min_size=1, max_size=8), some.integers(1, 9))
+@given(strategies.lists(strategies.floats(-1e12, 1e12), min_size=1, max_size=8), strategies.integers(1, 9))
 def test_numbers_of_a_column_agree_in_their_decimals(values, digits):
     """And are true to the last of them, of which the largest number has as many as somebody asks for."""
     numbers = choose_format(values, digits=digits)

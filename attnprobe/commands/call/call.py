@@ -22,7 +22,7 @@ from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.intervention.request import TaskOptions, check_labelled, peek
+from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.intervention.objectives.choosing import Loader
-    from attnprobe.intervention.session import TaskSession
+    from attnprobe.intervention.task import TaskSession
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.model.location import LoadOptions
 
@@ -214,7 +214,7 @@ def sees_text(model: Any, call: Call) -> bool:
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
     """Refuse a task that needs labels where there are none."""
     labelled, documents = peek(source.documents)
-    check_labelled(task, labelled=labelled)
+    check_gold(task.objective, labelled, source.name)
     return replace(source, documents=documents)
 
 
@@ -240,7 +240,7 @@ def make_session(
     command: str, model: Any, source: OpenSource, task: TaskOptions, call: Call
 ) -> "TaskSession":
     """Gather what a command on causes was asked; what it takes is imported now."""
-    from attnprobe.intervention.session import TaskSession
+    from attnprobe.intervention.task import TaskSession
 
     call.progress.stage("loading", None)
     facts = {"command": describe_call(command), "dataset": source.described}
@@ -292,9 +292,8 @@ def make_loader(
 def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
     """Fill a dataclass with the keywords of its fields' names; a path may be a string."""
     given = {field.name: options[field.name] for field in fields(kind) if field.name in options}
-    for name in ("cache_dir", "frequencies"):
-        if given.get(name) is not None:
-            given[name] = Path(given[name])
+    if given.get("frequencies") is not None:
+        given["frequencies"] = Path(given["frequencies"])
     return kind(**given)
 
 

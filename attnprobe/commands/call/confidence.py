@@ -1,11 +1,14 @@
 """Importance by attention alone: the mean of a head's largest weight, which needs no task."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions
 from attnprobe.intervention.importance import tabulate_attributions
-from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import TaskSession
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.record import record_provenance
@@ -36,13 +39,14 @@ def measure_confidence(session: TaskSession) -> HeadTable:
         open_evaluator(checkpoint, architecture, [all_statistics()[_CONFIDENCE]]) as evaluator,
     ):
 
-        def sum_batch(batch: Batch) -> Attributions:
-            return Attributions.of(np.asarray(evaluator.values(batch)[_CONFIDENCE], np.float64), batch)
+        def sum_part(part: Batch) -> Attributions:
+            values = np.asarray(evaluator.evaluate(part)[_CONFIDENCE], np.float64)
+            return Attributions.of(values, part.clusters, part.documents)
 
         sums = run.total(
             _CONFIDENCE,
             ready.corpus.batches,
-            sum_batch,
+            lambda batch: reduce(add, evaluator.halving.run(batch, sum_part)),
             Attributions.from_arrays,
             workers=ready.workers,
             thread_context=evaluator.thread_context,

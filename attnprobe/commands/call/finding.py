@@ -15,11 +15,11 @@ from attnprobe.commands.call.call import (
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
 from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold
-from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.registry import split_names
 from attnprobe.table.table import HeadTable
 
 
@@ -109,7 +109,7 @@ def probe_links(
         documents = _choose_links(source, gold, chosen)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import links
-        from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+        from attnprobe.survey.probe import probe_checkpoint
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
@@ -127,8 +127,10 @@ def probe_links(
         return probe_checkpoint(
             checkpoint,
             documents,
-            ProbePlan(task, by, **how),
+            task,
             call.corpus,
+            by=by,
+            **how,
             dataset=source.name,
             facts={**facts, "asked": {**chosen, **how}},
             **call.run,
@@ -164,7 +166,7 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
     if by == "trees":
         from attnprobe.statistics import trees
 
-        return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.TREES], trees.BY_HEAD
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -176,7 +178,6 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    from attnprobe.statistics.alignment import AER
-    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
+    from attnprobe.statistics.alignment import AER, BEST_ALIGNMENTS, BY_HEAD
 
     return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS

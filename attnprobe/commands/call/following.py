@@ -24,8 +24,8 @@ from attnprobe.commands.prune import prune
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions
-from attnprobe.intervention.request import TaskOptions, check_method
+from attnprobe.intervention.pruning.criterion import Criterion
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
 from attnprobe.table.table import HeadTable
@@ -205,11 +205,8 @@ def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> Task
         return None
     task = read_task(options, labels)
     if asked.function == "importance":
-        check_method(options["method"], task, content_only=options.get("content_only", False))
         return task
-    step = options["prune_step"]
-    if not 0 < step <= 1:
-        raise AttnprobeError(f"--prune-step must be more than 0 and at most 1, not {step:g}.")
     criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
-    PruneOptions(criterion, step, options["rerank"], options["random_orders"])
+    if options["rerank"]:
+        criterion.check_measured("--rerank")
     return task

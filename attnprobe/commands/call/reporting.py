@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.report_page.report import (
+from attnprobe.reports.report.report import (
     GROUPS,
     OF_A_TASK,
     OF_GOLD,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: What every report has unless somebody picks.
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
 #: Keywords that say how it is measured, and not what.
-_HARMLESS = ("progress", "threads", "workers", "offline")
+_HARMLESS = ("progress", "threads", "workers")
 #: What is said of sentences where tables are read.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 

@@ -76,10 +76,11 @@ def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Answer:
 
 
 def ask_mixing(by: str) -> Answer:
-    from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
+    from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR, CORRELATION, SHUFFLED
     from attnprobe.statistics.registry import select_statistics
 
-    return select_statistics("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
+    needed = [one for one in select_statistics("mixing") if one.rows == by or one in (CORRELATION, SHUFFLED)]
+    return needed, {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
 
 
 def ask_rank(*, maps: bool) -> Answer:
@@ -140,10 +141,9 @@ def survey_texts(
             order=order,
         )
         facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
-        seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
-            [TableRequest([corpus], source.name, facts, tabulation, layers, **seed)],
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
             as_far_as_possible=as_far_as_possible,
             **call.run,
         )

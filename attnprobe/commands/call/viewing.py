@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view.start import Start
+    from attnprobe.reports.view.packing import Start
     from attnprobe.table.sequence import SequenceAttention
     from attnprobe.table.table import HeadTable
 
@@ -81,7 +81,7 @@ def choose_start(
     special: bool,
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
-    from attnprobe.reports.view.start import Start
+    from attnprobe.reports.view.packing import Start
     from attnprobe.survey.gold_alignment import find_best_head
     from attnprobe.survey.maps import find_sharpest
 

@@ -12,26 +12,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def find_ranks(scores: NDArray[np.float32], itself: Ints, row: Ints, column: Ints) -> Ints:
+def find_ranks(scores: NDArray[np.float32], row: Ints, column: Ints) -> Ints:
     """Find at which rank passages stand, from 1 on: one more than the number of those before each.
 
-    Of equal scores, the passage in the earlier column comes first. Scores are float32, as trec_eval keeps
-    them.
-
-    Args:
-        scores: Of queries and passages (query, passage).
-        itself: For each query the column of the passage that is the query itself, and is passed over; -1 for
-            none.
-        row: The query of each passage that is looked for, (pair,).
-        column: That passage, (pair,).
-
-    >>> scores = np.array([[0.5, 0.9, 0.5]], np.float32)
-    >>> find_ranks(scores, np.array([-1]), np.array([0, 0]), np.array([0, 2])).tolist()
-    [2, 3]
+    ``scores`` are (query, passage), in float32 as trec_eval keeps them; ``row`` and ``column`` name the query
+    and the passage of each pair that is looked for, (pair,). Of equal scores, the earlier column comes first.
     """
-    scores = scores.copy()
-    there = np.flatnonzero(itself >= 0)
-    scores[there, itself[there]] = -np.inf
     ranks = np.zeros(len(row), np.int64)
     step, columns = max(1, _CELLS // max(1, scores.shape[1])), np.arange(scores.shape[1])
     for start in range(0, len(row), step):
@@ -48,16 +34,9 @@ def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
         DCG = sum over relevant passages of rank r <= 10 of  grade / log2(r + 1),    nDCG = DCG / best DCG
 
     where the best has the relevant passages in the order of their grades. It is ``ndcg_cut_10`` of trec_eval.
-    Of passages with equal scores, the one whose id comes last in the order of characters goes first; in a
-    file without ids, the one further down.
+    Of passages with equal scores, the one whose id comes last in the order of characters goes first.
 
     Limits: 0 to 1. 1 if the passages are in the order of their grades, 0 if none of the first 10 is relevant.
-
-    Args:
-        ranks: Of each relevant passage of each query, (pair,).
-        row: The query of each, (pair,).
-        grades: How relevant it is, more than 0 (pair,).
-        queries: Number of queries.
 
     References:
         Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques.
@@ -77,7 +56,7 @@ def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
 def mrr(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
     """Compute one over the rank of the first relevant passage of each query, 0 beyond 10, (query,).
 
-    It is ``recip_rank`` of trec_eval over the first 10 passages. The arguments are those of ``ndcg``.
+    It is ``recip_rank`` of trec_eval over the first 10 passages.
 
     Limits: 0 to 1. 1 if the first passage is relevant.
 
@@ -92,8 +71,6 @@ def mrr(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
 def recall(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
     """Compute which share of the relevant passages of each query is among the first 10, (query,).
 
-    It is ``recall_10`` of trec_eval. The arguments are those of ``ndcg``.
-
-    Limits: 0 to 1; below 1 for a query with more than 10 relevant passages.
+    It is ``recall_10`` of trec_eval. Limits: 0 to 1; below 1 for a query with more than 10 relevant passages.
     """
     return np.bincount(row, ranks <= CUTOFF, queries) / np.bincount(row, minlength=queries)

@@ -13,34 +13,41 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classes
-from attnprobe.intervention.objectives.language_modelling import narrow_head
+from attnprobe.intervention.objectives.language_modelling import read_tokens
 from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.contrasts import Asked
 
 
 class ContrastMeasure(Objective):
     """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
 
-    ``about`` says what m is where there is one answer, ``compared`` where there are two; ``signed``, whether
-    the sign of m says what the model decides for.
+    Attributes:
+        reads: What is read off the model.
+        about: What m is where there is one answer, and ``compared`` where there are two.
+        decides: Whether the sign of m says what the model decides for, also where there is one answer.
+        exclusive: Whether one answer, against which all else is joined, rules out the others.
+        answers: The number of each pair's answer, and ``seconds`` of the other one; -1 where none is.
     """
 
-    asked: ClassVar[Asked]
+    reads: ClassVar[Asked]
+    about: ClassVar[str]
     compared: ClassVar[str] = "the logit of the answer less that of the other"
-    signed: bool = True
-    unit: str = "nats"
+    decides: ClassVar[bool] = True
+    exclusive: ClassVar[bool] = True
+    unit: ClassVar[str] = "nats"
 
     def __init__(
         self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
     ) -> None:
-        """Bind it; ``answers`` are the numbers of answers, and ``seconds`` of others, -1 where none is."""
         self.checkpoint, self.targets, readouts = checkpoint, targets, batches.readouts
         self.places = np.array([readout.places for readout in readouts], np.int64)
         pairs = [[self.number(each) for each in (readout.answer, readout.other)] for readout in readouts]
         self.answers, self.seconds = np.array(pairs, np.int64).T
         self.others = self.seconds >= 0
+        self.signed = self.decides or bool(self.others.all())
+        if (self.others & (self.answers == self.seconds)).any():
+            raise AttnprobeError("Both answers are the same in a pair; give two that differ, or one.")
 
     def number(self, answer: str | int | None) -> int:
         """Find the number of an answer, -1 for none."""
@@ -55,58 +62,37 @@ class ContrastMeasure(Objective):
             return self.about
         return f"{self.compared}, or, where there is one answer, {self.about}"
 
+    def answer(self, batch: Batch, untouched: Answer | None = None, *, corrupted: bool = False) -> Answer:
+        """Give m of the clean or the corrupted texts of a batch."""
+        return Answer(self.compute(batch, corrupted=corrupted))
+
     @abstractmethod
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         """Compute m of each text of a batch, (batch,)."""
 
-    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give m of the clean texts of a batch."""
-        return self.measure(batch, corrupted=False)
-
-    def measure(self, batch: Batch, *, corrupted: bool) -> Answer:
-        """Give m of the clean or the corrupted texts of a batch, with gradients if they are enabled."""
-        return Answer(self.compute(batch, corrupted=corrupted))
-
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        """Compare the logits (batch, choice) of the two answers, or of one with those of all else.
-
-        With z the logits and one answer a of a softmax, m = z_a - ln sum_{c != a} exp z_c, the logarithm of
-        p_a / (1 - p_a).
-        """
+        """Compare the logits z (batch, choice) of both answers; of one, m = z_a - ln sum_{c != a} exp z_c."""
+        logits = upcast(logits)
         first, second = (
             torch.from_numpy(numbers[members]).to(logits.device)[:, None]
             for numbers in (self.answers, self.seconds)
         )
-        logits = upcast(logits)
         answer, other = (logits.gather(-1, number.clamp_min(0)) for number in (first, second))
-        return (answer - torch.where(second >= 0, other, self.join_others(logits, first))).squeeze(-1)
-
-    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
-        """Join the logits (batch, choice) of all but the answer (batch, 1) to one, (batch, 1)."""
-        return logits.scatter(-1, answer, -torch.inf).logsumexp(-1, keepdim=True)
+        rest = torch.zeros_like(answer)
+        if self.exclusive:
+            rest = logits.scatter(-1, first, -torch.inf).logsumexp(-1, keepdim=True)
+        return (answer - torch.where(second >= 0, other, rest)).squeeze(-1)
 
 
 class ClassContrast(ContrastMeasure):
     """The logit difference of two classes, or the log odds of one."""
 
     name = "classification"
-    asked = "class"
+    reads = "class"
     about = "the log odds of the answer, ln p / (1 - p)"
-    head = CLASSIFICATION
-
-    def __init__(
-        self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
-    ) -> None:
-        self._known = Classes(checkpoint)
-        super().__init__(checkpoint, batches, targets)
-        if (alike := np.flatnonzero(self.answers == self.seconds)).size:
-            raise AttnprobeError(
-                f"Both answers are {self._known.spelled(int(self.answers[alike[0]]))} in a pair; give two "
-                "that differ, or one."
-            )
 
     def number(self, answer: str | int | None) -> int:
-        return -1 if answer is None else self._known.number(answer)
+        return -1 if answer is None else Classes(self.checkpoint).number(answer)
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return self.compare(self.ask(batch).logits, batch.members)
@@ -116,23 +102,17 @@ class LabelContrast(ClassContrast):
     """The logit of a label, or the difference of those of two, of a model that gives a text several."""
 
     name = "multi-label"
-
-    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
-        return logits.new_zeros(len(logits), 1)
+    exclusive = False
 
 
 class NumberContrast(ContrastMeasure):
     """The number that a model predicts; there is no answer."""
 
     name = "regression"
-    asked = "number"
+    reads = "number"
     about = "the predicted number"
-    head = CLASSIFICATION
-    signed = False
+    decides = False
     unit = ""
-
-    def number(self, answer: str | int | None) -> int:
-        return -1
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return upcast(self.ask(batch).logits).squeeze(-1)
@@ -142,82 +122,63 @@ class MaskContrast(ContrastMeasure):
     """The logit difference of two tokens behind a mask, or the log odds of one."""
 
     name = "masked-lm"
-    asked = "mask"
+    reads = "mask"
     about = "the log odds of the answer behind the mask, ln p / (1 - p)"
-    head = MASKED_LM
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         places = torch.from_numpy(self.places[batch.members, int(corrupted)])
         chosen = torch.arange(batch.ids.shape[1]) == places[:, None]
-        with narrow_head(self.checkpoint.model, chosen):
-            logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits
-        if logits.ndim == 3:  # its head did not let itself be narrowed
-            logits = logits[chosen.to(logits.device)]
-        return self.compare(logits, batch.members)
+        return self.compare(read_tokens(self.checkpoint, batch.inputs, chosen), batch.members)
 
 
 class NextContrast(MaskContrast):
     """The logit difference of two next tokens, or the log odds of one."""
 
     name = "causal-lm"
-    asked = "next"
+    reads = "next"
     about = "the log odds of the answer as the next token, ln p / (1 - p)"
-    head = CAUSAL_LM
 
 
 class TextContrast(ContrastMeasure):
-    """How probable a text is, all tokens after the first: the measure of BLiMP.
-
-    References:
-        Warstadt et al. (2020), BLiMP: the benchmark of linguistic minimal pairs for English.
-    """
+    """How probable a text is, all tokens after the first: the measure of BLiMP (Warstadt et al. 2020)."""
 
     name = "causal-lm"
-    asked = "text"
+    reads = "text"
     about = "the log probability of the text that is read, ln p(tokens after the first)"
-    head = CAUSAL_LM
-    signed = False
+    decides = False
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
-        return self.tokens(batch).sum(-1)
-
-    def tokens(self, batch: Batch) -> Tensor:
-        """Compute the log probability of each token after the first, (batch, position - 1)."""
-        logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits[:, :-1]
-        right = batch.ids[:, 1:].to(logits.device)
-        return upcast(logits).log_softmax(-1).gather(-1, right[..., None]).squeeze(-1)
+        logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits
+        return _sum_log_probabilities(upcast(logits[:, :-1]), batch.ids[:, 1:])
 
 
 class TargetContrast(ContrastMeasure):
     """The logit difference of two targets where they part, or the log probability of one."""
 
     name = "seq2seq"
-    asked = "target"
+    reads = "target"
     about = "the log probability of the target"
     compared = (
         "the logit of the first token of the target that the other target has not, less that of the other's"
     )
-    head = SEQ2SEQ
-
-    def __init__(
-        self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
-    ) -> None:
-        super().__init__(checkpoint, batches, targets)
-        self.signed = bool(self.others.all())
+    decides = False
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         logits = upcast(self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits)
         right = torch.tensor([self.targets[member] for member in batch.members], device=logits.device)
-        whole = logits.log_softmax(-1).gather(-1, right[..., None]).squeeze(-1).sum(-1)
         second = torch.from_numpy(self.seconds[batch.members]).to(logits.device)
         last = logits[:, -1]  # where two targets part, what the decoder reads ends
         difference = last.gather(-1, right[:, -1:]) - last.gather(-1, second.clamp_min(0)[:, None])
-        return torch.where(second >= 0, difference.squeeze(-1), whole)
+        return torch.where(second >= 0, difference.squeeze(-1), _sum_log_probabilities(logits, right))
 
 
+def _sum_log_probabilities(logits: Tensor, right: Tensor) -> Tensor:
+    """Sum the log probabilities of tokens (batch, token), by logits (batch, token, class)."""
+    right = right.to(logits.device)[..., None]
+    return logits.log_softmax(-1).gather(-1, right).squeeze(-1).sum(-1)
+
+
+_ANSWERED = (ClassContrast, LabelContrast, NumberContrast, MaskContrast, NextContrast, TargetContrast)
 #: By the name of the objective, for pairs with answers; and where there are none.
-MEASURES: dict[str, type[ContrastMeasure]] = {
-    one.name: one
-    for one in (ClassContrast, LabelContrast, NumberContrast, MaskContrast, NextContrast, TargetContrast)
-}
+MEASURES: dict[str, type[ContrastMeasure]] = {one.name: one for one in _ANSWERED}
 WITHOUT_ANSWER: dict[str, type[ContrastMeasure]] = {one.name: one for one in (TextContrast, NumberContrast)}

@@ -1,6 +1,6 @@
 """Language modelling, masked, causal and from sequence to sequence: cross-entropy of tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, ClassVar
@@ -13,8 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import bleu
+from attnprobe.intervention.metrics.score import Score, bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -23,6 +22,7 @@ from attnprobe.intervention.objectives.objective import (
     mean_by_example,
     upcast,
 )
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ, SPEECH
 from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.preparation import Corpus
@@ -31,50 +31,46 @@ from attnprobe.run.preparation import Corpus
 HIDDEN = 0.15
 
 
+def fills_masks(checkpoint: Checkpoint) -> bool:
+    """Tell whether an encoder fills masks; where there is a decoder, that does."""
+    mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
+    return mask is not None and not checkpoint.model.config.is_encoder_decoder
+
+
 class MaskedLanguageModel(Objective):
-    """Which token stood where a mask stands.
+    """Masked language modelling: cross-entropy of hidden tokens, the same ones in every run.
 
     Of each sequence 15 % of the ordinary tokens are hidden, all of them behind the mask token. Which
     ones depends on the seed and the place of the sequence in the corpus, not on its batch.
     """
 
     name = "masked-lm"
-    about = "Masked language modelling: cross-entropy of hidden tokens, the same ones in every run."
     head = MASKED_LM
     explains = "the mean over hidden tokens of the best logit less that of the runner-up"
 
-    def read_labels(self, corpus: Corpus) -> None:
-        tokenizer = self.checkpoint.tokenizer
-        mask = getattr(tokenizer, "mask_token_id", None)
-        if mask is None:
-            raise AttnprobeError(
-                f"The tokenizer of {self.checkpoint.name} has no mask token; use --objective representation."
-            )
-        self._mask, self._special = int(mask), list(getattr(tokenizer, "all_special_ids", ()))
+    @classmethod
+    def check(cls, checkpoint: Checkpoint) -> None:
+        if not fills_masks(checkpoint):
+            why = "fills masks with its decoder, or its tokenizer has no mask token"
+            raise AttnprobeError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
-        ids = batch.ids.masked_fill(hidden, self._mask)
-        with narrow_head(self.checkpoint.model, hidden):
-            inputs = self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
-            logits = self.checkpoint.model(**inputs).logits
-        if logits.ndim == 3:  # its head did not let itself be narrowed
-            logits = logits[hidden.to(logits.device)]
+        tokenizer: Any = self.checkpoint.tokenizer
+        masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, tokenizer.mask_token_id)}
+        logits = upcast(read_tokens(self.checkpoint, masked, hidden))
         right = batch.ids[hidden].to(logits.device)
-        example = hidden.nonzero()[:, 0].to(logits.device)
-        loss = cross_entropy(upcast(logits), right, reduction="none")
+        mean = mean_by_example(hidden.nonzero()[:, 0].to(logits.device), len(batch.ids))
+        loss = cross_entropy(logits, right, reduction="none")
         correct = (logits.argmax(-1) == right).to(loss.dtype)
-        mean = mean_by_example(example, len(batch.ids))
-        return Answer(
-            mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(compute_margin(upcast(logits)))
-        )
+        return Answer(mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(compute_margin(logits)))
 
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
         assert batch.tokens is not None
-        special = batch.tokens.special.cpu().numpy()
-        ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
+        special = [*getattr(self.checkpoint.tokenizer, "all_special_ids", ())]
+        ordinary = ~(batch.tokens.special.cpu().numpy() | np.isin(batch.ids.cpu().numpy(), special))
         chosen = np.zeros_like(ordinary)
         for row, member in enumerate(batch.members):
             places = np.flatnonzero(ordinary[row])
@@ -84,6 +80,13 @@ class MaskedLanguageModel(Objective):
             draw = np.random.default_rng((self.seed, int(member)))
             chosen[row, draw.choice(places, number, replace=False)] = True
         return torch.from_numpy(chosen)
+
+
+def read_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], places: Tensor) -> Tensor:
+    """Run a language model, and give its logits at some places (batch, position) alone: (place, class)."""
+    with narrow_head(checkpoint.model, places):
+        logits = checkpoint.model(**checkpoint.inputs(inputs)).logits
+    return logits[places.to(logits.device)] if logits.ndim == 3 else logits  # some heads are not narrowed
 
 
 @contextmanager
@@ -110,14 +113,12 @@ def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
 
 
 class CausalLanguageModel(Objective):
-    """Which token comes next, at every place of a text.
+    """Causal language modelling: cross-entropy of every token after the first, given those before it.
 
-    The loss of an example is the mean over its tokens after the first, in nats: the logarithm of its
-    perplexity.
+    The loss of an example is the mean over tokens, in nats: the logarithm of its perplexity.
     """
 
     name = "causal-lm"
-    about = "Causal language modelling: cross-entropy of every token after the first, given those before it."
     head = CAUSAL_LM
     explains = "the mean over tokens after the first of the best logit less that of the runner-up"
     least = 2
@@ -127,35 +128,39 @@ class CausalLanguageModel(Objective):
 
 
 class SequenceToSequence(Objective):
-    """Which text answers a text: a translation, a summary. The label is the target text.
+    """Sequence to sequence: cross-entropy of the target text, and the text that is generated.
 
-    ``targets`` are the token ids of every example's target; those of a batch agree in their length.
+    The label is the target text: a translation, a summary. ``targets`` are the token ids of each; those of a
+    batch agree in their length.
     """
 
     name = "seq2seq"
-    about = "Sequence to sequence: cross-entropy of the target text, and the text that is generated."
     head = SEQ2SEQ
     has_targets = True
     other_heads: ClassVar = {"sound": SPEECH}
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
-        references = [str(label) for label in list_labels(corpus)]
-        self.known = {"reference": np.array(references, dtype=object)}
-        self.targets = tokenise_targets(self.checkpoint, references)
+        self.references = [str(label) for label in list_labels(corpus)]
+        self.targets = tokenise_targets(self.checkpoint, self.references)
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         return bleu() if name == "bleu" else super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's target, and the share of tokens right."""
+        """Compute the mean cross-entropy over each example's target, and the share of tokens right.
+
+        Where text is generated, there are ``ngrams`` in their place, what BLEU counts of it.
+        """
         if not self.resumable:
-            return Answer(torch.full((len(batch),), torch.nan), texts=self._generate_texts(batch))
+            pairs = zip(self.generate(batch), batch.members, strict=True)
+            counts = [count_ngrams(text, self.references[member]) for text, member in pairs]
+            return Answer(torch.full((len(batch),), torch.nan), {"ngrams": torch.tensor(counts)})
         targets = torch.tensor([self.targets[member] for member in batch.members])
         given = self.ask(batch, labels=targets.to(self.checkpoint.device))
         return _answer_tokens(given.logits, targets)
 
-    def _generate_texts(self, batch: Batch) -> list[str]:
+    def generate(self, batch: Batch) -> list[str]:
         """Generate greedily, up to twice the longest target."""
         model: Any = self.checkpoint.model
         tokenizer: Any = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
@@ -170,10 +175,7 @@ class SequenceToSequence(Objective):
 
 
 def _answer_tokens(logits: Tensor, right: Tensor) -> Answer:
-    """Compute the mean over each example's tokens of their cross-entropy, and the share named right.
-
-    ``logits`` are (batch, token, class), and the ``right`` classes (batch, token).
-    """
+    """Average over each example's tokens, by logits (batch, token, class) and ``right`` (batch, token)."""
     logits, right = upcast(logits), right.to(logits.device)
     loss = cross_entropy(logits.transpose(1, 2), right, reduction="none").mean(-1)
     accuracy = (logits.argmax(-1) == right).to(loss.dtype).mean(-1)

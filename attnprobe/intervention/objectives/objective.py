@@ -23,28 +23,23 @@ from attnprobe.tasks import METRICS, OBJECTIVES
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answers to a batch.
+    """What a model answers to a batch; gradients flow back from loss and margin.
 
     Attributes:
-        loss: One number an example (batch,), the mean over its own targets; gradients flow back.
-        scores: Further numbers an example, such as ``accuracy`` or ``prediction``, or several (batch, ...);
-            or what works them out, where that takes its time and not every metric needs them.
-        texts: Generated text, where a metric needs it.
+        loss: One number an example (batch,), the mean over its own targets.
+        scores: Further numbers an example (batch, ...), or what computes them, where that takes its time.
         state: What the model says about each example (batch, width), where that is the task.
-        margin: Works out what relevance explains of each example (batch,), the mean over its own targets; as
-            a rule how far what is predicted is ahead of the runner-up. Gradients flow back.
+        margin: Computes what relevance explains of each example (batch,), as a rule how far what is predicted
+            is ahead of the runner-up.
     """
 
     loss: Tensor
     scores: Mapping[str, Tensor | Callable[[], Tensor]] = field(default_factory=dict)
-    texts: list[str] | None = None
     state: Tensor | None = None
     margin: Callable[[], Tensor] | None = None
 
     def value(self, name: str) -> Values:
-        """Read one of the numbers, or the text, as an array over the examples."""
-        if name == "text":
-            return np.array(self.texts, dtype=object)
+        """Read one of the numbers as an array over the examples."""
         number = self.loss if name == "loss" else self.scores[name]
         if not isinstance(number, Tensor):
             number = number()
@@ -54,28 +49,23 @@ class Answer:
 class Objective(ABC):
     """A task that a checkpoint is scored on, bound to the examples of a corpus.
 
+    The first line of a docstring says what the task is, and its loss.
+
     Attributes:
-        name: The ``objective`` column.
-        about: What it is, and its loss, in a line.
-        head: The task head it needs, or None.
-        other_heads: Its heads where no text is read, by modality.
+        other_heads: The heads where no text is read, by modality.
         has_targets: Whether labels are texts that a decoder reads.
-        related: Whether an example is about several sequences: see ``RelatedTexts``.
         compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
-        explains: What ``Answer.margin`` is, in words; nothing where there is none.
-        positive: What a head does whose relevance is positive, a sentence.
+        explains: What ``Answer.margin`` is, and ``positive`` what a head of positive relevance does.
         remarks: Sentences worth telling the user.
-        known: What a metric needs of the examples beside the answers: the right class, the reference.
+        known: What a metric needs of the examples beside the answers, such as the right class.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
     """
 
     name: ClassVar[str]
-    about: ClassVar[str]
-    head: ClassVar[TaskHead | None]
+    head: ClassVar[TaskHead | None] = None
     other_heads: ClassVar[Mapping[str, TaskHead]] = {}
     has_targets: ClassVar[bool] = False
-    related: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     least: ClassVar[int] = 1
     explains: ClassVar[str] = ""
@@ -91,8 +81,12 @@ class Objective(ABC):
         self.checkpoint, self.seed, self.resumable = checkpoint, seed, not generate
         self.read_labels(corpus)
 
+    @classmethod  # noqa: B027 (most tasks need no more than their head)
+    def check(cls, checkpoint: Checkpoint) -> None:
+        """Refuse a checkpoint that can't do the task."""
+
     def read_labels(self, corpus: Corpus) -> None:  # noqa: B027 (some tasks have no labels)
-        """Read what is right for each example, and refuse a checkpoint that can't answer it."""
+        """Read what is right for each example."""
 
     @classmethod
     def read_examples(cls, documents: Documents) -> Documents:
@@ -105,15 +99,9 @@ class Objective(ABC):
         return OBJECTIVES[cls.name].metrics
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        """Build a metric for some examples: as a rule, the mean of the number of its name.
-
-        Raises:
-            AttnprobeError: When these examples leave it undefined.
-        """
-        spec = METRICS[name]
-        return mean_score(
-            name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity"
-        )
+        """Build a metric for examples that leave it defined: as a rule, a mean of the number of its name."""
+        unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
+        return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         """List which numbers of an answer are kept, where a metric needs some of an example."""
@@ -143,10 +131,7 @@ class Objective(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Run the model on a batch of equally long examples, with gradients if they are enabled.
-
-        ``untouched`` is the answer to the same batch with every head on, where there is one.
-        """
+        """Run the model on equally long examples; ``untouched`` is the answer with every head on, if any."""
 
 
 def list_labels(corpus: Corpus) -> list[Label]:
@@ -160,20 +145,13 @@ def upcast(values: Tensor) -> Tensor:
 
 
 def compute_margin(logits: Tensor) -> Tensor:
-    """Compute how far the best of some logits is ahead of the runner-up: (..., class) to (...).
-
-    >>> compute_margin(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
-    tensor([1.5000, 0.0000])
-    """
+    """Compute how far the best of some logits (..., class) is ahead of the runner-up, (...)."""
     best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
     return best - others[0] if others else best
 
 
 def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:
-    """Make the function that averages over the targets of each example.
-
-    ``example`` is the example of each target; each of the ``examples`` has one at least.
-    """
+    """Make the function that averages over the targets of each example, of which each target names one."""
     count = torch.bincount(example, minlength=examples)
 
     def mean(values: Tensor) -> Tensor:

@@ -1,33 +1,136 @@
-"""What patching every head does, over pairs of texts, as a table."""
+"""From pairs of texts to the table of what carries their difference: the effect of patching every head."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.batch import Side
 from attnprobe.corpus.contrasts import ContrastBatches
+from attnprobe.corpus.sources.document import Contrast, Document
+from attnprobe.corpus.sources.text import EMBEDDED
+from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan
-from attnprobe.intervention.task import TaskData
+from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
+from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
+from attnprobe.intervention.request import PEEKED
+from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
+from attnprobe.run.contrasts import tokenise_contrasts
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run
+from attnprobe.run.preparation import open_tokenised
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import CONFIDENCE, Correction, Estimate, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column, HeadTable
+from attnprobe.tasks import Gold
 
-#: What names the way heads are patched, the usual one first.
-DENOISING, NOISING = "denoising", "noising"
 #: A token stands for a position where so large a share of the pairs have it there.
 _USUAL = 0.5
 
 
+def run_patching(
+    session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
+) -> HeadTable:
+    """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
+    source, task = session.source, session.task
+    if task.objective is not None and task.objective not in MEASURES:
+        raise AttnprobeError(
+            f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
+        )
+    answered, documents = peek_answers(source.documents)
+    labelled = Gold.CLASS if answered else Gold.NONE
+    model = session.choose(labelled)
+    measure = choose_measure(model, answered=answered)
+    if source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
+        raise AttnprobeError(
+            f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
+            "give pairs of your own with --dataset."
+        )
+    question = {"measure": measure.about, **vars(plan), "--fast": fast, "--top": top}
+    with (
+        session.open_run(model, "patch", question) as run,
+        bind_pairs(model, documents, session.options, measure, run=run, workers=session.workers) as data,
+    ):
+        pairs = measure_pairs(data, plan, fast=fast, top=top)
+        return tabulate_patching(
+            data, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
+        )
+
+
+def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
+    """Tell whether one of the first pairs has an answer, without losing them."""
+    documents = iter(documents)
+    first = list(islice(documents, PEEKED))
+    if not first:
+        raise AttnprobeError("The data hold no pairs of texts; give at least one.")
+    answered = any(isinstance(one.label, Contrast) and one.label.answer is not None for one in first)
+    return answered, chain(first, documents)
+
+
+def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
+    """Choose what is read off a checkpoint, by its head and by whether pairs have answers.
+
+    Raises:
+        AttnprobeError: When nothing can be, with what to do.
+    """
+    name, objective = model.checkpoint.name, model.objective
+    measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
+    if measure is not None:
+        return measure
+    if objective not in MEASURES:
+        known = ", ".join(MEASURES)
+        raise AttnprobeError(
+            f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; take a "
+            f"checkpoint with a head for one of {known}."
+        )
+    if objective == "masked-lm":
+        raise AttnprobeError(
+            f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
+            f"write {getattr(model.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
+            "texts, and give columns answer and other."
+        )
+    what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
+    raise AttnprobeError(
+        f"The pairs have no answer, and {name} needs one: give the {what}, or name its column with "
+        "--label-column."
+    )
+
+
+@contextmanager
+def bind_pairs(
+    model: TaskModel,
+    documents: Iterable[Document],
+    options: CorpusOptions,
+    measure: type[ContrastMeasure],
+    *,
+    run: Run,
+    workers: int | None = None,
+) -> Iterator[TaskData]:
+    """Tokenise the pairs of a model and bind what is read off to them."""
+    checkpoint, progress = model.checkpoint, run.progress
+    options = limit_batches(options, checkpoint)
+    pairs = tokenise_contrasts(checkpoint, documents, options, measure.reads, progress=progress.advance)
+    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=workers, progress=progress)
+    with opened as (tokenised, shared):
+        objective = measure(checkpoint, tokenised.batches, tokenised.targets)
+        for sentence in tokenised.counts.describe(tokenised.corpus.window):
+            progress.say(sentence)
+        facts = {"measure": objective.described, "pairs": asdict(tokenised.counts)}
+        with model.bind(objective, tokenised.corpus, options, run, shared, facts) as data:
+            yield data
+
+
 def tabulate_patching(
-    bench: TaskData,
+    data: TaskData,
     plan: PatchPlan,
     pairs: PatchedPairs,
     dataset: str,
@@ -36,49 +139,54 @@ def tabulate_patching(
     correction: Correction = "holm",
     facts: Mapping[str, Any],
 ) -> HeadTable:
-    """Tabulate the effects of all heads, one row a head, or a head and a position."""
-    assert isinstance(bench.objective, ContrastMeasure)
-    unit, batches = bench.objective.unit, bench.corpus.batches
+    """Tabulate the effects of all heads, one row a head, or a head and a position that some text has."""
+    assert isinstance(data.objective, ContrastMeasure)
+    unit, batches = data.objective.unit, data.corpus.batches
     clusters, documents = batches.clusters[pairs.members], batches.documents[pairs.members]
     effects, attributions, gap = (
         Clustered.of(values, clusters).estimate for values in (pairs.effect, pairs.attribution, pairs.gap)
     )
+    share = compute_share(pairs.effect, pairs.gap, documents)
     counted = (np.isfinite(pairs.effect) | np.isfinite(pairs.attribution)).sum(0)
     p = np.where(pairs.fixed, np.nan, effects.p())
     adjusted = adjust_tests(p, (counted > 0) & ~pairs.fixed, correction)
     clean, corrupted = (pairs.base, pairs.source) if plan.noising else (pairs.source, pairs.base)
     record = {
-        "method": NOISING if plan.noising else DENOISING,
+        "method": "noising" if plan.noising else "denoising",
         "pairs": len(pairs.members),
         "clean": float(clean.mean()),
         "corrupted": float(corrupted.mean()),
         "total_effect": float(gap.value),
         "total_effect_se": float(gap.error),
-        "flips": count_flips(clean, corrupted, signed=bench.objective.signed),
     }
-    labels = bench.labels(dataset, facts).with_record({"patching": record})
+    labels = data.labels(dataset, facts).with_record({"patching": record})
     if not plan.positions and not fast:
         blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
-    cells = counted.size
-    build = TableBuilder(labels, cells)
-    build.key("objective", [bench.objective.name] * cells)
-    build.key("method", [record["method"]] * cells)
+    cells = np.nonzero((counted > 0) | (not plan.positions))
+    layer, head, *position = cells
+    build = TableBuilder(labels, len(layer))
+    build.key("objective", [data.objective.name] * len(layer))
+    build.key("method", [record["method"]] * len(layer))
+    build.layers(layer.tolist())
+    build.key("head", head)
     if plan.positions:
-        _name_positions(build, bench, plan, counted.shape)
-    else:
-        build.heads(counted.shape[1])
-    build.count("n", counted, "pairs")
-    build.measure("effect", unit, effects.value, effects.error, headline=True, title="effect of patching")
-    share = compute_share(pairs.effect, pairs.gap, documents)
-    build.measure("recovered", "share of gap", share.value, share.error, title="share of the gap")
-    build.test(p, adjusted, headline=not fast)
-    title = "first order of the effect"
-    build.measure("attribution", unit, attributions.value, attributions.error, title=title)
-    notes = _describe_gap(bench.objective.described, clean, corrupted, gap)
+        build.key("position", position[0])
+        tokens = name_tokens(data, plan, counted.shape[2])
+        named = [tokens[first][second] for first, second in zip(layer, position[0], strict=True)]
+        build.add(Column("token", role="text"), named)
+
+    def add(name: str, unit: str, estimate: Estimate, title: str, *, headline: bool = False) -> None:
+        value, error = estimate.value[cells], estimate.error[cells]
+        build.measure(name, unit, value, error, headline=headline, title=title)
+
+    build.count("n", counted[cells], "pairs")
+    add("effect", unit, effects, "effect of patching", headline=True)
+    add("recovered", "share of gap", share, "share of the gap")
+    build.test(p[cells], adjusted[cells], headline=not fast)
+    add("attribution", unit, attributions, "first order of the effect")
     title = "patching of heads at each position" if plan.positions else "patching of heads"
-    table = build.table(title, notes)
-    return _drop_empty(table) if plan.positions else table
+    return build.table(title, _describe_gap(data.objective.described, clean, corrupted, gap))
 
 
 def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> Estimate:
@@ -111,43 +219,27 @@ def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -
     return np.where(np.isnan(p), np.nan, adjust(filled.ravel(), correction).reshape(p.shape))
 
 
-def count_flips(clean: Floats, corrupted: Floats, *, signed: bool) -> int:
-    """Count the pairs in which what the model decides for changes: m falls from above 0 to below.
-
-    Where the sign of m says nothing, such as of a log probability, those in which the clean text has more.
-    """
-    return int(((clean > 0) & (corrupted < 0)).sum() if signed else (clean > corrupted).sum())
-
-
-def _name_positions(build: TableBuilder, bench: TaskData, plan: PatchPlan, shape: tuple[int, ...]) -> None:
-    layers, heads, positions = shape
-    build.layers(np.repeat(np.arange(layers), heads * positions).tolist())
-    build.key("head", np.tile(np.repeat(np.arange(heads), positions), layers))
-    build.key("position", np.tile(np.arange(positions), layers * heads))
-    named = {side: _name_tokens(bench, plan, positions, targets=side) for side in (False, True)}
-    targets = bench.corpus.batches.targets is not None
-    kinds = [place.kind for place in bench.subject.architecture.places]
-    sides = [targets and kind in (Kind.DECODER, Kind.CROSS) for kind in kinds]
-    build.add(Column("token", role="text"), [token for side in sides for token in named[side] * heads])
-
-
-def _name_tokens(bench: TaskData, plan: PatchPlan, positions: int, *, targets: bool) -> list[str | None]:
-    """Name the token at each position that most pairs have there; None where they differ."""
-    batches = bench.corpus.batches
+def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[str | None]]:
+    """Name the token at each position of each layer that most pairs have there; None where they differ."""
+    batches, checkpoint = data.corpus.batches, data.model.checkpoint
     assert isinstance(batches, ContrastBatches)
-    side = batches.targets if targets else batches.source if plan.noising else batches.corrupted
-    if side is None:
-        return [None] * positions
-    checkpoint = bench.subject.checkpoint
-    tokenizer: Any = (targets and checkpoint.target_tokenizer) or checkpoint.tokenizer
-    rows = [side.store.ids(int(member)) for member in batches.members]
-    named: list[str | None] = []
-    for place in range(positions):
-        there = Counter(int(row[place]) for row in rows if place < len(row))
-        token, count = there.most_common(1)[0] if there else (0, 0)
-        usual = count > _USUAL * sum(there.values())
-        named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
-    return named
+
+    def name_side(side: Side, tokenizer: Any) -> list[str | None]:
+        rows = [side.store.ids(int(member)).tolist() for member in batches.members]
+        named: list[str | None] = []
+        for place in range(positions):
+            there = Counter(row[place] for row in rows if place < len(row))
+            token, count = there.most_common(1)[0] if there else (0, 0)
+            usual = count > _USUAL * there.total()
+            named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
+        return named
+
+    read = name_side(batches.source if plan.noising else batches.corrupted, checkpoint.tokenizer)
+    if batches.targets is None:
+        return [read] * data.model.shape[0]
+    written = name_side(batches.targets, checkpoint.target_tokenizer or checkpoint.tokenizer)
+    kinds = data.model.architecture.kinds
+    return [written if kind in {Kind.DECODER, Kind.CROSS} else read for kind in kinds]
 
 
 def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Estimate) -> list[str]:
@@ -161,10 +253,3 @@ def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Estimate) ->
     if gap.p() > 1 - CONFIDENCE:
         notes.append("The gap is no larger than its error allows for, so shares of it say little.")
     return notes
-
-
-def _drop_empty(table: HeadTable) -> HeadTable:
-    """Leave out the positions that no pair has in a layer."""
-    kept = [row for row, number in enumerate(table.data["n"]) if number]
-    data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
-    return HeadTable(table.title, table.columns, data, table.notes, table.provenance)

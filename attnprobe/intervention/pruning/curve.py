@@ -1,9 +1,10 @@
 """How many heads can go: the score while heads are removed step by step, as a table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice, pairwise
+from itertools import islice
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,32 +14,30 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.integration import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.differences import (
-    Differences,
     bound_losses,
     compare_with_random,
     compare_with_whole,
     rank_among,
 )
-from attnprobe.intervention.pruning.options import PruneOptions, check_ranked
 from attnprobe.intervention.pruning.orders import (
-    Mask,
+    Importance,
     Order,
     mask_heads,
     measure_importance,
     order_at_random,
-    order_by_importance,
     order_stepwise,
     plan_steps,
 )
-from attnprobe.intervention.pruning.writing import Pruning, check_writable
+from attnprobe.intervention.pruning.writing import Pruning, Saving
 from attnprobe.intervention.request import Documents, check_gold, peek
-from attnprobe.intervention.session import TaskSession
-from attnprobe.intervention.task import TaskData, TaskModel, build_metric
-from attnprobe.intervention.trials import run_trials
+from attnprobe.intervention.task import TaskData, TaskSession, build_metric
+from attnprobe.intervention.trials import HeadMask, run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.kinds import RANDOM
+from attnprobe.table.reading import describe_table
 from attnprobe.table.table import Column, HeadTable
 
 #: In so many parts at most the heads of the step that fails are tried.
@@ -48,7 +47,15 @@ _BACKWARD = 3
 
 
 def prune_in_steps(
-    session: TaskSession, pruning: PruneOptions, rank_source: OpenSource | None = None
+    session: TaskSession,
+    criterion: Criterion,
+    rank_source: OpenSource | None = None,
+    saving: Saving | None = None,
+    *,
+    step: float,
+    random_orders: int,
+    rerank: bool = False,
+    margin: float | None = None,
 ) -> Pruning:
     """Rank the heads, remove them step by step, and score what is left.
 
@@ -58,98 +65,80 @@ def prune_in_steps(
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
-    criterion, progress, seed = pruning.criterion, session.progress, session.task.seed
-    if rank_source is not None:
-        check_ranked(criterion)
-    subject, documents = session.choose_subject([criterion.name])
-    _refuse_shared_weights(subject)
-    name = session.find_metric(subject)
+    progress, seed = session.progress, session.task.seed
+    model, documents = session.open_source([criterion.name])
+    architecture, kept = model.architecture, model.architecture.standing
+    first = find_shared_weights(model.checkpoint.body, architecture.sites, architecture.layers)
+    if len(np.unique(first)) < len(first):
+        raise AttnprobeError(
+            f"Layers of {model.checkpoint.name} share their weights, so that a head of one can't go alone; "
+            "prune takes models whose layers have weights of their own. ablate and importance read it."
+        )
+    name = session.find_metric(model)
     rank_documents: Documents | None = None
     if rank_source is not None:
         labelled, rank_documents = peek(rank_source.documents)
-        check_gold(labelled, subject.objective, rank_source.name)
-    removed = _count_removed(pruning.share, subject.architecture.standing)
-    if pruning.saving:
-        check_writable(subject, removed or 1, physical=pruning.physical)
-    question = {
-        "metric": name,
-        "--by": criterion.name,
-        "setting of the curve": (
-            f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
-        ),
-    }
-    if pruning.margin is not None:
-        question["margin"] = f"{pruning.margin:g}"
+        check_gold(model.objective, labelled, rank_source.name)
+    if saving is not None:
+        saving.check(model)
+    steps, settings = plan_steps(int(kept.sum()), step), {"step": step, "rerank": rerank, "margin": margin}
+    question = {"metric": name, "--by": criterion.name, **settings, "random orders": random_orders}
     with (
-        session.open_run(subject, "prune", question) as run,
-        session.bind(subject, documents, run, name) as bench,
+        session.open_run(model, "prune", question) as run,
+        session.bind(model, documents, run, name) as data,
+        ExitStack() as ranking,
     ):
-        ranked = scored = bench
-        with ExitStack() as ranking:
-            if rank_documents is not None:
-                others = session.bind(subject, rank_documents, run, name, "examples to rank on")
-                ranked = ranking.enter_context(others)
-            elif criterion.side is None:
-                ranked, scored = _split_halves(bench)
-                progress.say(
-                    f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
-                    f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
+        ranked = scored = data
+        if rank_documents is not None:
+            others = session.bind(model, rank_documents, run, name, "examples to rank on")
+            ranked = ranking.enter_context(others)
+        elif criterion.side is None:
+            ranked, scored = data.half(False), data.half(True)
+            if not (len(ranked.documents) and len(scored.documents)):
+                raise AttnprobeError(
+                    "One document can't be both ranked and scored on; give more, or --rank-data."
                 )
-            progress.say(_estimate_time(ranked, scored, pruning))
-            order = rank_heads(ranked, build_metric(name, ranked, seed), pruning)
-        described = {
-            "criterion": criterion.name,
-            "step": pruning.step,
-            "rerank": pruning.rerank,
-            "rank_data": rank_source.described if rank_source else None,
-            "margin": pruning.margin,
-        }
-        labels = bench.labels(session.source.name, session.facts).with_record({"pruning": described})
-        metric = build_metric(name, scored, seed)
-        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=seed)
-    if pruning.share is None:
-        removed = min(within, len(order) - 1)  # a checkpoint needs a head
-    return Pruning(table, subject, order, removed)
+            progress.say(
+                f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
+                f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
+            )
+        progress.say(_estimate_time(ranked, scored, criterion, steps, random_orders, settings))
+        ranking_metric, metric = (build_metric(name, half, seed) for half in (ranked, scored))
+
+        def measure(on: HeadMask) -> Importance:
+            return measure_importance(criterion, ranked, ranking_metric, on)
+
+        order = order_stepwise(model.shape, steps if rerank else steps[-1:], measure)
+        rank_data = rank_source.described if rank_source else None
+        record = {"pruning": {"criterion": criterion.name, **settings, "rank_data": rank_data}}
+        if criterion.path is not None:
+            record["order"] = describe_table(criterion.path)
+        labels = data.labels(session.source.name, session.facts).with_record(record)
+        masked, seeds = MaskedModel(scored, metric), range(seed, seed + random_orders)
+        within, notes = 0, []
+        if margin is not None:
+            steps, within = walk_within(masked, order, steps, margin)
+            notes = [f"Within a margin of {margin:g}, {within} of {len(order)} heads can go."]
+        table = tabulate_curve(masked, criterion.name, order, steps, seeds, labels, notes)
+    return Pruning(table, model, order, within)
 
 
-def _refuse_shared_weights(subject: TaskModel) -> None:
-    architecture = subject.architecture
-    first = find_shared_weights(subject.checkpoint.body, architecture.sites, architecture.layers)
-    if len(np.unique(first)) < len(first):
-        raise AttnprobeError(
-            f"Layers of {subject.checkpoint.name} share their weights, so that a head of one can't go alone; "
-            "prune takes models whose layers have weights of their own. ablate and importance read it."
-        )
-
-
-def _count_removed(share: float | None, kept: Mask) -> int:
-    heads = int(kept.sum())
-    removed = round((share or 0) * heads)
-    if share is not None and not 0 < removed < heads:
-        number = "all of them" if removed else "not one of them"
-        raise AttnprobeError(f"A --share of {share:g} of {heads} heads is {number}.")
-    return removed
-
-
-def _split_halves(bench: TaskData) -> tuple[TaskData, TaskData]:
-    halves = bench.half(False), bench.half(True)
-    if not all(len(half.documents) for half in halves):
-        raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
-    return halves
-
-
-def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) -> str:
+def _estimate_time(
+    ranked: TaskData,
+    scored: TaskData,
+    criterion: Criterion,
+    steps: Sequence[int],
+    random_orders: int,
+    settings: Mapping[str, Any],
+) -> str:
     """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
-    subject, criterion = scored.subject, pruning.criterion
-    heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
-    steps = plan_steps(heads, pruning.step)
-    costs = {"ablation": heads + 1, "ig": layers * NODES * _BACKWARD}
-    ranking = 0 if criterion.side is not None else costs.get(criterion.name, _BACKWARD)
-    ranking *= len(steps) - 1 if pruning.rerank else 1
-    scoring, about = 2 + (1 + pruning.random_orders) * (len(steps) - 2), ""
-    if pruning.margin is not None:
-        widest = max(later - earlier for earlier, later in pairwise(steps))
-        scoring = (len(steps) + min(widest, _PARTS) - 1) * (1 + pruning.random_orders)
+    ranking = {"ablation": steps[-1] + 1, "ig": scored.model.shape[0] * NODES * _BACKWARD}.get(
+        criterion.name, _BACKWARD
+    )
+    ranking *= 0 if criterion.side is not None else len(steps) - 1 if settings["rerank"] else 1
+    scoring, about = 2 + (1 + random_orders) * (len(steps) - 2), ""
+    if settings["margin"] is not None:
+        scoring = (len(steps) + min(int(np.diff(steps).max()), _PARTS) - 1) * (1 + random_orders)
         about = "at most "
     batches = scored.corpus.batches
     batch = next(islice(batches, len(batches) // 2, None))
@@ -157,51 +146,36 @@ def _estimate_time(ranked: TaskData, scored: TaskData, pruning: PruneOptions) ->
     for _ in range(2):  # the first warms up
         start = perf_counter()
         with torch.inference_mode():
-            subject.checkpoint.forward(batch.inputs)
+            scored.model.checkpoint.forward(batch.inputs)
         seconds = perf_counter() - start
-    tokens = ranking * ranked.corpus.batches.tokens + scoring * batches.tokens
-    seconds *= tokens / batch.size
+    seconds *= (ranking * ranked.corpus.batches.tokens + scoring * batches.tokens) / batch.size
     length = f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{max(1, round(seconds)):,} s"
     return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
-
-
-def rank_heads(bench: TaskData, metric: Score, pruning: PruneOptions) -> Order:
-    """Order the heads by the criterion, once or anew after each step."""
-    subject, criterion = bench.subject, pruning.criterion
-    if not pruning.rerank:
-        return order_by_importance(measure_importance(criterion, bench, metric))
-    steps = plan_steps(int(subject.architecture.standing.sum()), pruning.step)
-    return order_stepwise(subject.shape, steps, lambda on: measure_importance(criterion, bench, metric, on))
 
 
 class MaskedModel:
     """What a model predicts for some examples under masks of heads, each mask once."""
 
-    def __init__(self, bench: TaskData, metric: Score) -> None:
-        self.bench, self.metric = bench, metric
+    def __init__(self, data: TaskData, metric: Score) -> None:
+        self.data, self.metric = data, metric
+        #: What it predicts with all heads, once something was predicted.
+        self.whole: Predictions = {}
         self._known: dict[bytes, Predictions] = {}
-        self._whole: Predictions | None = None
 
-    @property
-    def whole(self) -> Predictions:
-        """What it predicts with all heads, once something was predicted."""
-        assert self._whole is not None
-        return self._whole
-
-    def predict(self, masks: Sequence[Mask], name: str) -> list[Predictions]:
+    def predict(self, masks: Sequence[HeadMask], name: str) -> list[Predictions]:
         """Predict the examples under masks (layer, head); ``name`` is that of the pass, if it takes one."""
-        new = {mask.tobytes(): mask for mask in masks if mask.tobytes() not in self._known}
-        new = {key: mask for key, mask in new.items() if not mask.all()}
-        if new or self._whole is None:
-            needs = self.metric.needs
-            trials = run_trials(self.bench, [*new.values()], needs, name, untouched=self._whole)
-            self._whole = trials.untouched
+        new = {mask.tobytes(): mask for mask in masks if not mask.all()}
+        new = {key: mask for key, mask in new.items() if key not in self._known}
+        if new or not self.whole:
+            untouched = self.whole or None
+            trials = run_trials(self.data, [*new.values()], self.metric.needs, name, untouched=untouched)
+            self.whole = trials.untouched
             self._known |= zip(new, trials.masked, strict=True)
-        return [self._known.get(mask.tobytes(), self._whole) for mask in masks]
+        return [self._known.get(mask.tobytes(), self.whole) for mask in masks]
 
 
 def walk_within(
-    model: MaskedModel, order: Order, steps: Sequence[int], margin: float
+    masked: MaskedModel, order: Order, steps: Sequence[int], margin: float
 ) -> tuple[list[int], int]:
     """Walk an order until a step loses more than a margin, then through the heads of that step.
 
@@ -210,23 +184,17 @@ def walk_within(
     5 % of samples. The heads inside the step that fails go one by one, or, where they are more than ten, in
     ten parts: tests after a failure, with which it is at most 10 % where the loss grows along the order.
 
-    Args:
-        model: What is predicted without heads.
-        order: The heads, in the order in which they go.
-        steps: How many are off at each step, from none to all.
-        margin: The loss of score that is allowed.
-
     Returns:
         The numbers of heads that were tried, ascending from 0; the largest that passed before one failed.
     """
-    shape, documents = model.bench.subject.shape, model.bench.documents
+    shape, documents = masked.data.model.shape, masked.data.documents
     # Without any head, a score shows how large a change can be.
-    (none,) = model.predict([mask_heads(shape, order, steps[-1])], "pruning, all heads off")
+    (none,) = masked.predict([mask_heads(shape, order, steps[-1])], "pruning, all heads off")
     tried: list[Predictions] = []
 
     def passes(number: int) -> bool:
-        tried.extend(model.predict([mask_heads(shape, order, number)], f"pruning, {number} heads off"))
-        bounds = bound_losses(model.metric, [model.whole, *tried, none], model.whole, documents)
+        tried.extend(masked.predict([mask_heads(shape, order, number)], f"pruning, {number} heads off"))
+        bounds = bound_losses(masked.metric, [masked.whole, *tried, none], masked.whole, documents)
         return bool(bounds[len(tried)] <= margin)
 
     numbers, within = {0, steps[-1]}, 0
@@ -245,59 +213,49 @@ def walk_within(
 
 
 def tabulate_curve(
-    bench: TaskData, metric: Score, chosen: Order, pruning: PruneOptions, labels: Labels, *, seed: int
-) -> tuple[HeadTable, int]:
-    """Score the order of the criterion and random ones after each step, and tabulate the curves.
-
-    With a margin, the steps are those that ``walk_within`` tries.
-
-    Returns:
-        The table, and how many heads of the order can go within the margin.
-    """
-    shape, kept = bench.subject.shape, bench.subject.architecture.standing
-    heads, within, margin = int(kept.sum()), 0, pruning.margin
-    model, steps = MaskedModel(bench, metric), plan_steps(len(chosen), pruning.step)
-    if margin is not None:
-        steps, within = walk_within(model, chosen, steps, margin)
-    seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [chosen, *(order_at_random(kept, one) for one in seeds)]
+    masked: MaskedModel,
+    criterion: str,
+    chosen: Order,
+    steps: Sequence[int],
+    seeds: Sequence[int],
+    labels: Labels,
+    notes: Sequence[str],
+) -> HeadTable:
+    """Score the order of the criterion and random ones after each step, and tabulate the curves."""
+    data, metric, length = masked.data, masked.metric, len(steps)
+    shape, kept = data.model.shape, data.model.architecture.standing
+    orders = [chosen, *(order_at_random(kept, seed) for seed in seeds)]
+    rows, removed = len(orders) * length, np.tile(steps, len(orders))
     masks = [mask_heads(shape, order, number) for order in orders for number in steps]
-    predictions, length = model.predict(masks, "pruning"), len(steps)
-    curves = [predictions[start : start + length] for start in range(0, len(masks), length)]
+    predictions = masked.predict(masks, "pruning")
+    curves = [predictions[start : start + length] for start in range(0, rows, length)]
     scores = np.array([[metric.score(step) for step in curve] for curve in curves])
     errors = np.array([[metric.standard_error(step) for step in curve] for curve in curves])
-    whole = [compare_with_whole(metric, curve, model.whole) for curve in curves]
-    chance = [compare_with_random(metric, curves[0], curves[1:])]
-    chance += [compare_with_random(metric, curve, []) for curve in curves[1:]]
-    bounds = bound_losses(metric, curves[0], model.whole, bench.documents)
-    rows, title, name = len(masks), metric.name.replace("_", " "), pruning.criterion.name
+    whole = [compare_with_whole(metric, curve, masked.whole) for curve in curves]
+    bounds = bound_losses(metric, curves[0], masked.whole, data.documents)
+    title = metric.name.replace("_", " ")
     build = TableBuilder(labels, rows)
-    build.key("criterion", np.repeat(np.array([name, *[RANDOM] * len(seeds)], dtype=object), length))
-    build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
+    build.key("criterion", [name for name in (criterion, *[RANDOM] * len(seeds)) for _ in steps])
+    build.key("seed", [seed for seed in (None, *seeds) for _ in steps])
     build.key("step", [*range(length)] * len(orders))
-    build.count("heads_removed", np.tile(steps, len(orders)))
-    build.add(Column("share_removed", "share", role="key"), np.tile(steps, len(orders)) / heads)
+    build.count("heads_removed", removed)
+    build.add(Column("share_removed", "share", role="key"), removed / kept.sum())
     build.key("metric", [metric.name] * rows)
-    build.count("n", np.full(rows, len(bench.documents)))
+    build.count("n", np.full(rows, len(data.documents)))
     build.measure("score", metric.unit, scores, errors, headline=True, title=title)
-    _add_differences(build, metric, "", whole)
-    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), _pad(bounds, rows))
-    _add_differences(build, metric, "_random", chance)
-    build.add(Column("rank_among_random", role="count"), _pad(rank_among(metric, scores), rows))
-    notes = []
-    if margin is not None:
-        notes.append(f"Within a margin of {margin:g}, {within} of {steps[-1]} heads can go.")
-    return build.table("score while heads are removed", notes), within
 
+    def pad(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Leave the rows of random orders empty."""
+        return np.append(values, np.full((*values.shape[:-1], rows - length), np.nan), -1)
 
-def _pad(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
-    return np.pad(values, (0, rows - len(values)), constant_values=np.nan)
+    def add(name: str, differences: NDArray[np.float64], other: str, beside: str) -> None:
+        delta, error, p, adjusted = differences
+        build.measure(f"delta{name}", metric.unit, delta, error, title=f"{title}, less that of {other}")
+        build.test(p, adjusted, name=f"p{name}", beside=beside)
 
-
-def _add_differences(build: TableBuilder, metric: Score, name: str, orders: Sequence[Differences]) -> None:
-    """Append differences with error, p and adjusted p, the orders one after the other."""
-    delta, error, p, adjusted = np.concatenate(orders, axis=1)
-    title = f"{metric.name.replace('_', ' ')}, less that of {'random orders' if name else 'the whole'}"
-    build.measure(f"delta{name}", metric.unit, delta, error, title=title)
-    beside = " beside random orders" if name else ""
-    build.test(p, adjusted, name=f"p{name}", beside=beside)
+    add("", np.concatenate(whole, axis=1), "the whole", "")
+    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), pad(bounds))
+    chance = pad(compare_with_random(metric, curves[0], curves[1:]))
+    add("_random", chance, "random orders", " beside random orders")
+    build.add(Column("rank_among_random", role="count"), pad(rank_among(metric, scores)))
+    return build.table("score while heads are removed", notes)

@@ -1,54 +1,39 @@
 """Each step of a pruning curve against the whole model, and against random orders, pair by pair."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.score import CLUSTER, Comparison, Predictions, Score
+from attnprobe.intervention.ablation import ScoreDeltas
+from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score
+from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, adjust, half_width
 
 Floats = NDArray[np.float64]
-_NOTHING = Comparison(np.nan, np.nan, np.nan)
 #: So many documents are added to a sample that lose as much as any: half the square of the quantile of 95 %.
 _ADDED = 1.353
 
 
-class Differences(NamedTuple):
-    """Differences of scores along the steps of an order, each over the same examples.
-
-    Attributes:
-        delta: The score minus the other, (step,); NaN where there is nothing to compare.
-        error: The standard error of the difference.
-        p: How likely so large a difference is, either way, if there were none.
-        adjusted: p adjusted for the number of steps, by Holm.
-    """
-
-    delta: Floats
-    error: Floats
-    p: Floats
-    adjusted: Floats
-
-    @classmethod
-    def of(cls, steps: Sequence[Comparison]) -> "Differences":
-        delta, error, p = np.array([(step.delta, step.error, step.p) for step in steps], np.float64).T
-        return cls(delta, error, p, adjust(p))
-
-
-def compare_with_whole(metric: Score, order: Sequence[Predictions], whole: Predictions) -> Differences:
+def compare_with_whole(metric: Score, order: Sequence[Predictions], whole: Predictions) -> Floats:
     """Compare every step after the first, at which no head is off, with the whole model.
 
     The difference is the score minus that of the whole model; its standard error and p are paired over the
     same examples, as in ``ablate``. The adjusted p is Holm's, over the steps of an order.
+
+    Returns:
+        Difference, error, p and adjusted p of each step, (4, step); NaN where there is nothing to compare.
     """
-    return Differences.of([_NOTHING, *(metric.compare(step, whole) for step in order[1:])])
+    scored = ScoreDeltas.of(metric, AblationRun(whole, [order[1:]]))
+    differences = np.full((4, len(order)), np.nan)
+    differences[:, 1:] = scored.deltas.value, scored.deltas.error, scored.p, adjust(scored.p)
+    return differences
 
 
 def compare_with_random(
     metric: Score, order: Sequence[Predictions], orders: Sequence[Sequence[Predictions]]
-) -> Differences:
+) -> Floats:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
 
     The null hypothesis is that the order is one more random order, so the spread between orders is part of
@@ -59,33 +44,36 @@ def compare_with_random(
     with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference s
     - mean_r s_r over documents, from the differences of the examples' pseudovalues. Where r random orders are
     as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner
-    steps.
+    steps. It gives what ``compare_with_whole`` does.
 
     Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread
     far from normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order
     for K = 5.
     """
-    steps = [_NOTHING] * len(order)
-    if orders:
-        for place in range(1, len(order) - 1):
-            steps[place] = _compare_with_mean(metric, order[place], [other[place] for other in orders])
-    return Differences.of(steps)
+    differences = np.full((4, len(order)), np.nan)
+    for place in range(1, len(order) - 1 if orders else 0):
+        others = [other[place] for other in orders]
+        differences[:3, place] = _compare_with_mean(metric, order[place], others)
+    differences[3] = adjust(differences[2])
+    return differences
 
 
-def _compare_with_mean(metric: Score, step: Predictions, others: Sequence[Predictions]) -> Comparison:
-    score, scores = metric.score(step), np.array([metric.score(other) for other in others])
-    delta, orders = float(score - scores.mean()), len(scores)
+def _compare_with_mean(
+    metric: Score, step: Predictions, others: Sequence[Predictions]
+) -> tuple[float, float, float]:
+    score, scores, number = metric.score(step), np.array([*map(metric.score, others)]), len(others)
     added = metric.pseudovalues(step) - np.mean([metric.pseudovalues(other) for other in others], 0)
-    noise = float(Clustered.of(added, step.get(CLUSTER)).standard_error)
-    if orders < 2:
-        return Comparison(delta, noise, np.nan)
-    error = float(np.sqrt(scores.var(ddof=1) * (1 + 1 / orders) + noise**2))
+    delta = float(score - scores.mean())
+    error = float(Clustered.of(added, step.get(CLUSTER)).standard_error)
+    if number < 2:
+        return delta, error, np.nan
+    error = float(np.sqrt(scores.var(ddof=1) * (1 + 1 / number) + error**2))
     if not error > 0:
-        return Comparison(delta, error, np.nan)
-    estimate = Estimate(np.array(delta), np.array(error), np.array(orders))
+        return delta, error, np.nan
     as_far = min(int((scores >= score).sum()), int((scores <= score).sum()))
-    least = min(1.0, 2 * (as_far + 1) / (orders + 1)) if as_far else 0.0
-    return Comparison(delta, error, max(least, float(estimate.p())))
+    least = min(1.0, 2 * (as_far + 1) / (number + 1)) if as_far else 0.0
+    p = float(Estimate(np.array(delta), np.array(error), np.array(number)).p())
+    return delta, error, max(least, p)
 
 
 def rank_among(metric: Score, scores: Floats) -> Floats:
@@ -120,8 +108,6 @@ def bound_losses(
     interval. Where no answer changed, right or wrong answers added are wrong, which bounds the share that is
     lost by about 3.3 / n; other scores of answers take the largest change at any step. A score that every
     change of a model moves, such as loss, and that is the same to the last bit, has 0.
-
-    ``documents`` has the document of each example.
 
     Limits: NaN for one document, unless the score is a share, and where nothing says how large a change can
     be. What is too rare to be seen in any example, and has no largest size, as in a loss, is in no bound.

@@ -1,31 +1,30 @@
 """In which order heads go: the least important first, by one criterion or another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.sides import TableSide
-from attnprobe.intervention.changes import find_example_score
+from attnprobe.intervention.ablation import find_example_score, measure_moves
 from attnprobe.intervention.gradient import name_pass
 from attnprobe.intervention.importance import attribute
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
-from attnprobe.intervention.trials import run_trials
+from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 
 #: A number for every head (layer, head); NaN for those that are pruned already.
 Importance = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Order = NDArray[np.int64]
 #: How criteria are measured that are no mere derivatives.
 _METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
 def measure_importance(
-    criterion: Criterion, bench: TaskData, metric: Score, open_heads: Mask | None = None
+    criterion: Criterion, data: TaskData, metric: Score, open_heads: HeadMask | None = None
 ) -> Importance:
     """Measure the importance of every head by a criterion: (layer, head), the least goes first.
 
@@ -40,66 +39,54 @@ def measure_importance(
     | lrp | mean over examples of the size of relevance, ``relevance_abs`` |
     | ablation | mean over examples of how far the score without the head is from that with it |
 
-    A head that is pruned already is NaN.
-
-    Args:
-        criterion: What orders the heads.
-        bench: Checkpoint, task and the examples to rank on.
-        metric: Scores ablation.
-        open_heads: Which heads are on (layer, head) while it is measured; those that are off have 0.
+    A head that is pruned already is NaN, and one that is not open, while it is measured, has 0. ``metric``
+    scores ablation.
     """
-    kept = bench.subject.architecture.standing
+    kept = data.model.architecture.standing
     on = np.ones_like(kept) if open_heads is None else open_heads
     if criterion.side is not None:
-        importance = _read_column(criterion, criterion.side, bench)
+        importance = _read_column(criterion.side, data)
+        importance = -importance if criterion.highest_first else importance
     elif criterion.name == "ablation":
-        importance = _measure_moves(bench, metric, kept & on)
+        importance = _measure_moves(data, metric, kept & on)
     else:
-        method = _METHODS.get(criterion.name, "gradient")
-        sums = attribute(bench, method, open_heads=on)
+        sums = attribute(data, _METHODS.get(criterion.name, "gradient"), open_heads=on)
         importance = (sums.squares if criterion.name == "fisher" else sums.size).average
         importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too, but its head is gone
     if criterion.name == "gradient-normed":
         norm = np.linalg.norm(importance, axis=-1, keepdims=True)
         importance = np.divide(importance, norm, out=np.zeros_like(importance), where=norm > 0)
-    importance = np.where(kept, importance, np.nan)
     if not np.isfinite(importance[kept]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
-    return importance
+    return np.where(kept, importance, np.nan)
 
 
-def _measure_moves(bench: TaskData, metric: Score, on: Mask) -> Importance:
+def _measure_moves(data: TaskData, metric: Score, on: HeadMask) -> Importance:
     """Average over examples how far each head moves their score; 0 for a head that is off already.
 
     That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
     """
-    score = find_example_score(bench, metric) or metric
-    places = np.argwhere(on)
-    masks = [on, *(on.copy() for _ in places)]
-    for mask, (layer, head) in zip(masks[1:], places, strict=True):
-        mask[layer, head] = False
-    trials = run_trials(bench, masks, score.needs, name_pass("ablating", on))
-    before, *after = (score.pseudovalues(predictions) for predictions in trials.masked)
+    score, heads = find_example_score(data, metric) or metric, np.flatnonzero(on)
+    masks = [on, *(on & mask_heads(on.shape, heads[place:], 1) for place in range(len(heads)))]
+    before, *after = run_trials(data, masks, score.needs, name_pass("ablating", on)).masked
     importance = np.zeros(on.shape)
-    importance[on] = [np.abs(values - before).mean() for values in after]
+    importance[on] = measure_moves(score, AblationRun(before, [after])).value
     return importance
 
 
-def _read_column(criterion: Criterion, side: TableSide, bench: TaskData) -> Importance:
-    checkpoint, kept = bench.subject.checkpoint, bench.subject.architecture.standing
-    layers = bench.subject.architecture.places
+def _read_column(side: TableSide, data: TaskData) -> Importance:
+    name, kept = data.model.checkpoint.name, data.model.architecture.standing
+    layers = data.model.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
     values = dict(zip(side.heads, side.values, strict=True))
     if values.keys() != set(heads):
         number = " x ".join(map(str, kept.shape)) if kept.all() else f"{kept.sum()}"
-        raise AttnprobeError(
-            f"{side.name} has {len(values)} heads, which are not the {number} of {checkpoint.name}."
-        )
-    if side.model not in {"", checkpoint.name}:
-        raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
+        raise AttnprobeError(f"{side.name} has {len(values)} heads, which are not the {number} of {name}.")
+    if side.model not in {"", name}:
+        raise AttnprobeError(f"{side.name} is about {side.model}, not about {name}.")
     importance = np.full(kept.shape, np.nan)
     importance[kept] = [values[head] for head in heads]
-    return -importance if criterion.highest_first else importance
+    return importance
 
 
 def order_by_importance(importance: Importance) -> Order:
@@ -111,28 +98,29 @@ def order_by_importance(importance: Importance) -> Order:
     return order[: int((~np.isnan(importance)).sum())]
 
 
-def order_at_random(kept: Mask, seed: int) -> Order:
+def order_at_random(kept: HeadMask, seed: int) -> Order:
     """Order the heads of a model (layer, head) at random."""
     return np.random.default_rng(seed).permutation(np.flatnonzero(kept))
 
 
-def order_stepwise(shape: tuple[int, int], steps: list[int], measure: Callable[[Mask], Importance]) -> Order:
-    """Order the heads, ranking those that are left anew after each step.
+def order_stepwise(
+    shape: tuple[int, int], steps: Sequence[int], measure: Callable[[HeadMask], Importance]
+) -> Order:
+    """Order the heads, measuring those that are left anew after each step.
 
     ``steps`` says how many heads are off after each step, ascending; ``measure`` gives the importance of the
     heads while some are on.
     """
     order = np.zeros(0, np.int64)
     for number in steps:
-        if number <= len(order):
-            continue
-        ranked = order_by_importance(measure(mask_heads(shape, order, len(order))))
-        left = ranked[~np.isin(ranked, order)]
-        order = np.concatenate([order, left[: number - len(order)]])
+        if number > len(order):
+            ranked = order_by_importance(measure(mask_heads(shape, order, len(order))))
+            left = ranked[~np.isin(ranked, order)]
+            order = np.concatenate([order, left[: number - len(order)]])
     return order
 
 
-def mask_heads(shape: tuple[int, int], order: Order, removed: int) -> Mask:
+def mask_heads(shape: tuple[int, ...], order: Order, removed: int) -> HeadMask:
     """Mask the first heads of an order, numbered layer by layer: (layer, head), True where a head is on."""
     mask = np.ones(shape, bool)
     mask.flat[order[:removed]] = False

@@ -1,115 +1,132 @@
 """Writing a checkpoint without the heads that can go."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
-from attnprobe.intervention.task import TaskModel
+from attnprobe.errors import AttnprobeError, UnfinishedError
+from attnprobe.intervention.pruning.orders import Order, mask_heads, order_at_random
+from attnprobe.intervention.task import TaskModel, TaskSession
+from attnprobe.intervention.trials import HeadMask
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.removing import bake, save_pruned, shrink
-from attnprobe.run.progress import Progress
+from attnprobe.run.process_group import Ranks
 from attnprobe.table.table import HeadTable
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """A pruning curve and the order behind it.
-
-    Attributes:
-        order: The heads, numbered layer by layer, in the order in which the criterion removes them.
-        removed: How many of them are to be removed in the end.
-    """
+    """A pruning curve, the order of heads behind it, and how many of them can go within a margin."""
 
     table: HeadTable
-    subject: TaskModel
-    order: NDArray[np.int64]
-    removed: int = 0
+    model: TaskModel
+    order: Order
+    within: int
 
 
-def check_writable(subject: TaskModel, removed: int, *, physical: bool) -> None:
-    """Refuse a checkpoint that can't be written without so many heads before its curve is measured."""
-    checkpoint, kept = subject.checkpoint, subject.architecture.standing
-    if list_devices(checkpoint.model):
-        raise AttnprobeError(
-            f"{checkpoint.name} is spread over several devices, and can't be written without heads; "
-            "leave out --save, or --device-map."
-        )
-    if "adapters" in checkpoint.origin:
-        raise AttnprobeError(
-            f"{checkpoint.name} can't be written without heads while an adapter is in it; merge "
-            "it first (merge_and_unload), or leave out --save."
-        )
-    if subject.architecture.removed and not physical:
-        raise AttnprobeError(
-            f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
-            "--physical."
-        )
-    _remove(
-        checkpoint, mask_heads(subject.shape, order_at_random(kept, 0), removed) & kept, physical=physical
-    )
+@dataclass(frozen=True)
+class Saving:
+    """A checkpoint that is to be written without a share of its heads, or without those that can go.
 
-
-def _remove(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: bool) -> Checkpoint:
-    return shrink(checkpoint, keep) if physical else bake(checkpoint, keep)
-
-
-def remove_heads(
-    pruning: Pruning,
-    folder: Path,
-    *,
-    physical: bool,
-    overwrite: bool,
-    record: Mapping[str, Any],
-    progress: Progress,
-) -> HeadTable:
-    """Write the checkpoint without some of its heads, and note that in the curve's table.
-
-    With ``physical`` the weights are cut out instead of set to zero. ``record`` is added to the
-    record in the folder.
+    With ``physical`` the weights are cut out instead of set to zero.
     """
-    original, architecture, table = pruning.subject.checkpoint, pruning.subject.architecture, pruning.table
-    kept = architecture.standing
-    keep = mask_heads(pruning.subject.shape, pruning.order, pruning.removed) & kept
-    progress.stage("removing heads", None)
-    pruned = _remove(original, keep, physical=physical)
-    notes = [
-        f"{int((kept & ~keep).sum())} of {int(kept.sum())} heads removed, written to {folder}.",
-        *_explain_loading(original, folder, physical=physical),
-    ]
-    save_pruned(
-        pruned,
-        original,
-        keep,
-        folder,
-        physical=physical,
-        record={**record, "criterion": str(table["criterion"][0]), "notes": notes},
-        overwrite=overwrite,
-        lacking=architecture.lacking,
-    )
-    return replace(table, notes=[*table.notes, *notes])
 
+    folder: Path
+    share: float | None
+    physical: bool = False
+    overwrite: bool = False
 
-def _explain_loading(original: Checkpoint, folder: Path, *, physical: bool) -> Iterator[str]:
-    """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
-    loaded = original.embedding or original.scoring
-    if loaded is None:
-        return
-    kind = "SentenceTransformer" if original.embedding else "CrossEncoder"
-    if loaded.folder is None:
-        yield (
-            "Only the transformer was written, since the model came loaded; name its folder to have its "
-            "other modules copied."
-        )
-    elif physical:
-        yield (
-            f"{kind} has no layers of different sizes: load the whole model with it, and set "
-            f"model[0].model = attnprobe.load_pruned({str(folder)!r})."
-        )
-    else:
-        yield f"{kind}({str(folder)!r}) loads it."
+    def count(self, model: TaskModel, within: int) -> int:
+        """Count the heads that go, of which one stays; so many can go within a margin."""
+        heads = int(model.architecture.standing.sum())
+        if self.share is None:
+            return min(within, heads - 1)
+        removed = round(self.share * heads)
+        if not 0 < removed < heads:
+            number = "all of them" if removed else "not one of them"
+            raise AttnprobeError(f"A --share of {self.share:g} of {heads} heads is {number}.")
+        return removed
+
+    def check(self, model: TaskModel) -> None:
+        """Refuse a checkpoint that can't be written without heads before its curve is measured."""
+        checkpoint = model.checkpoint
+        if list_devices(checkpoint.model):
+            raise AttnprobeError(
+                f"{checkpoint.name} is spread over several devices, and can't be written without heads; "
+                "leave out --save, or --device-map."
+            )
+        if "adapters" in checkpoint.origin:
+            raise AttnprobeError(
+                f"{checkpoint.name} can't be written without heads while an adapter is in it; merge "
+                "it first (merge_and_unload), or leave out --save."
+            )
+        if model.architecture.removed and not self.physical:
+            raise AttnprobeError(
+                f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
+                "--physical."
+            )
+        self._remove(model, order_at_random(model.architecture.standing, 0), 1)
+
+    def _remove(self, model: TaskModel, order: Order, within: int) -> tuple[Checkpoint, HeadMask]:
+        keep = mask_heads(model.shape, order, self.count(model, within)) & model.architecture.standing
+        return (shrink if self.physical else bake)(model.checkpoint, keep), keep
+
+    def write(self, pruned: Pruning, session: TaskSession) -> HeadTable:
+        """Write the checkpoint, and note that in the curve's table.
+
+        Raises:
+            UnfinishedError: When it can't be written; it has the table, as hours of scores are in it.
+        """
+        table, model = pruned.table, pruned.model
+        if not Ranks.detect().first:
+            return table
+        if not self.count(model, pruned.within):
+            raise UnfinishedError(
+                "No step lies within --margin, so nothing is written; take more examples, a wider margin or "
+                "--share.",
+                table,
+            )
+        session.progress.stage("removing heads", None)
+        try:
+            smaller, keep = self._remove(model, pruned.order, pruned.within)
+            heads, kept = int(model.architecture.standing.sum()), int(keep.sum())
+            notes = [
+                f"{heads - kept} of {heads} heads removed, written to {self.folder}.",
+                *self._explain_loading(model.checkpoint),
+            ]
+            save_pruned(
+                smaller,
+                model.checkpoint,
+                keep,
+                self.folder,
+                physical=self.physical,
+                record={
+                    "command": session.facts["command"],
+                    "criterion": str(table["criterion"][0]),
+                    "notes": notes,
+                },
+                overwrite=self.overwrite,
+                lacking=model.architecture.lacking,
+            )
+        except AttnprobeError as error:
+            raise UnfinishedError(str(error), table) from error
+        return replace(table, notes=[*table.notes, *notes])
+
+    def _explain_loading(self, original: Checkpoint) -> Iterator[str]:
+        """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
+        loaded = original.embedding or original.scoring
+        if loaded is None:
+            return
+        kind = "SentenceTransformer" if original.embedding else "CrossEncoder"
+        if loaded.folder is None:
+            yield (
+                "Only the transformer was written, since the model came loaded; name its folder to have its "
+                "other modules copied."
+            )
+        elif self.physical:
+            yield (
+                f"{kind} has no layers of different sizes: load the whole model with it, and set "
+                f"model[0].model = attnprobe.load_pruned({str(self.folder)!r})."
+            )
+        else:
+            yield f"{kind}({str(self.folder)!r}) loads it."

@@ -1,276 +1,284 @@
-// One chosen head for the whole page: every picture marks it, and the card tells of it.
+// One chosen head for the whole page: every picture marks it, the card tells of it, and tables name it.
 
-const data = JSON.parse(document.getElementById("report-data").textContent);
-const at = (id) => document.getElementById(id);
-const DIGITS = 3, ERROR_DIGITS = 2;
+const data = JSON.parse(find("report-data").textContent);
+const DIGITS = 3, ERROR_DIGITS = 2, ROW = 20, LEAST = 0.02; // of numbers; pixels of a token; the least line
 
 /** Write a number with some significant digits, and all that stand before its point. */
-function shown(value, digits = DIGITS) {
+function write(value, digits = DIGITS) {
   return String(Math.abs(value) >= 10 ** digits ? Math.round(value) : Number(value.toPrecision(digits)));
 }
 
-/** Make an element with text; nothing here is ever read as HTML. */
-function made(tag, text, attributes = {}) {
-  const found = document.createElement(tag);
-  if (text !== null) found.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
-  return found;
-}
+// Heads: an element with data-h is a mark of the head of that number.
 
-// Heads and their marks.
-
-const marks = data.heads.map(() => []);
-const keyOf = (head) => JSON.stringify(head);
-const placeOf = new Map(data.heads.map((head, place) => [keyOf(head), place]));
-const hashOf = (place) => `#head=${[...data.heads[place]].filter((part) => part !== "").join(".")}`;
-
-function placeInHash() {
-  const found = /^#head=(?:([a-z]+)\.)?(\d+)\.(\d+)$/.exec(location.hash);
-  return found ? placeOf.get(keyOf([found[1] ?? "", Number(found[2]), Number(found[3])])) : undefined;
-}
-
-function collect(root) {
-  for (const mark of root.querySelectorAll("[data-h]")) {
-    const place = Number(mark.dataset.h);
-    marks[place].push(mark);
-    if (place === chosen) mark.setAttribute("aria-current", "true");
-  }
-}
-
-/** Forget a mark that leaves the page. */
-function forget(mark) {
-  const mine = marks[Number(mark.dataset.h)];
-  mine.splice(mine.indexOf(mark), 1);
-}
-
-let chosen = -1;
-collect(document);
+const keyOf = (kind, layer, head) => JSON.stringify([kind, Number(layer), Number(head)]);
+const places = new Map(data.heads.map((head, place) => [keyOf(...head), place]));
+const addressOf = (place) => `#head=${data.heads[place].filter((part) => part !== "").join(".")}`;
+const findMarks = (place) => document.querySelectorAll(`[data-h="${place}"]`);
 const grids = [...document.querySelectorAll("[data-grid]")];
-for (const grid of grids) // a grid is one stop of the tab key, and arrows lead on
-  for (const mark of grid.querySelectorAll("[data-h]")) {
-    mark.setAttribute("role", "button");
-    mark.setAttribute("tabindex", "-1");
-  }
+let chosen = -1;
 
-function choose(place, { hash = true } = {}) {
+/** Read the number of a head off the address; undefined where it names none. */
+function readAddress() {
+  const [, kind, layer, head] = /^#head=(?:([a-z]+)\.)?(\d+)\.(\d+)$/.exec(location.hash) ?? [];
+  return places.get(keyOf(kind ?? "", layer, head));
+}
+
+/** Choose a head; each grid is one stop of the tab key, at this head or at its first. */
+function choose(place, isNamed = true) {
   if (place === chosen || !data.heads[place]) return;
-  for (const mark of marks[chosen] ?? []) mark.removeAttribute("aria-current");
-  for (const grid of grids) grid.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
-  chosen = place;
-  for (const mark of marks[place]) {
-    mark.setAttribute("aria-current", "true");
-    if (mark.closest("[data-grid]")) mark.setAttribute("tabindex", "0");
+  for (const mark of findMarks(chosen)) mark.removeAttribute("aria-current");
+  for (const mark of findMarks(place)) mark.setAttribute("aria-current", "true");
+  for (const grid of grids) {
+    grid.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
+    (grid.querySelector(`[data-h="${place}"]`) ?? grid.querySelector("[data-h]"))?.setAttribute("tabindex", "0");
   }
-  for (const grid of grids) // a grid without this head is entered at its first
-    if (!grid.querySelector("[tabindex='0']")) grid.querySelector("[data-h]")?.setAttribute("tabindex", "0");
-  fillCard(place);
-  if (hash) history.replaceState(null, "", hashOf(place));
+  chosen = place;
+  fillCard();
+  if (isNamed) history.replaceState(null, "", addressOf(place));
   document.documentElement.dataset.chosen = String(place);
 }
 
+/** Find the mark that an arrow leads to: the nearest one ahead, and not far aside. */
+function findNext(mark, key) {
+  const centre = (element) => {
+    const box = element.getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + box.height / 2];
+  };
+  const [x, y] = centre(mark), isAcross = key === "ArrowLeft" || key === "ArrowRight";
+  const sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+  let next = null, least = Infinity;
+  for (const other of mark.closest("[data-grid]").querySelectorAll("[data-h]")) {
+    const [right, down] = centre(other).map((part, axis) => part - [x, y][axis]);
+    const ahead = sign * (isAcross ? right : down), aside = Math.abs(isAcross ? down : right);
+    if (ahead > 0.5 && ahead + 3 * aside < least && aside <= 2 * ahead + 1) {
+      least = ahead + 3 * aside;
+      next = other;
+    }
+  }
+  return next;
+}
+
+for (const mark of document.querySelectorAll("[data-grid] [data-h]")) {
+  mark.setAttribute("role", "button");
+  mark.setAttribute("tabindex", "-1");
+}
 document.addEventListener("click", (event) => {
   const mark = event.target.closest("[data-h]");
   if (mark) choose(Number(mark.dataset.h));
 });
 document.addEventListener("mouseover", (event) => {
   const mark = event.target.closest("[data-grid] [data-h]");
-  if (!mark || mark.firstChild) return;
-  const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-  title.textContent = mark.getAttribute("aria-label");
-  mark.append(title);
+  if (mark && !mark.firstChild) mark.append(svg("title", {}, mark.getAttribute("aria-label")));
 });
-window.addEventListener("hashchange", () => {
-  const place = placeInHash();
-  if (place !== undefined) choose(place, { hash: false });
-});
-
-/** Find the mark that an arrow leads to: the next one in that direction. */
-function nextMark(mark, key) {
-  const grid = mark.closest("[data-grid]");
-  const here = mark.getBoundingClientRect();
-  const x = here.left + here.width / 2, y = here.top + here.height / 2;
-  const across = key === "ArrowLeft" || key === "ArrowRight";
-  const sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
-  let best = null, least = Infinity;
-  for (const other of grid.querySelectorAll("[data-h]")) {
-    if (other === mark) continue;
-    const there = other.getBoundingClientRect();
-    const right = there.left + there.width / 2 - x, down = there.top + there.height / 2 - y;
-    const along = sign * (across ? right : down), beside = Math.abs(across ? down : right);
-    if (along > 0.5 && along + 3 * beside < least && beside <= 2 * along + 1) {
-      least = along + 3 * beside;
-      best = other;
-    }
-  }
-  return best;
-}
-
 document.addEventListener("keydown", (event) => {
   const mark = event.target.closest?.("[data-grid] [data-h]");
-  if (!mark) return;
-  if (event.key.startsWith("Arrow")) {
-    const next = nextMark(mark, event.key);
-    if (next) {
-      choose(Number(next.dataset.h));
-      next.focus();
-    }
-    event.preventDefault();
-  } else if ((event.key === "Enter" || event.key === " ")) {
-    choose(Number(mark.dataset.h));
-    event.preventDefault();
-  }
+  if (!mark || !(event.key.startsWith("Arrow") || event.key === "Enter" || event.key === " ")) return;
+  event.preventDefault();
+  const next = event.key.startsWith("Arrow") ? findNext(mark, event.key) : mark;
+  if (!next) return;
+  choose(Number(next.dataset.h));
+  next.focus();
 });
+addEventListener("hashchange", () => choose(readAddress(), false));
 
-// The card.
+// The card of the chosen head.
 
-const rows = new Map([...document.querySelectorAll(".numbers tr[data-m]")].map((row) => [Number(row.dataset.m), {
-  value: row.querySelector(".value"), rank: row.querySelector(".rank"),
-}]));
-
-function fillCard(place) {
-  at("head-title").textContent = data.names[place].replace(/^./, (letter) => letter.toUpperCase());
-  at("choose").value = String(place);
-  at("here").href = hashOf(place);
-  data.measures.forEach(({ numbers, ranks }, number) => {
-    const { value, rank } = rows.get(number);
-    value.textContent = numbers[place];
-    rank.textContent = ranks[place] === null ? "" : `${ranks[place]} of ${ranks.filter((one) => one !== null).length}`;
-  });
-  if (data.roles) at("role").textContent = data.roles[place];
-  sentences.forEach((one) => one.show(place));
+function fillCard() {
+  find("head-title").textContent = data.names[chosen].replace(/^./, (letter) => letter.toUpperCase());
+  find("choose").value = String(chosen);
+  find("here").href = addressOf(chosen);
+  for (const row of document.querySelectorAll(".numbers tr[data-m]")) {
+    const { numbers, ranks } = data.measures[Number(row.dataset.m)], ranked = ranks.filter((rank) => rank !== null).length;
+    row.querySelector(".value").textContent = numbers[chosen];
+    row.querySelector(".rank").textContent = ranks[chosen] === null ? "" : `${ranks[chosen]} of ${ranked}`;
+  }
+  if (data.roles) find("role").textContent = data.roles[chosen];
+  for (const sentence of sentences) sentence.show();
 }
 
-at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));
-at("before")?.addEventListener("click", () => choose((chosen + data.heads.length - 1) % data.heads.length));
-at("after")?.addEventListener("click", () => choose((chosen + 1) % data.heads.length));
+find("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));
+find("before")?.addEventListener("click", () => choose((chosen + data.heads.length - 1) % data.heads.length));
+find("after")?.addEventListener("click", () => choose((chosen + 1) % data.heads.length));
 
-// What it looks at.
-
-const ROW = 20, LEAST = 0.02;
+// What it looks at: a sentence, with lines from each token to those that it attends to.
 
 class Sentence {
-  constructor(figure, { kinds }) {
-    this.kinds = kinds;
-    this.kept = {};
-    this.from = figure.querySelector(".from");
-    this.to = figure.querySelector(".to");
+  constructor(figure, kinds) {
+    Object.assign(this, { kinds, unpacked: {}, token: -1 });
+    for (const name of ["from", "to", "strongest", "readout"]) this[name] = figure.querySelector(`.${name}`);
     this.svg = figure.querySelector("svg");
-    this.strongest = figure.querySelector(".strongest");
-    this.readout = figure.querySelector(".readout");
-    this.one = -1;
-    this.from.addEventListener("click", (event) => this.pick(event.target.closest("button")));
-    this.from.addEventListener("mouseover", (event) => this.peek(event.target.closest("button")));
-    this.from.addEventListener("mouseleave", () => this.draw(this.one));
-    this.from.addEventListener("keydown", (event) => this.walk(event));
   }
 
-  async show(place) {
-    const [kind, layer, head] = data.heads[place], about = this.kinds[kind];
-    this.wanted = place;
-    if (!about || !about.layers.includes(layer)) {
+  /** Show what the chosen head looks at. */
+  async show() {
+    const place = chosen, [kind, layer, head] = data.heads[place], about = this.kinds[kind];
+    const isThere = about?.layers.includes(layer);
+    if (isThere) this.unpacked[kind] ??= unpack(find(about.packed).textContent);
+    const bytes = await this.unpacked[kind];
+    if (place !== chosen) return; // another head was chosen meanwhile
+    if (!isThere) {
       this.rows = null;
       this.strongest.textContent = "This head did not read this sentence.";
       this.draw(-1);
       return;
     }
-    this.kept[kind] ??= unpacked(at(about.packed).textContent);
-    const bytes = await this.kept[kind];
-    if (this.wanted !== place) return; // another head was chosen meanwhile
-    const size = about.queries.length * about.keys.length, half = bytes.length / 2;
-    const start = (about.layers.indexOf(layer) * about.heads + head) * size;
-    this.rows = Array.from({ length: size }, (_, n) => ((bytes[start + n] << 8) | bytes[half + start + n]) / data.scale);
+    const size = about.queries.length * about.keys.length;
+    this.rows = readMap(bytes, (about.layers.indexOf(layer) * about.heads + head) * size, size, data.scale);
     if (this.about !== about) this.label(about);
-    this.strongest.textContent = this.said();
-    this.draw(this.one);
+    const best = about.queries.map((query, row) => [query, this.rank(row)[0]]).sort((a, b) => b[1].share - a[1].share);
+    const links = best.slice(0, 3).map(([query, { key, share }]) => `${query} \u2192 ${key} ${write(share, 2)}`);
+    this.strongest.textContent = `Strongest: ${links.join("; ")}.`;
+    this.draw(this.token);
   }
 
+  /** List what a token looks at, the strongest first. */
+  rank(row) {
+    const { keys } = this.about;
+    const shares = keys.map((key, place) => ({ key, place, share: this.rows[row * keys.length + place] }));
+    return shares.sort((a, b) => b.share - a.share);
+  }
+
+  /** Write the tokens on both sides; those that attend are buttons. */
   label(about) {
-    this.about = about;
-    this.one = -1;
-    this.from.replaceChildren(...about.queries.map((token, n) => {
-      const row = made("li", null), button = made("button", token, { type: "button", tabindex: n ? "-1" : "0", "aria-pressed": "false", "data-q": String(n) });
-      row.append(button);
-      return row;
+    Object.assign(this, { about, token: -1 });
+    this.from.replaceChildren(...about.queries.map((token, row) => {
+      const button = make("button", { type: "button", tabindex: row ? "-1" : "0", "aria-pressed": "false" }, token);
+      button.addEventListener("click", () => this.pick(row));
+      button.addEventListener("mouseenter", () => this.draw(row));
+      button.addEventListener("mouseleave", () => this.draw(this.token));
+      button.addEventListener("keydown", (event) => {
+        const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        const next = this.from.children[row + step]?.firstChild;
+        next?.focus();
+        if (next && this.token !== row + step) this.pick(row + step);
+      });
+      return make("li", {}, button);
     }));
-    this.to.replaceChildren(...about.keys.map((token) => made("li", token)));
+    this.to.replaceChildren(...about.keys.map((token) => make("li", {}, token)));
     const rows = Math.max(about.queries.length, about.keys.length);
     this.svg.setAttribute("viewBox", `0 0 100 ${ROW * rows}`);
     this.svg.setAttribute("preserveAspectRatio", "none");
     this.svg.style.setProperty("--rows", rows); // each as high as a token, on paper too
   }
 
-  /** Say the strongest links, each token once. */
-  said() {
-    const { queries, keys } = this.about, found = [];
-    queries.forEach((query, q) => {
-      let best = 0;
-      keys.forEach((_, k) => { if (this.rows[q * keys.length + k] > this.rows[q * keys.length + best]) best = k; });
-      found.push([this.rows[q * keys.length + best], `${query} \u2192 ${keys[best]}`]);
+  /** Choose a token to be seen alone; the same one again lets go of it. */
+  pick(row) {
+    this.token = this.token === row ? -1 : row;
+    [...this.from.children].forEach(({ firstChild: button }, place) => {
+      button.setAttribute("aria-pressed", String(place === this.token));
+      button.tabIndex = place === row ? 0 : -1;
     });
-    found.sort((a, b) => b[0] - a[0]);
-    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, 2)}`).join("; ")}.`;
+    this.draw(this.token);
   }
 
-  draw(one) {
-    this.svg.replaceChildren();
+  /** Draw the lines of a token, or of all; those that are about as strong are one path. */
+  draw(token) {
+    const paths = [];
     for (const item of this.to.children) item.style.background = "";
-    this.readout.textContent = "";
-    if (!this.rows) return;
-    const { queries, keys } = this.about, lines = new Map();
-    queries.forEach((_, q) => {
-      if (one >= 0 && q !== one) return;
-      keys.forEach((_, k) => {
-        const share = this.rows[q * keys.length + k];
-        if (share < LEAST) return;
-        const a = ROW * (q + 0.5), b = ROW * (k + 0.5);
-        // Of all tokens at once, lines that are about as strong are drawn as one.
-        const key = one >= 0 ? k : Math.round(share / LEAST), line = lines.get(key) ?? { share, path: "" };
-        line.path += `M0 ${a}C50 ${a} 50 ${b} 100 ${b}`;
-        lines.set(key, line);
-        if (one >= 0) this.to.children[k].style.background = `color-mix(in srgb, var(--mark) ${Math.round(60 * share)}%, transparent)`;
-      });
+    (this.rows && this.about.queries).forEach((_, row) => {
+      for (const { place, share } of token < 0 || token === row ? this.rank(row) : []) {
+        const start = ROW * (row + 0.5), end = ROW * (place + 0.5), shade = Math.round(share / LEAST);
+        if (share >= LEAST) paths[shade] = `${paths[shade] ?? ""}M0 ${start}C50 ${start} 50 ${end} 100 ${end}`;
+        if (token >= 0) this.to.children[place].style.background = `color-mix(in srgb, var(--mark) ${Math.round(60 * share)}%, transparent)`;
+      }
     });
-    for (const { share, path } of [...lines.values()].sort((one, other) => one.share - other.share)) {
-      const mark = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      mark.setAttribute("d", path);
-      mark.setAttribute("stroke-width", String(0.6 + 2.4 * share));
-      mark.setAttribute("stroke-opacity", String(Math.min(1, 0.08 + 0.92 * share)));
-      this.svg.append(mark);
-    }
-    if (one >= 0) {
-      const best = keys.map((key, k) => [this.rows[one * keys.length + k], key]).sort((a, b) => b[0] - a[0]).slice(0, 4);
-      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, 2)}`).join(", ")}.`;
-    }
-  }
-
-  peek(button) {
-    if (button) this.draw(Number(button.dataset.q));
-  }
-
-  pick(button) {
-    if (!button) return;
-    const one = Number(button.dataset.q);
-    this.one = this.one === one ? -1 : one;
-    for (const other of this.from.querySelectorAll("button")) {
-      const mine = Number(other.dataset.q);
-      other.setAttribute("aria-pressed", String(mine === this.one));
-      other.setAttribute("tabindex", mine === one ? "0" : "-1");
-    }
-    this.draw(this.one);
-  }
-
-  walk(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], button = event.target.closest("button");
-    const next = step && button && this.from.querySelector(`[data-q="${Number(button.dataset.q) + step}"]`);
-    if (!step) return;
-    event.preventDefault();
-    if (!next) return;
-    next.focus();
-    if (this.one !== Number(next.dataset.q)) this.pick(next);
+    this.svg.replaceChildren(...Object.entries(paths).map(([shade, d]) => svg("path", {
+      d, "stroke-width": 0.6 + 2.4 * shade * LEAST, "stroke-opacity": Math.min(1, 0.08 + 0.92 * shade * LEAST),
+    })));
+    const best = token < 0 ? [] : this.rank(token).slice(0, 4).map(({ key, share }) => `${key} ${write(share, 2)}`);
+    this.readout.textContent = best.length ? `${this.about.queries[token]} looks at ${best.join(", ")}.` : "";
   }
 }
 
 const sentences = [...document.querySelectorAll(".sentence")].map(
   (figure) => new Sentence(figure, data.sentences[Number(figure.dataset.sentence)]));
 
-if (data.heads.length) choose(placeInHash() ?? data.first, { hash: placeInHash() !== undefined });
+// Tables: filled when they are opened; their columns sort them.
+
+const texts = new Map();
+
+/** Give a table as the text of its csv file. */
+function readText(number) {
+  if (!texts.has(number))
+    texts.set(number, unpack(find(`table-${number}`).textContent).then((bytes) => new TextDecoder().decode(bytes)));
+  return texts.get(number);
+}
+
+/** Read csv: a cell may be in quotes, in which a quote is doubled. */
+function readLines(text) {
+  const lines = [[]];
+  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n)/g)) {
+    lines.at(-1).push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end !== ",") lines.push([]);
+  }
+  return lines.slice(0, -1);
+}
+
+/** Show a table whose columns, of a name and a role, sort it; an empty cell is where nothing was measured. */
+function showTable(place, columns, lines) {
+  const areNumbers = columns.map(([, role], column) => !["text", "key"].includes(role)
+    || lines.every((line) => line[column] === "" || Number.isFinite(Number(line[column]))));
+  const [kind, layer, head] = ["attention", "layer", "head"].map((name) => columns.findIndex(([column]) => column === name));
+  const status = make("p", { role: "status", class: "pale" }), body = make("tbody");
+  let sorted = -1, isFalling = false;
+
+  function makeRow(line) {
+    const number = places.get(keyOf(line[kind] ?? "", line[layer] || NaN, line[head] || NaN));
+    const cells = line.map((cell, column) => {
+      const [, role] = columns[column], isRounded = areNumbers[column] && role !== "key" && cell !== "";
+      const text = isRounded ? write(Number(cell), role === "error" ? ERROR_DIGITS : DIGITS) : cell;
+      const isHead = number !== undefined && column === head;
+      const inside = isHead ? make("button", { type: "button", "aria-label": `Choose ${data.names[number]}` }, text) : text;
+      return make("td", { class: areNumbers[column] ? "number" : "" }, inside);
+    });
+    const current = number === chosen ? { "aria-current": "true" } : {};
+    return make("tr", number === undefined ? {} : { "data-h": number, ...current }, ...cells);
+  }
+
+  function fill(order) {
+    const shown = lines.slice(0, data.shown), rest = shown.length < lines.length ? `; the first ${shown.length} are shown` : "";
+    body.replaceChildren(...shown.map(makeRow));
+    status.textContent = `${order}${lines.length} ${lines.length === 1 ? "row" : "rows"}${rest}.`;
+  }
+
+  /** Sort by a column, numbers from the highest at first; once more turns it round. */
+  function sort(column) {
+    const isNumber = areNumbers[column];
+    isFalling = column === sorted ? !isFalling : isNumber;
+    sorted = column;
+    lines.sort((line, other) => {
+      const [a, b] = [line[column], other[column]];
+      if (a === "" || b === "") return (a === "") - (b === ""); // what has no number comes last
+      return (isFalling ? -1 : 1) * (isNumber ? a - b : a < b ? -1 : a > b ? 1 : 0);
+    });
+    heads.forEach((cell, which) =>
+      cell.setAttribute("aria-sort", which !== column ? "none" : isFalling ? "descending" : "ascending"));
+    fill(`Sorted by ${columns[column][0]}, ${isFalling ? "falling" : "rising"}. `);
+  }
+
+  const heads = columns.map(([name], column) => {
+    const button = make("button", { type: "button" }, name);
+    button.addEventListener("click", () => sort(column));
+    return make("th", { scope: "col", "aria-sort": "none", class: areNumbers[column] ? "number" : "" }, button);
+  });
+  const caption = "A name sorts by its column. Numbers are rounded here; the file has all digits.";
+  const table = make("table", { class: "rows" },
+    make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body);
+  fill("");
+  place.append(status, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": place.dataset.label }, table));
+}
+
+for (const details of document.querySelectorAll("details.table")) {
+  const place = details.querySelector(".sortable"), number = Number(details.dataset.table);
+  details.addEventListener("toggle", async () => {
+    if (!details.open || !place || place.dataset.filled) return;
+    place.dataset.filled = "1";
+    showTable(place, data.tables[number].columns, readLines(await readText(number)).slice(1));
+  });
+  details.querySelector("[data-download]")?.addEventListener("click", async () =>
+    offerFile(`${data.tables[number].name}.csv`, "text/csv", await readText(number)));
+}
+
+if (data.heads.length) choose(readAddress() ?? data.first, readAddress() !== undefined);

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from attnprobe.table.kinds import TableKind
-
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "atlas",
@@ -30,7 +28,7 @@ PictureKind = Literal[
 ]
 _OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
 #: The pictures of each kind of table, where its numbers allow them; first what is drawn by default.
-PICTURES: Mapping[TableKind, Sequence[PictureKind]] = {
+PICTURES: Mapping[str, Sequence[PictureKind]] = {
     "heads of groups": ("groups", "heatmap"),
     "groups": ("groups",),
     "correlations": ("intervals",),

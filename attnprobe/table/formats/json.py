@@ -4,26 +4,18 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attnprobe.table.cells import clean, round_cell, to_plain
-from attnprobe.table.formats import Format
-from attnprobe.table.sheet import Sheet
-
-if TYPE_CHECKING:
-    import pandas
-
+from attnprobe.table.cells import clean, to_plain
+from attnprobe.table.formats import Format, Sheet
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def render(sheet: Sheet, precision: int | None = None) -> str:
+def render(sheet: Sheet) -> str:
     """Write ``{title, columns, notes, provenance, rows}``, one line a row so that it can be diffed."""
     names = [column.name for column in sheet.columns]
-    rows = [
-        {name: to_json(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
-        for row in sheet.rows()
-    ]
+    rows = [{name: to_json(value) for name, value in zip(names, row, strict=True)} for row in sheet.rows()]
     about = dump(make_description(sheet), indent=2).removesuffix("\n}")
     lines = ",\n".join(f"    {dump(row)}" for row in rows)
     return f'{about},\n  "rows": [\n{lines}\n  ]\n}}\n'
@@ -31,14 +23,11 @@ def render(sheet: Sheet, precision: int | None = None) -> str:
 
 def make_description(sheet: Sheet) -> dict[str, Json]:
     """Describe a table by all but its rows, for a file beside it or for its own format."""
-    columns: list[Json] = [
-        {
-            **{"name": column.name, "unit": column.unit, "role": column.role},
-            **({"title": column.title} if column.title else {}),
-            **({"headline": True} if column.headline else {}),
-        }
-        for column in sheet.columns
-    ]
+    columns: list[Json] = []
+    for column in sheet.columns:
+        about: dict[str, Json] = {"name": column.name, "unit": column.unit, "role": column.role}
+        about |= {"title": column.title} if column.title else {}
+        columns.append(about | ({"headline": True} if column.headline else {}))
     provenance = to_json(sheet.provenance)
     return {"title": sheet.title, "columns": columns, "notes": [*sheet.notes], "provenance": provenance}
 
@@ -49,26 +38,20 @@ def write_description(sheet: Sheet, name: str) -> str:
 
 
 def dump(value: Json, indent: int | None = None) -> str:
-    """Write strict JSON."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
-    """Read the rows of a table."""
+def read(path: Path, words: Collection[str]) -> Any:
     import pandas
 
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+    about: Any = json.loads(path.read_text(encoding="utf-8"))
+    rows = about.pop("rows", None) if isinstance(about, dict) else None
+    if not isinstance(rows, list):
         raise ValueError("it has no rows, as tables of attnprobe do")
-    columns = found.get("columns")
-    if not found["rows"] and isinstance(columns, list):
-        return pandas.DataFrame(columns=[str(column["name"]) for column in columns])
-    return pandas.DataFrame(found["rows"])
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """Read what a json says of a table."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    names = None if rows else [str(column["name"]) for column in about["columns"]]
+    frame = pandas.DataFrame(rows, columns=names)
+    frame.attrs.update(about)
+    return frame
 
 
 def to_json(value: object) -> Json:
@@ -85,4 +68,4 @@ def to_json(value: object) -> Json:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-FORMAT = Format(render, read, read_description, stands_alone=True, holds_notes=True)
+FORMAT = Format(render, read, stands_alone=True, holds_notes=True)

@@ -1,37 +1,28 @@
 """Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
 
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import Cell, format_cell, round_cell
-from attnprobe.table.formats import Format
+from attnprobe.table.cells import Cell, format_cell
+from attnprobe.table.formats import Format, Sheet
 from attnprobe.table.formats.json import dump, make_description
-from attnprobe.table.sheet import Sheet
 
-if TYPE_CHECKING:
-    import pandas
+
+def render(sheet: Sheet) -> bytes:
+    """Write a table as a Parquet file; title, units, notes and provenance where pandas keeps ``attrs``."""
     import pyarrow
+    from pyarrow import parquet
 
-
-def render(sheet: Sheet, precision: int | None = None) -> bytes:
-    """Write a table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
-    arrays = [_make_array([round_cell(value, precision) for value in cells]) for cells in sheet.cells]
+    arrays = [_make_array(cells) for cells in sheet.cells]
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[column.name for column in sheet.columns])
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(arrow.replace_schema_metadata({"attnprobe": dump(make_description(sheet))}), sink)
+    parquet.write_table(arrow.replace_schema_metadata({"PANDAS_ATTRS": dump(make_description(sheet))}), sink)
     return sink.getvalue().to_pybytes()
 
 
-def _make_array(values: list[Cell]) -> "pyarrow.Array":
+def _make_array(values: Sequence[Cell]) -> Any:
     """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 
@@ -41,18 +32,10 @@ def _make_array(values: list[Cell]) -> "pyarrow.Array":
     return pyarrow.array(values, pyarrow.float64() if float in types or not types else None)
 
 
-def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
-    """Read the rows of a table."""
+def read(path: Path, words: Collection[str]) -> Any:
     import pandas
 
     return pandas.read_parquet(path)
 
 
-def read_description(path: Path) -> dict[str, Any]:
-    """Read what the file says of its table."""
-    from pyarrow import parquet
-
-    return json.loads((parquet.read_schema(path).metadata or {}).get(b"attnprobe", b"{}"))
-
-
-FORMAT = Format(render, read, read_description, binary=True, package="pyarrow")
+FORMAT = Format(render, read, binary=True, package="pyarrow")

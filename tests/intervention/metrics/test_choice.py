@@ -8,12 +8,16 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.choosing import import_objective
-from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.classification import (
+    Classification,
+    MultiLabel,
+    Regression,
+    TokenClassification,
+)
+from attnprobe.intervention.objectives.embeddings import Representation
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, SequenceToSequence
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.tagging import TokenClassification
 from attnprobe.intervention.request import check_metric
 from attnprobe.intervention.task import build_metric
 from attnprobe.tasks import METRICS, OBJECTIVES
@@ -46,7 +50,7 @@ def classification(classes: list[int], members: list[int] | None = None) -> Any:
     found.classes, found.count = np.array(classes), 3
     scored = np.arange(len(classes)) if members is None else np.array(members)
     corpus = SimpleNamespace(batches=SimpleNamespace(members=scored))
-    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
+    return SimpleNamespace(objective=found, corpus=corpus, model=SimpleNamespace(shape=(2, 4)))
 
 
 @pytest.mark.parametrize(
@@ -74,14 +78,14 @@ def bench(kind: type[Any], **attributes: Any) -> Any:
     vars(found).update(attributes)
     members = np.arange(3)
     corpus = SimpleNamespace(batches=SimpleNamespace(members=members))
-    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
+    return SimpleNamespace(objective=found, corpus=corpus, model=SimpleNamespace(shape=(2, 4)))
 
 
 def test_numbers_that_are_all_alike():
     flat = bench(Regression, values=np.array([2.0, 2.0, 2.0]))
     for name in ("pearson", "spearman"):
         assert build_metric(name, bench(Regression, values=np.array([2.0, 1.0, 2.0])), 0).name == name
-        with pytest.raises(AttnprobeError, match=f"same number, which leaves {name} undefined"):
+        with pytest.raises(AttnprobeError, match=f"same label, which leaves {name} undefined"):
             build_metric(name, flat, 0)
     found = build_metric("mse", flat, 0)
     assert (found.name, found.unit, found.higher_is_better) == ("mse", "", False)

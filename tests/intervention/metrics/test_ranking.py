@@ -18,14 +18,16 @@ def test_as_trec_eval_has_it(levels: int):
     scores = (draw.integers(levels, size=(queries, passages)) / levels).astype(np.float32)
     grades = draw.integers(0, 4, size=(queries, passages)) * (draw.random((queries, passages)) < 0.2)
     grades[:, 0] = 1  # at least one
-    own = np.where(np.arange(queries) % 3, -1, 5)
-    grades[own == 5, 5] = 0
+    itself = np.arange(queries) % 3 == 0  # the sixth passage
+    grades[itself, 5] = 0
     row, column = np.nonzero(grades)
-    ranks = ranking.find_ranks(scores, own, row, column)
+    passed_over = scores.copy()
+    passed_over[itself, 5] = -1e9
+    ranks = ranking.find_ranks(passed_over, row, column)
 
     judged = {f"q{q}": dict(zip(names, map(int, grades[q]), strict=True)) for q in range(queries)}
     run = {f"q{q}": dict(zip(names, map(float, scores[q]), strict=True)) for q in range(queries)}
-    for query in np.flatnonzero(own == 5):
+    for query in np.flatnonzero(itself):
         del run[f"q{query}"][names[5]]
     found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
     # trec_eval looks for the first relevant passage as far as the run goes.

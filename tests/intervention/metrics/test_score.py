@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics import scores
+from attnprobe.intervention.metrics import score as scores
 from attnprobe.intervention.metrics.score import CLUSTER, Score, mean_score
 from attnprobe.sums.inference import PermutationTest
 
@@ -69,8 +69,14 @@ def draw_texts(draw: Draw, number: int) -> dict[str, Any]:
     fixed = np.random.default_rng(1)
     gold = [fixed.choice(WORDS, fixed.integers(4, 12)).tolist() for _ in range(number)]
     texts = [[word if draw.random() < 0.8 else str(draw.choice(WORDS)) for word in text] for text in gold]
-    joined = (np.array([" ".join(text) for text in side], object) for side in (texts, gold))
-    return dict(zip(("text", "reference"), joined, strict=True))
+    joined = [[" ".join(text) for text in side] for side in (texts, gold)]
+    counts = [scores.count_ngrams(*pair) for pair in zip(*joined, strict=True)]
+    return {"ngrams": np.array(counts), "pair": np.array(joined).T}
+
+
+def texts_of(predictions: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    texts, references = predictions["pair"].T.tolist()
+    return texts, [references]
 
 
 def draw_losses(draw: Draw, number: int) -> dict[str, Any]:
@@ -115,7 +121,7 @@ CASES = {
     "bleu": Case(
         scores.bleu(),
         draw_texts,
-        lambda one: sacrebleu.corpus_bleu(list(one["text"]), [list(one["reference"])], force=True).score,
+        lambda one: sacrebleu.corpus_bleu(*texts_of(one), force=True).score,
     ),
     "loss": Case(LOSS, draw_losses, lambda one: one["loss"].mean()),
     "accuracy": Case(ACCURACY, draw_answers, lambda one: one["accuracy"].mean()),

@@ -5,13 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from attnprobe.intervention.metrics.words import (
-    answer_f1,
-    count_entities,
-    exact_match,
-    has_entities,
-    normalise_answer,
-)
+from attnprobe.intervention.objectives.classification import count_entities, has_entities
+from attnprobe.intervention.objectives.question_answering import answer_f1, exact_match, normalise_answer
 
 metrics = pytest.importorskip("seqeval.metrics")
 

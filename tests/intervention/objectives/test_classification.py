@@ -93,6 +93,6 @@ def test_unknown(headed: Headed, classes: Any, label: Any):
 
 
 @pytest.mark.parametrize("options", [{"problem_type": "regression"}, {"num_labels": 1}])
-def test_regression_is_refused(headed: Headed, classes: Any, options: dict[str, Any]):
-    with pytest.raises(AttnprobeError, match="sst predicts a number, not a class"):
-        classes(named(headed, SENTIMENT, **options), [0])
+def test_regression_is_refused(headed: Headed, options: dict[str, Any]):
+    with pytest.raises(AttnprobeError, match="sst predicts a number, not one class"):
+        Classification.check(named(headed, SENTIMENT, **options))

@@ -61,8 +61,8 @@ def test_spelled(labels: Any, given: Any, expected: list[int] | None):
         assert labels(given) == [expected]
 
 
-def test_unknown(headed: Headed, labels: Any, labelled: Any):
+def test_unknown(headed: Headed, labels: Any):
     with pytest.raises(AttnprobeError, match=r"The label 'fear' is not one that bert knows: 0 \(joy\)"):
         labels(("joy", "fear"))
-    with pytest.raises(AttnprobeError, match="bert predicts a number, not labels"):
-        MultiLabel(headed("bert", "regression"), labelled((0,)))
+    with pytest.raises(AttnprobeError, match="bert predicts a number, not several labels"):
+        MultiLabel.check(headed("bert", "regression"))

@@ -8,8 +8,12 @@ import torch
 from torch import Tensor
 
 from attnprobe.corpus.sources.document import Asked, Document
-from attnprobe.intervention.metrics.words import answer_f1, exact_match
-from attnprobe.intervention.objectives.question_answering import LONGEST, find_best_spans
+from attnprobe.intervention.objectives.question_answering import (
+    LONGEST,
+    answer_f1,
+    exact_match,
+    find_best_spans,
+)
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]

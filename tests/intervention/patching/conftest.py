@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from attnprobe.corpus.formats import Row, make_table
 from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.intervention.patching.contrast import bind_pairs, choose_measure, peek_answers
+from attnprobe.intervention.patching.table import bind_pairs, choose_measure, peek_answers
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import TaskData, choose_subject
+from attnprobe.intervention.task import TaskData
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
-from attnprobe.run.progress import SilentProgress
 from attnprobe.tasks import Gold
 
 HEADS = 4
@@ -74,7 +73,7 @@ def pairs_of() -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def paired() -> Callable[..., Any]:
+def paired(sessions: Any) -> Callable[..., Any]:
     """Set a checkpoint on pairs."""
 
     @contextmanager
@@ -88,16 +87,11 @@ def paired() -> Callable[..., Any]:
         rows = (Row(f"pair {number}", pair) for number, pair in enumerate(pairs))
         documents = ContrastColumns().read(make_table(rows), "pairs")
         answered, documents = peek_answers(documents)
-        progress = SilentProgress()
-        subject = choose_subject(
-            lambda *_: checkpoint,
-            TaskOptions(objective=objective),
-            labelled=Gold.CLASS if answered else Gold.NONE,
-            progress=progress,
-        )
-        measure = choose_measure(subject, answered=answered)
         options = CorpusOptions(batch_tokens=batch_tokens)
-        with bind_pairs(subject, documents, options, measure, run=open_single_run()) as found:
+        session = sessions(checkpoint, TaskOptions(objective=objective), options)
+        model = session.choose(Gold.CLASS if answered else Gold.NONE)
+        measure = choose_measure(model, answered=answered)
+        with bind_pairs(model, documents, options, measure, run=open_single_run()) as found:
             yield found
 
     return bench

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.intervention.patching.passes import Patcher, PatchPlan, measure_pairs
+from attnprobe.intervention.patching import passes
+from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.model.verifying.switching import Gating
 
@@ -104,7 +105,7 @@ def test_a_head_is_what_a_hook_by_hand_gives(headed, paired, pairs_of, by_hand, 
     pairs = equally_long(checkpoint, kind, pairs_of(kind))
     with paired(checkpoint, pairs, kind) as bench:
         found = measure_pairs(bench, PatchPlan(noising=noising))
-        layers, heads = bench.subject.shape
+        layers, heads = bench.model.shape
     assert found.effect.shape == (len(pairs), layers, heads)
     assert {pairs[row]["other"] is None for row in range(3)} == {True, False}
     for row in range(3):
@@ -127,7 +128,7 @@ def test_each_position(headed, paired, pairs_of, by_hand, name, kind):
     checkpoint = headed(name, kind, double=True)
     pairs = equally_long(checkpoint, kind, pairs_of(kind))
     with paired(checkpoint, pairs, kind) as bench:
-        found, heads = measure_pairs(bench, PatchPlan(positions=True)), bench.subject.shape[1]
+        found, heads = measure_pairs(bench, PatchPlan(positions=True)), bench.model.shape[1]
     for row, layer, head, position in ((0, 0, 1, 2), (1, 1, heads - 1, 1), (0, 2, 0, 0)):
         pair = pairs[row]
         whole = by_hand(checkpoint, kind, pair)
@@ -195,12 +196,12 @@ def _patch_partly(bench: Any, plan: PatchPlan, share: float) -> Any:
     """Patch with a gate that is closed a little: o := (1 - e) o + e r."""
     with pytest.MonkeyPatch.context() as patch:
 
-        def close(self: Patcher, layer: int, head: int, other: Tensor) -> None:
-            row = torch.ones(1, self._subject.shape[1], dtype=torch.float64)
+        def close(gates: Any, layer: int, head: int, other: Tensor, heads: int) -> None:
+            row = torch.ones(1, heads, dtype=torch.float64)
             row[0, head] = 1 - share
-            self._gates.rows, self._gates.replacements = {layer: row}, {layer: other}
+            gates.rows, gates.replacements = {layer: row}, {layer: other}
 
-        patch.setattr(Patcher, "_close", close)
+        patch.setattr(passes, "close_head", close)
         return measure_pairs(bench, plan)
 
 
@@ -209,7 +210,7 @@ def test_batches_and_resuming_change_nothing(headed, paired, pairs_of):
     with paired(checkpoint, pairs) as bench:
         usual = measure_pairs(bench, PatchPlan())
         whole = Gating(False, "")
-        again = measure_pairs(replace(bench, subject=replace(bench.subject, gating=whole)), PatchPlan())
+        again = measure_pairs(replace(bench, model=replace(bench.model, gating=whole)), PatchPlan())
     with paired(checkpoint, pairs, batch_tokens=1) as bench:
         alone = measure_pairs(bench, PatchPlan())
     for other in (again, alone):

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,15 +13,14 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.metrics.score import mean_score
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.curve import MaskedModel, prune_in_steps, walk_within
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
-from attnprobe.intervention.pruning.writing import remove_heads
+from attnprobe.intervention.pruning.writing import Saving
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.session import TaskSession
+from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -72,7 +72,7 @@ def pruned(checkpoint):
         options = {"step": 0.25, "random_orders": 0} | options
         session = make_session(checkpoint, documents, metric, progress=progress, seed=seed)
         rank_source = None if rank_on is None else opened(rank_on, "ranked")
-        return prune_in_steps(session, PruneOptions(Criterion.parse(criterion), **options), rank_source)
+        return prune_in_steps(session, Criterion.parse(criterion), rank_source, **options)
 
     return call
 
@@ -124,24 +124,15 @@ def test_steps(heads, step, wanted):
     assert plan_steps(heads, step) == wanted
 
 
-def test_only_what_can_be_measured_again_is_reranked():
-    for name in ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation"):
-        assert PruneOptions(Criterion(name), rerank=True).rerank
-    table = Criterion(
-        "heads.csv:worth", TableSide("heads.csv", "worth", ("layer", "head"), [], np.zeros(0), {})
-    )
-    with pytest.raises(AttnprobeError, match=r"--rerank.*leave it out for heads\.csv:worth"):
-        PruneOptions(table, rerank=True)
-
-
-@pytest.mark.parametrize(("share", "removed"), [(None, 0), (0.05, 1), (0.4, 5), (0.95, 11)])
+@pytest.mark.parametrize(("share", "removed"), [(0.05, 1), (0.4, 5), (0.95, 11)])
 def test_shares_are_rounded_to_heads(pruned, texts, share, removed):
-    assert pruned(texts, share=share).removed == removed
+    assert Saving(Path("out"), share).count(pruned(texts).model, 0) == removed
 
 
 def test_a_margin_leaves_one_head(pruned, texts):
     """Within a wide margin, all heads may go, and the model keeps one of them."""
-    assert pruned(texts, margin=1e3).removed == 11
+    found = pruned(texts, margin=1e3)
+    assert (found.within, Saving(Path("out"), None).count(found.model, found.within)) == (12, 11)
 
 
 class TestWalk:
@@ -161,7 +152,7 @@ class TestWalk:
             return AblationRun({metric.name: base}, [outcomes])
 
         monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
-        bench = SimpleNamespace(subject=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
+        bench = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
         order, model = draw.permutation(heads), MaskedModel(bench, metric)
         numbers, within = walk_within(model, order, plan_steps(heads, 0.1), margin)
         assert numbers == sorted({0, *asked})
@@ -192,7 +183,7 @@ def test_a_margin_has_one_curve_of_what_was_tried(pruned, texts, by_hand):
     assert table["heads_removed"].is_monotonic_increasing
     passing = table["bound"].to_numpy()[1:] <= 0.05
     within = table["heads_removed"].to_numpy()[1:][: int(np.argmin(passing))].max(initial=0)
-    assert found.removed == within
+    assert found.within == within
     for number, score in zip(table["heads_removed"], table["score"], strict=True):
         wanted = cross_entropy(*by_hand(scored(texts), found.order, number)).item()
         assert score == pytest.approx(wanted, rel=1e-5)
@@ -210,7 +201,7 @@ def test_how_long_it_takes_is_said(pruned, texts):
 def test_layers_that_share_their_weights_are_refused(headed, documents):
     session = make_session(headed("albert", "classification"), documents("classification"))
     with pytest.raises(AttnprobeError, match="Layers of albert share their weights"):
-        prune_in_steps(session, PruneOptions(Criterion("gradient")))
+        prune_in_steps(session, Criterion("gradient"), step=0.1, random_orders=0)
 
 
 # Curves
@@ -382,16 +373,10 @@ def ranks_csv(folder):
     return f"{path}:worth"
 
 
-def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path):
-    with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
-        pruned(texts, ranks_csv(tmp_path), rank_on=texts)
-
-
 def test_grouped_heads_are_written(headed, documents, tmp_path):
     checkpoint = headed("llama", "causal-lm")
     session = make_session(checkpoint, [text for text in documents("causal-lm") if len(text.text) > 5])
-    pruning = PruneOptions(Criterion("gradient"), 0.5, False, 0, share=0.25, saving=True)
-    found = prune_in_steps(session, pruning)
-    folder = tmp_path / "less"
-    remove_heads(found, folder, physical=False, overwrite=False, record={}, progress=SilentProgress())
-    assert (folder / "config.json").is_file()
+    saving = Saving(tmp_path / "less", 0.25)
+    found = prune_in_steps(session, Criterion("gradient"), saving=saving, step=0.5, random_orders=0)
+    saving.write(found, replace(session, facts={"command": "prune"}))
+    assert (tmp_path / "less" / "config.json").is_file()

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.orders import (
     mask_heads,
     measure_importance,
@@ -97,6 +97,12 @@ def test_signed_orders_are_refused(tmp_path, name, instead):
 def test_criteria_that_are_none(spec):
     with pytest.raises(AttnprobeError, match="no criterion"):
         Criterion.parse(spec)
+
+
+def test_a_table_leaves_nothing_to_rank(heads_csv):
+    Criterion.parse("fisher").check_measured("--rerank")
+    with pytest.raises(AttnprobeError, match=r"--rerank has nothing to rank, as heads.csv:worth is an order"):
+        Criterion.parse(heads_csv(range(12))).check_measured("--rerank")
 
 
 # Orders

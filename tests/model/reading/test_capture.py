@@ -380,41 +380,37 @@ class TestHub:
 
     COMMITS: ClassVar = {"main": "a" * 40, "v2": "b" * 40}
 
-    @pytest.fixture
-    def cache(self, saved: Saved, tmp_path: Path) -> Path:
+    @pytest.fixture(autouse=True)
+    def cache(self, saved: Saved, use_cache: Callable[[Path], None], tmp_path: Path) -> None:
         """Two commits of org/tiny: BERT on main, T5 on the branch v2."""
         repository = tmp_path / "models--org--tiny"
         (repository / "refs").mkdir(parents=True)
         for (ref, commit), name in zip(self.COMMITS.items(), ("bert", "t5"), strict=True):
             (repository / "refs" / ref).write_text(commit)
             shutil.copytree(saved(name), repository / "snapshots" / commit)
-        return tmp_path
+        use_cache(tmp_path)
 
-    def test_main(self, cache: Path):
-        loaded = load_checkpoint("org/tiny", LoadOptions(cache_dir=cache, offline=True))
+    def test_main(self):
+        loaded = load_checkpoint("org/tiny", LoadOptions())
         assert (loaded.name, loaded.model_type) == ("org/tiny", "bert")
         assert loaded.origin["hub"] == "org/tiny"
         assert loaded.origin["commit"] == self.COMMITS["main"]
 
     @pytest.mark.parametrize("revision", ["v2", "b" * 40])
-    def test_revision(self, cache: Path, revision: str):
-        options = LoadOptions(cache_dir=cache, offline=True, revision=revision)
-        loaded = load_checkpoint("org/tiny", options)
+    def test_revision(self, revision: str):
+        loaded = load_checkpoint("org/tiny", LoadOptions(revision=revision))
         assert loaded.model_type == "t5"
         assert loaded.origin["commit"] == self.COMMITS["v2"]
 
     @pytest.mark.parametrize("name", ["org/other", "bert-base-uncased"])
-    def test_not_cached(self, cache: Path, name: str):
-        said = refuses(
-            lambda: load_checkpoint(name, LoadOptions(cache_dir=cache, offline=True)),
-            "nor in the local cache",
-        )
+    def test_not_cached(self, name: str):
+        said = refuses(lambda: load_checkpoint(name, LoadOptions()), "nor in the local cache")
         assert name in said
-        assert "--offline was given" in said
+        assert "HF_HUB_OFFLINE is set" in said
 
     @pytest.mark.parametrize("name", ["no spaces", "-dash", "a--b", "org/" + "x" * 120])
-    def test_impossible_names(self, cache: Path, name: str):
-        refuses(lambda: load_checkpoint(name, LoadOptions(cache_dir=cache, offline=True)), "neither a folder")
+    def test_impossible_names(self, name: str):
+        refuses(lambda: load_checkpoint(name, LoadOptions()), "neither a folder")
 
 
 class TestWindow:

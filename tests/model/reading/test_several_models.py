@@ -28,7 +28,7 @@ DOCUMENTS = [Document(text) for text in (
 def passes(found, architecture, batches):
     with open_evaluator(found, architecture, census_statistics()) as measure:
         for batch in batches:
-            yield measure.values(batch)
+            yield measure.evaluate(batch)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_one_model_in_several_threads(copied, name):
         open_evaluator(found, architecture, census_statistics()) as measure,
     ):
         batches = list(corpus.batches)
-        expected = [measure.values(batch) for batch in batches]
+        expected = [measure.evaluate(batch) for batch in batches]
 
         def values(batch):
             with measure.thread_context():
-                return measure.values(batch)
+                return measure.evaluate(batch)
 
         with ThreadPoolExecutor(4) as pool:
             results = list(pool.map(values, batches))

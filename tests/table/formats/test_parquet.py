@@ -1,5 +1,4 @@
 import io
-import json
 
 import numpy as np
 import pandas as pd
@@ -26,8 +25,7 @@ def test_round_trip(heads):
 
 
 def test_provenance_units_and_notes_ride_in_the_schema(heads):
-    metadata = _read(render(heads(1, 2, entropy=np.ones(2)))).schema.metadata
-    about = json.loads(metadata[b"attnprobe"])
+    about = pd.read_parquet(io.BytesIO(render(heads(1, 2, entropy=np.ones(2))))).attrs
     assert about["provenance"]["seed"] == 42
     assert about["columns"][5]["unit"] == "nats"
     assert about["notes"] == ["Entropy falls with depth."]

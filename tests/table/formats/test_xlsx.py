@@ -50,7 +50,7 @@ def test_characters_that_the_format_forbids(hostile):
     texts = ["a\x00b\x07", "\ufffe\uffff", "_x0041_", "x" * 40_000, "two\r\nlines"]
     table = HeadTable("t", [Column("check", role="key")], {"check": texts})
     found = [row[0] for row in values(book(table)["table"])[1:]]
-    assert found == ["ab", None, "_x005F_x0041_", "x" * 32_767, "two lines"]
+    assert found == ["ab", "\ufffd\ufffd", "_x0041_", "x" * 32_767, "two lines"]
     assert len(values(book(hostile)["table"])) == 8
 
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
-from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.changes import AbsoluteEffects, ScoreDeltas
+from attnprobe.intervention.ablation import ScoreDeltas, measure_moves, tabulate_ablation
 from attnprobe.intervention.metrics.score import mean_score
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import AblationRun
@@ -95,23 +94,23 @@ class TestDraws:
         run = self.drawn(1)
         found, whole = ScoreDeltas.of(self.LOSS, run), run.untouched["loss"]
         mean = np.mean([one["loss"] for (one,) in run.draws], 0)
-        assert found.scores[0] == pytest.approx(mean.mean())
-        assert found.errors[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
-        assert found.deltas[0] == pytest.approx((mean - whole).mean())
-        assert found.delta_errors[0] == pytest.approx((mean - whole).std(ddof=1) / 50**0.5)
+        assert found.scores.value[0] == pytest.approx(mean.mean())
+        assert found.scores.error[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
+        assert found.deltas.value[0] == pytest.approx((mean - whole).mean())
+        assert found.deltas.error[0] == pytest.approx((mean - whole).std(ddof=1) / 50**0.5)
         assert found.p[0] == pytest.approx(ttest_1samp(mean - whole, 0).pvalue)
         np.testing.assert_allclose(found.added[:, 0], mean)
-        moved = AbsoluteEffects.of(self.LOSS, run)
+        moved = measure_moves(self.LOSS, run)
         sizes = np.mean([np.abs(one["loss"] - whole) for (one,) in run.draws], 0)
-        assert moved.means[0] == pytest.approx(sizes.mean())
-        assert moved.errors[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
+        assert moved.value[0] == pytest.approx(sizes.mean())
+        assert moved.error[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
 
     def test_errors_hold_the_spread_between_draws(self):
         """Fresh examples with fresh draws scatter as the error says; one draw alone scatters more."""
         runs = [self.drawn(seed) for seed in range(300)]
         found = [ScoreDeltas.of(self.LOSS, run) for run in runs]
-        deltas = np.array([one.deltas[0] for one in found])
-        assert np.mean([one.delta_errors[0] for one in found]) == pytest.approx(deltas.std(), rel=0.1)
+        deltas = np.array([one.deltas.value[0] for one in found])
+        assert np.mean([one.deltas.error[0] for one in found]) == pytest.approx(deltas.std(), rel=0.1)
         assert 0.02 < np.mean([one.p[0] < 0.05 for one in found]) < 0.09
         alone = [ScoreDeltas.of(self.LOSS, AblationRun(run.untouched, run.draws[:1])) for run in runs]
-        assert np.std([one.deltas[0] for one in alone]) > 1.5 * deltas.std()
+        assert np.std([one.deltas.value[0] for one in alone]) > 1.5 * deltas.std()

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import clean
-from attnprobe.table.destination import Saveable
+from attnprobe.table.destination import Saveable, check_file, read_description
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.table import HeadTable
 
@@ -30,6 +30,15 @@ OF_GOLD: Mapping[Section, str] = {"syntax": "treebank", "coreference": "corefere
 GROUPS: Section = "groups"
 #: What a table is that no section shows.
 OTHER = "other"
+#: The section of a table of some kinds.
+_BY_KIND: Mapping[str, Section] = {
+    "roles": "roles",
+    "heads of groups": GROUPS,
+    "all pairs": "distance",
+    "pruning": "prune",
+    "correlations": "correlate",
+    "two sides": "correlate",
+}
 #: Kinds of data that are no text.
 _MEDIA = ("image", "sound", "video")
 
@@ -57,8 +66,7 @@ class Contents:
     @property
     def unit(self) -> str:
         """What one of the data is called: text, image or sound."""
-        datasets = (table.provenance.get("dataset") for table in self.every.values())
-        kinds = {str(dataset.get("kind")) for dataset in datasets if isinstance(dataset, Mapping)}
+        kinds = {str(read_record(table, "dataset").get("kind")) for table in self.every.values()}
         return next((kind for kind in _MEDIA if kind in kinds), "text")
 
     @property
@@ -89,7 +97,7 @@ class Report(Saveable):
     @cached_property
     def html(self) -> str:
         """The page."""
-        from attnprobe.reports.report_page.page import write_page
+        from attnprobe.reports.report.page import write_page
 
         return write_page(self.contents)
 
@@ -106,32 +114,16 @@ class Report(Saveable):
         return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
 
 
-def find_section(table: HeadTable) -> str:
-    """Tell from its kind, its title or its columns in which section a table belongs."""
-    if table.kind in ("best heads", "heads of groups"):
-        return _find_titled(table.title) if table.kind == "best heads" else GROUPS
-    return _find_by_columns(table)
-
-
-def _find_by_columns(table: HeadTable) -> str:
-    names = set(table.data)
-    of_heads = {"layer", "head"} <= names
-    if {"layer_a", "head_a", "layer_b", "head_b", "jsd"} <= names:
-        return "distance"
-    if of_heads and "role" in names:
-        return "roles"
-    if {"criterion", "step", "share_removed", "score"} <= names and "checkpoint_step" not in names:
-        return "prune"
-    if {"in_domain", "pearson"} <= names or (of_heads and {"rank_in", "rank_out"} <= names):
-        return "correlate"
-    if of_heads and "model" in names and "step" not in names:
+def _find_section(table: HeadTable) -> str:
+    """Tell in which section a table belongs."""
+    names = table.data.keys()
+    if table.kind == "best heads":  # whose title names the gold links
+        return next((section for section in OF_GOLD if table.title.startswith(section)), OTHER)
+    if table.kind in _BY_KIND:
+        return _BY_KIND[table.kind]
+    if {"layer", "head"} <= names and "step" not in names:
         return "importance" if {"objective", "method"} & names else "census"
     return OTHER
-
-
-def _find_titled(title: str) -> str:
-    """Tell from its title which gold links a table is about."""
-    return next((section for section in OF_GOLD if title.startswith(section)), OTHER)
 
 
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
@@ -142,58 +134,52 @@ def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTabl
     """
     models: dict[str, str] = {}
     weights: dict[str, str] = {}
-    found: dict[str, dict[str, HeadTable]] = {}
+    sections: dict[str, dict[str, HeadTable]] = {}
     for name, table in tables.items():
         models |= {model: models.get(model, name) for model in table.models}
-        known = table.provenance.get("model")
-        if isinstance(known, Mapping) and known.get("weights"):
-            weights.setdefault(repr(known["weights"]), name)
-        section = find_section(table)
-        same = [
-            one for one in found.get(section, {}).values() if ("head" in one.data) == ("head" in table.data)
-        ]
-        found.setdefault(OTHER if same else section, {})[name] = table
+        if known := read_record(table, "model").get("weights"):
+            weights.setdefault(repr(known), name)
+        section = _find_section(table)
+        shown = [("head" in other.data) for other in sections.get(section, {}).values()]
+        sections.setdefault(OTHER if ("head" in table.data) in shown else section, {})[name] = table
     for different in (models, weights):
         if len(different) > 1:
-            one, other = list(different.values())[:2]
+            first, second = list(different.values())[:2]
             raise AttnprobeError(
-                f"{clean(one)} and {clean(other)} are about different checkpoints, and a report is about "
+                f"{clean(first)} and {clean(second)} are about different checkpoints, and a report is about "
                 "one: put the tables of each into a folder of its own."
             )
-    return found
+    return sections
+
+
+def read_record(table: HeadTable, name: str) -> Mapping[str, Any]:
+    """Read a part of the record of a table, such as its ``model``; empty where it has none."""
+    part = table.provenance.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 def read_folder(folder: Path) -> dict[str, HeadTable]:
     """Read every table of a folder, by name; raises AttnprobeError when there is none."""
     if not folder.is_dir():
         raise AttnprobeError(f"There is no folder {folder}.")
-    found: dict[str, HeadTable] = {}
+    tables: dict[str, HeadTable] = {}
     for path in sorted(folder.iterdir()):
-        if extension(path) not in READABLE or path.name.startswith("."):
+        if extension(path) not in READABLE or path.name.startswith(".") or not path.is_file():
             continue
-        if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
-            continue
-        found[path.stem if path.stem not in found else path.name] = HeadTable.read(path)
-    found = {name: table for name, table in found.items() if table.models}
-    if not found:
+        if path.suffix.lower() == ".json" and not isinstance(read_description(path).get("rows"), list):
+            continue  # what describes a table beside it, or some other json
+        if (table := HeadTable.read(path)).models:
+            tables[path.stem if path.stem not in tables else path.name] = table
+    if not tables:
         raise AttnprobeError(
             f"{folder} holds no table of attnprobe; write some there first, such as "
             f"`attnprobe census MODEL -d DATA -o {folder / 'census.csv'}`."
         )
-    return found
-
-
-def _describes_another(path: Path) -> bool:
-    """Tell a json beside a table, or some other json, from a table."""
-    from attnprobe.table.destination import read_description
-
-    return path.suffix.lower() == ".json" and not isinstance(read_description(path).get("rows"), list)
+    return tables
 
 
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
     """Refuse a folder in which tables can't be written, before anything is measured."""
-    from attnprobe.table.destination import check_file
-
     if folder.exists() and not folder.is_dir():
         raise AttnprobeError(f"{folder} is not a folder; name another one for the tables.")
     if not folder.parent.is_dir():

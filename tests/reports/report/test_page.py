@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import report_tables as tables
 
-from attnprobe.reports.report_page.heads import collect_heads
-from attnprobe.reports.report_page.page import write_page
-from attnprobe.reports.report_page.pictures import draw_tables
+from attnprobe.reports.report.page import draw_tables, write_page
+from attnprobe.reports.report.text import collect_heads
 
 LAYERS, HEADS = 4, 6
 
@@ -77,7 +76,7 @@ def test_heads_of_two_kinds_of_attention_are_told_apart():
             strict=True,
         )
     )
-    assert labels == {place: f"{heads.name(place)}: {numbers[heads.name(place)]}" for place in range(6)}
+    assert labels == {place: f"{name}: {numbers[name]}" for place, name in enumerate(heads.names)}
 
 
 def test_every_link_of_the_page_leads_somewhere(page):

@@ -1,0 +1,297 @@
+"""The page of a report: sections of tables and of pictures, in which heads can be chosen."""
+
+import base64
+import re
+import shlex
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from markupsafe import Markup
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.charts.draw import draw_picture, list_kinds
+from attnprobe.reports.charts.figures import FIGURES
+from attnprobe.reports.columns import DrawingRequest, name_measure
+from attnprobe.reports.findings import state_finding
+from attnprobe.reports.page import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
+from attnprobe.reports.profile import join_beside_profile, read_profile
+from attnprobe.reports.report import text
+from attnprobe.reports.report.report import GROUPS, OF_GOLD, OTHER, Contents
+from attnprobe.reports.report.text import Head, Heads, read_heads
+from attnprobe.reports.theme import THEMES
+from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
+from attnprobe.table.cells import clean
+from attnprobe.table.sequence import SequenceAttention
+from attnprobe.table.table import HeadTable
+
+#: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
+MOST_ROWS = 20_000
+#: So many rows of a table are shown; its file has all.
+_SHOWN = 400
+#: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
+#: pairs of 144 heads, all digits would be half of the page.
+_EXACT, _SHORT = 2_000, 8
+#: Sections that stand beside the card of a head, and those below, with their headings.
+_BESIDE = {"roles": "Roles", "importance": "Importance", "census": "Maps of all heads"}
+_BELOW = {
+    **{section: f"What heads find: {section}" for section in OF_GOLD},
+    GROUPS: "Groups of documents",
+    "distance": "Heads with similar attention",
+    "prune": "Pruning",
+    "correlate": "Other data",
+    OTHER: "More tables",
+}
+#: Most characters of a token and of a text.
+_LONGEST, _LONGEST_TEXT = 40, 400
+
+
+#: The colours of the page, light or dark, and text that is as large as that around.
+_THEME = replace(
+    THEMES["light"],
+    ink="var(--ink)",
+    muted="var(--pale)",
+    grid="var(--none)",
+    background="var(--panel)",
+    size=14,
+)
+#: Pixels of a picture, and of the atlas, which is as wide as the page.
+_WIDTH, _WIDEST = 720, 1000
+_SVG = "http://www.w3.org/2000/svg"
+#: How the label of a mark names its head.
+_HEAD, _LAYER = re.compile(r"\bhead:? (\d+)\b"), re.compile(r"\blayer:? (\d+)\b")
+#: Parts of a label that say where a mark is, or with more digits what another part says; and their number.
+_PLACES = {"head", "layer", "x", "y", "kind", "of", "n"}
+#: Attributes for readers of single marks, in place of which the whole picture has a label; and the font.
+_LEFT_OUT = {"role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events", "font-family"}
+#: Decimals of a place that nobody sees.
+_UNSEEN = re.compile(r"(\.\d)\d+")
+
+
+class Section(NamedTuple):
+    """A section of the page: tables, their notes and their pictures."""
+
+    name: str
+    title: str
+    tables: Mapping[str, HeadTable]
+    pictures: Sequence[Markup]
+
+
+def write_page(contents: Contents) -> str:
+    """Write the page; see ``report.js`` for what it does."""
+    every, command = contents.every, contents.command
+    heads = text.collect_heads(every)
+    important = text.collect_measures(heads, contents.of("importance"))
+    measures = [*text.collect_measures(heads, contents.of("census")), *important]
+    roles = next(iter(contents.of("roles").values()), None)
+    record = text.make_record(contents)
+    sentences = [_pack_sequence(seen, number, heads) for number, seen in enumerate(contents.seen)]
+    atlas, beside, below = _sort_into_sections(contents, heads)
+    data = {
+        "heads": heads.every,
+        "names": heads.names,
+        "measures": [{name: measure[name] for name in ("numbers", "ranks")} for measure in measures],
+        "roles": None if roles is None else text.describe_roles(heads, roles),
+        "sentences": [kinds for kinds, _ in sentences],
+        "scale": SCALE,
+        "shown": _SHOWN,
+        # The page opens on the most important head, if that is known.
+        "first": next((measure["ranks"].index(1) for measure in important), 0),
+        "tables": [
+            {"name": name, "columns": [[column.name, column.role] for column in table.columns]}
+            for name, table in every.items()
+        ],
+    }
+    packed = {
+        f"table-{number}": _pack_table(table)
+        for number, table in enumerate(every.values())
+        if len(table) <= MOST_ROWS
+    }
+    for _, layers in sentences:
+        packed |= layers
+    findings = [(clean(table.title), list(list_findings(table))) for table in every.values()]
+    return render_page(
+        "report.html.jinja",
+        [read_asset("common.css") + read_asset("report.css")],
+        [bundle_scripts("common.js", "report.js")],
+        title=f"Attention heads of {make_visible(contents.model) or 'a checkpoint'}",
+        lead=text.describe_heads(contents, heads),
+        findings=[(title, lines) for title, lines in findings if lines],
+        atlas=atlas,
+        beside=beside,
+        below=below,
+        roles=roles is not None,
+        notes=text.collect_notes(contents),
+        asked=text.describe_inputs(contents),
+        unit=contents.unit,
+        important=bool(important),
+        record=record,
+        command=clean(command if isinstance(command, str) else shlex.join(command)),
+        versions=clean(", ".join(f"{name} {number}" for name, number in record["versions"].items())),
+        heads=heads,
+        measures=list(enumerate(measures)),
+        sentences=[
+            " | ".join(make_visible(part)[:_LONGEST_TEXT] for part in dict.fromkeys(seen.texts))
+            for seen in contents.seen
+        ],
+        chosen=clean(contents.chosen),
+        numbers={name: number for number, name in enumerate(every)},
+        titles={name: clean(table.title) for name, table in every.items()},
+        most_rows=MOST_ROWS,
+        version=version("attnprobe"),
+        data=[embed_json("report-data", data), embed_json("attnprobe-record", record)],
+        packed=[embed_bytes(name, content) for name, content in packed.items()],
+    )
+
+
+def _sort_into_sections(
+    contents: Contents, heads: Heads
+) -> tuple[Section | None, list[Section], list[Section]]:
+    """Draw the atlas, the sections beside the card of a head, and those below."""
+    tables = {section: dict(contents.of(section)) for section in (*_BESIDE, *_BELOW)}
+    picture, atlas = draw_atlas(heads, contents.every), None
+    if picture is not None:  # it is what a table of nothing but attention by offset is drawn as
+        profiles = {name: table for name, table in tables[OTHER].items() if read_profile(table) is not None}
+        tables[OTHER] = {name: table for name, table in tables[OTHER].items() if name not in profiles}
+        atlas = Section("atlas", "What each head looks at", profiles, [picture])
+
+    def draw(titles: Mapping[str, str]) -> Iterator[Section]:
+        for name, title in titles.items():
+            if tables[name]:
+                yield Section(name, title, tables[name], draw_tables(heads, tables[name]))
+
+    return atlas, list(draw(_BESIDE)), list(draw(_BELOW))
+
+
+def _pack_table(table: HeadTable) -> str:
+    """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
+    content = table.render("csv", None if len(table) <= _EXACT else _SHORT)
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+
+
+def _pack_sequence(
+    sequence: SequenceAttention, number: int, heads: Heads
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Give the tokens of a sentence by kind of attention, and the attention of all heads, packed, by name."""
+    kinds, layers = {}, {}
+    for maps in sequence.maps:
+        size, width, queries, keys = maps.rows.shape
+        name = f"sentence-{number}-{maps.kind.value}"
+        kinds[maps.kind.value if any(heads.kinds) else ""] = {
+            "layers": maps.layers,
+            "heads": width,
+            "queries": [make_visible(label)[:_LONGEST] for label in maps.queries.labels],
+            "keys": [make_visible(label)[:_LONGEST] for label in maps.keys.labels],
+            "packed": name,
+        }
+        layers[name] = pack_layer(maps.rows.reshape(size * width, queries, keys))
+    return kinds, layers
+
+
+def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
+    """Draw each table that has a picture; pairs of heads as a map."""
+    drawn = []
+    for table in tables.values():
+        kind = "map" if "map" in list_kinds(table) else None
+        try:
+            drawn.append(_draw(table, heads, kind, _WIDTH))
+        except AttnprobeError:  # its numbers don't make one
+            continue
+    return drawn
+
+
+def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
+    """Draw the atlas: attention by offset of one table, roles and entropy of others about the same heads."""
+    joined = profile = next((table for table in tables.values() if read_profile(table) is not None), None)
+    if joined is None:
+        return None
+    for other in tables.values():
+        beside = {"role", "entropy_normalized"} & other.data.keys()
+        if other is not profile and beside and not beside & joined.data.keys():
+            try:
+                joined = join_beside_profile([joined, other])
+            except AttnprobeError:  # it is about other heads
+                continue
+    return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
+
+
+def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
+    """State what each measure shows that the picture of a table has, after its title."""
+    kinds = list_kinds(table)
+    if not kinds or (figure := FIGURES[kinds[0]]).states is None:
+        return
+    request = DrawingRequest(_THEME, _WIDTH)
+    columns = [table.column(figure.states)] if figure.states else figure.columns(table, request)
+    for column in columns:
+        if finding := state_finding(table, column):
+            yield name_measure(column), clean(finding)
+
+
+def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
+    picture = draw_picture([table], kind, theme=_THEME, width=width)
+    root = ElementTree.fromstring(picture.rendered("svg"))
+    has_roles = {"layer", "head", "role"} <= table.data.keys()
+    roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
+    for element in root.iter():
+        label = element.get("aria-label", "")
+        for name in _LEFT_OUT & element.attrib.keys():
+            del element.attrib[name]
+        for name in {"d", "transform"} & element.attrib.keys():
+            element.set(name, _UNSEEN.sub(r"\1", element.attrib[name]))
+        head = _read_head(label, heads) if element.tag == f"{{{_SVG}}}path" else None
+        if head is not None and (number := heads.places.get(head)) is not None:
+            evidence = _shorten(label, picture.kind) or clean(str(roles.get(head, "")))
+            element.set("aria-label", ": ".join(filter(None, [heads.names[number], evidence])))
+            element.set("data-h", str(number))
+    has_heads = _mark_panels(root)
+    for element in root.iter():
+        for child in list(element):
+            if child.tag == f"{{{_SVG}}}path" and not child.attrib.keys() - {"class", "d"}:
+                element.remove(child)
+        element.attrib.pop("class", None)
+    root.attrib |= {
+        "class": "picture",
+        "role": "group" if has_heads else "img",
+        "aria-label": f"{picture.title}: the table has its numbers",
+        "font-family": _THEME.config()["font"],
+    }
+    ElementTree.register_namespace("", _SVG)
+    return Markup(ElementTree.tostring(root, encoding="unicode").replace(" />", "/>"))
+
+
+def _mark_panels(root: ElementTree.Element) -> bool:
+    """Mark the panels that heads lie in, through which arrow keys lead; tell whether there are any."""
+    groups = [element for element in root.iter() if "mark-group" in element.get("class", "")]
+    inside = {mark: group for group in groups for mark in group.iterfind(".//*[@data-h]")}  # the innermost
+    for panel in inside.values():
+        panel.set("data-grid", "")
+        title = panel.find(".//*[@class='mark-group role-title']")
+        if title is not None:
+            panel.attrib |= {"role": "group", "aria-label": " ".join(title.itertext())}
+    return bool(inside)
+
+
+def _read_head(label: str, heads: Heads) -> Head | None:
+    """Read which head the label of a mark is about; beside a decoder it names the kind of attention."""
+    head, layer = _HEAD.search(label), _LAYER.search(label)
+    if head is None or layer is None:
+        return None
+    named = (kind for kind in heads.kinds if re.search(rf"\bof: [^;]*\b{kind}\b", label))
+    kind = next(named, next(iter(heads.kinds), ""))
+    return kind, int(layer[1]), int(head[1])
+
+
+def _shorten(label: str, kind: str) -> str:
+    r"""Give what a label says beside its place, as short as a tooltip is: the card of a head has all.
+
+    >>> _shorten("head: 0; layer: 1; value: 0.311566; entropy: 0.31; standard error: 0.01", "heatmap")
+    '0.31 ± 0.01'
+    """
+    hidden = _PLACES if kind == "roles" else {*_PLACES, "value"}
+    parts = [part.partition(": ") for part in label.split("; ")]
+    values = {name: value for name, _, value in parts if value not in ("", "null") and name not in hidden}
+    error = values.pop("standard error", None) or values.pop("value error", None)
+    return " \u00b1 ".join(filter(None, [", ".join(list(values.values())[:3]), error]))
