@@ -86,7 +86,7 @@ def _add_weighted(
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
     if stacked:
-        parts = {"attention": tables[0], "norm": table} if tables else {"norm": table}
+        parts = [*(("attention", each) for each in tables), ("norm", table)]
         notes = [f"Rows with the weights norm {_BY_NORM_MEANS}", *known, *by_norm, *shared]
         return [stack_rows(parts, "weights", notes)]
     columns, data = [], {}
