@@ -6,7 +6,7 @@ SWITCHED = {
         "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Attributions.normalized",
-        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
+        "ig, ig_abs, with --method ig": "attnprobe.intervention.gradient:integrate_gradients",
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.gradient:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },

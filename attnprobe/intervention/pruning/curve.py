@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.integration import NODES
+from attnprobe.intervention.gradient import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.differences import (
