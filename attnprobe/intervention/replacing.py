@@ -190,7 +190,7 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
         chosen = np.array([examples.draw(int(member), draw) for member in batch.members])
         different, placed = np.unique(chosen), Outputs()
         lengths = examples.lengths[different].T
-        for group in plan_batches(lengths[0], len(batch) * batch.length, None, lengths):
+        for group in plan_batches(lengths[0], len(batch) * batch.length, None, [*lengths]):
             members = different[group]
             others = batches.read(members)
             with gates.record_outputs() as outputs:

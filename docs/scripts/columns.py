@@ -37,7 +37,7 @@ SWITCHED = {
     "prune": {
         "The orders of --by": "attnprobe.intervention.pruning.orders:measure_importance",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
-        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
+        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.ablation:ScoreDeltas",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
         "The steps of --margin": "attnprobe.intervention.pruning.curve:walk_within",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
