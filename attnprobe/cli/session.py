@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.stopping import stopping
-from attnprobe.commands.registry import Command, split_names
 from attnprobe.errors import AttnprobeError
+from attnprobe.registry import Command, split_names
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.table.cells import clean
 

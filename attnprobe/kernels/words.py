@@ -22,14 +22,14 @@ class Rows:
         sequence: (row,) the sequence it lies in.
         queries: (row, 2) its first query, and the one behind its last.
         candidates: (row, 2) its first candidate in ``spans``, and the one behind its last.
-        own: (row, 2) candidates that are the row itself, which are no answers; an empty range for none.
+        itself: (row, 2) candidates that are the row itself, which are no answers; an empty range for none.
         spans: (candidate, 2) the first key of each candidate, and the one behind its last.
     """
 
     sequence: Ints
     queries: Ints
     candidates: Ints
-    own: Ints
+    itself: Ints
     spans: Ints
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class Rows:
 
     def select(self, some: NDArray[np.bool_]) -> "Rows":
         return Rows(
-            self.sequence[some], self.queries[some], self.candidates[some], self.own[some], self.spans
+            self.sequence[some], self.queries[some], self.candidates[some], self.itself[some], self.spans
         )
 
     @cached_property
@@ -51,7 +51,7 @@ class Rows:
 
 
 @numba.njit(nogil=True, cache=True)
-def _choose(p, sequence, queries, candidates, own, spans, start, stop, out):  # noqa: ANN001, ANN202
+def _choose(p, sequence, queries, candidates, itself, spans, start, stop, out):  # noqa: ANN001, ANN202
     """Fill out[row, h] with the candidate that gets most of p (b, h, q, k) from a row; the first of a tie."""
     heads, keys = p.shape[1], p.shape[3]
     mass = np.zeros(keys, np.float64)
@@ -64,7 +64,7 @@ def _choose(p, sequence, queries, candidates, own, spans, start, stop, out):  # 
                 mass += p[s, h, q]
             best, where = -1.0, -1
             for c in range(candidates[row, 0], candidates[row, 1]):
-                if own[row, 0] <= c < own[row, 1]:
+                if itself[row, 0] <= c < itself[row, 1]:
                     continue
                 found = 0.0
                 for k in range(spans[c, 0], spans[c, 1]):
@@ -89,7 +89,7 @@ def find_most_attended(p: Tensor, rows: Rows) -> Ints:
     if not can_run_compiled(p):
         return choose_candidates(add_up_queries(p, rows), rows)
     out = np.empty((len(rows), p.shape[1]), np.int64)
-    inputs = (p.contiguous().numpy(), rows.sequence, rows.queries, rows.candidates, rows.own, rows.spans)
+    inputs = (p.contiguous().numpy(), rows.sequence, rows.queries, rows.candidates, rows.itself, rows.spans)
     run_over_rows(_choose, len(rows), *inputs, out=(out,))
     return out
 
@@ -112,8 +112,8 @@ def choose_candidates(mass: Tensor, rows: Rows) -> Ints:
     ends = spans[number.clamp_max(len(spans) - 1)]
     shape = (*mass.shape[:2], len(place))
     high, low = (running.gather(2, ends[..., side][:, None].expand(shape)) for side in (1, 0))
-    own = torch.from_numpy(rows.own).to(mass.device)
-    open_ = (number < stop[:, None]) & ~((number >= own[:, :1]) & (number < own[:, 1:]))
+    itself = torch.from_numpy(rows.itself).to(mass.device)
+    open_ = (number < stop[:, None]) & ~((number >= itself[:, :1]) & (number < itself[:, 1:]))
     found = (high - low).masked_fill(~open_[:, None], -1.0)
     best, where = found.max(-1)
     return torch.where(best < 0, -1, where + first[:, None]).cpu().numpy()

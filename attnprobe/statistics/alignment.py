@@ -2,178 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
-from attnprobe.statistics.links import FAMILY, UNIT
-from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
+from attnprobe.statistics.best_heads import (
+    NAME_COLUMNS,
+    LinkAnswers,
+    cross_fit,
+    name_best,
+    note_one_fold,
+    read_answers,
+    score_gain,
+    score_share,
+)
+from attnprobe.statistics.links import FAMILY, UNIT, LinkCondition, list_asked
+from attnprobe.statistics.questions import Questions, make_array
+from attnprobe.statistics.rules import INPUT, NONE, OUTPUT, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.blocked import Blocked
-from attnprobe.table.builder import TableBuilder, measure_columns
-from attnprobe.table.table import Column
+from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.blocked import find_share
+from attnprobe.sums.crossfit import CrossFit, Links
+from attnprobe.sums.inference import Estimate
+from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
+from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.layout import Layout
-    from attnprobe.kernels.words import Ints, Rows
 
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: What is counted of a pair of texts. ``BOTH`` is |A| + |S|, which the error rate divides by; of ``SURE`` and
-#: ``PROPOSED`` it is the sum. ``IN_SURE`` and ``IN_POSSIBLE`` are |A & S| and |A & P|, ``PLACE_...`` the same
-#: of the words at the same relative place. ``CUT`` counts pairs that are left out, as a part of one is there.
-BOTH, PROPOSED, SURE, IN_SURE, IN_POSSIBLE, PLACE_IN_SURE, PLACE_IN_POSSIBLE, CUT = range(8)
-_NUMBERS = 8
-#: The two ways in which a pair of texts is asked. In cross-attention, words of the target ask: where the
-#: decoder predicts them, and where it reads them. Within one sequence, words of the second text ask those of
-#: the first; and words of the first those of the second.
-WAYS = 2
+#: What is counted of pairs of texts: the pairs, the words that ask, |A|, and the sure links, |S|. Right are
+#: |A & P| of the words, and |A & S| of the sure links.
+PAIRS, WORDS, SURE = "pairs of texts", "words", "sure links"
+#: The two directions: words of the second text, or of the target, ask those of the first; or the other way.
+BACKWARD, FORWARD = "target_to_source", "source_to_target"
+#: The rates of an alignment.
+RATES = ("aer", "precision", "recall")
+#: What an alignment is read off.
+HEAD = "head"
 
 
-#: The rates of an alignment: which numbers are right, and of how many. The error rate is 1 less such a share.
-RATES = (
-    ("aer", (IN_SURE, IN_POSSIBLE), BOTH),
-    ("precision", (IN_POSSIBLE,), PROPOSED),
-    ("recall", (IN_SURE,), SURE),
-)
-#: What the words at the same relative place have right of ``BOTH``.
-AT_PLACE = (PLACE_IN_SURE, PLACE_IN_POSSIBLE)
-
-
-def find_places(askers: int, answers: int) -> Ints:
-    """Give for each word that asks the word at the same share of the length of the other text.
-
-    >>> find_places(2, 4).tolist()
-    [1, 3]
-    """
-    return ((np.arange(askers) + 0.5) / askers * answers).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class GoldAlignments:
-    """The gold alignments of a batch, as questions to a map.
-
-    Attributes:
-        rows: For each word that asks, the words of the other text as its candidates.
-        way: (row,) which of the ways it is asked in.
-        base: (row,) where its candidates begin in the next two.
-        sure: (row and candidate,) whether people aligned the two for sure.
-        possible: The same, or only perhaps.
-        counts: (sequence, way, number) what is counted, but what a head finds; NaN where nothing is asked.
-    """
-
-    rows: Rows
-    way: Ints
-    base: Ints
-    sure: Bools
-    possible: Bools
-    counts: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Side:
-    """Words that ask words of another text, and which of them are aligned, (asker, answer)."""
-
-    way: int
-    before: int  # so many places before it stands a word is asked
-    asking: list[Ends]
-    answering: list[Ends]
-    sure: Bools
-    possible: Bools
-
-
-def find_gold_alignments(layout: Layout) -> GoldAlignments:
-    """Find the words of both texts and the gold links between them, pair by pair."""
-    from attnprobe.kernels.words import Rows
-
-    counts = np.full((layout.queries.batch, WAYS, _NUMBERS), np.nan)
-    rows, spans, ways, base = list[tuple[int, ...]](), list[Ends](), list[int](), list[int]()
-    sure, possible = list[Bools](), list[Bools]()
-    cells = 0
-    for sequence, annotation in enumerate(layout.annotations):
-        for side in () if annotation is None else _find_sides(layout, annotation):
-            if annotation is not None and annotation.cut:
-                counts[sequence, side.way, CUT] = 1
-                continue
-            askers, answers = side.sure.shape
-            at_place = np.arange(askers), find_places(askers, answers)
-            numbers = {
-                BOTH: askers + side.sure.sum(),
-                PROPOSED: askers,
-                SURE: side.sure.sum(),
-                PLACE_IN_SURE: side.sure[at_place].sum(),
-                PLACE_IN_POSSIBLE: side.possible[at_place].sum(),
-            }
-            counts[sequence, side.way] = [numbers.get(number, 0) for number in range(_NUMBERS)]
-            there = (len(spans), len(spans) + answers, 0, 0)
-            rows += [(sequence, a - side.before, b - side.before, *there) for a, b in side.asking]
-            spans += side.answering
-            ways += [side.way] * askers
-            base += range(cells, cells + askers * answers, answers)
-            cells += askers * answers
-            sure.append(side.sure.ravel())
-            possible.append(side.possible.ravel())
-    flat = np.array(rows, np.int64).reshape(-1, 7)
-    return GoldAlignments(
-        Rows(flat[:, 0], flat[:, 1:3], flat[:, 3:5], flat[:, 5:7], np.array(spans, np.int64).reshape(-1, 2)),
-        np.array(ways, np.int64),
-        np.array(base, np.int64),
-        np.concatenate([*sure, np.zeros(0, bool)]),
-        np.concatenate([*possible, np.zeros(0, bool)]),
-        counts,
-    )
-
-
-def _find_sides(layout: Layout, annotation: TokenAnnotation) -> Iterator[_Side]:
-    """Find who asks whom in a sequence: nobody where it holds one text alone."""
-    ends = [(link, other) for link in annotation.links for other in (link.target, *link.also)]
-    pairs = list[tuple[Ends, Ends, str]]()
-    if layout.crossed:
-        if annotation.same or not annotation.keys or not annotation.words:  # the decoder reads the same
-            return
-        asking, answering = Words(annotation.words), Words(annotation.keys)
-        for link, other in ends:
-            asker, answer = (other, link.source) if link.asks == "backward" else (link.source, other)
-            pairs.append((asking.within(asker), answering.within(answer), link.label))
-        gold = _mark_gold(pairs, len(asking.ends), len(answering.ends))
-        for way, before in enumerate((1, 0)):
-            yield _Side(way, before, asking.ends, answering.ends, *gold)
-        return
-    words = Words(annotation.words, annotation.second)
-    first, second = words.ends[: words.second], words.ends[words.second :]
-    if not (first and second):
-        return
-    for link, other in ends:
-        low, high = sorted((words.within(link.source), words.within(other)))
-        if low != NONE and low[0] < words.second <= high[0]:
-            pairs.append(((high[0] - words.second, high[1] - words.second), low, link.label))
-    sure, possible = _mark_gold(pairs, len(second), len(first))
-    yield _Side(0, 0, second, first, sure, possible)
-    if not layout.causal:
-        yield _Side(1, 0, first, second, sure.T, possible.T)
-
-
-def _mark_gold(pairs: list[tuple[Ends, Ends, str]], askers: int, answers: int) -> tuple[Bools, Bools]:
-    """Mark the words that are aligned for sure, and those that are; a span stands for each of its words."""
-    sure, possible = np.zeros((2, askers, answers), bool)
-    for asker, answer, label in pairs:
-        cells = slice(*asker), slice(*answer)
-        possible[cells] = True
-        sure[cells] |= POSSIBLE not in label.split(SEVERAL)
-    return sure, possible
-
-
-def align_by_head(block: AttentionBlock) -> Tensor:
+def ask_alignment(layout: Layout) -> Questions:
     """Alignment error rate of each head.
 
     A holds one link for each word of the text that asks: to the word of the other text that the head attends
@@ -193,57 +71,136 @@ def align_by_head(block: AttentionBlock) -> Tensor:
 
     Source: Och and Ney (2003), A systematic comparison of various statistical alignment models, for the error
     rate; Kobayashi et al. (2020), section 5, for heads.
-
-    Returns:
-        (batch, head, way, number) what is counted of each pair; NaN where nothing is asked, and for a head
-        that gives nothing.
     """
-    return _count(block, block.probabilities)
+    from attnprobe.kernels.words import Rows
+
+    rows, spans, cut = list[tuple[int, ...]](), list[Ends](), 0
+    questions, right = list[tuple[int, ...]](), list[Ends]()
+    entries, keys = list[tuple[int, int, int]](), dict[Key, int]()
+    for sequence, annotation in enumerate(layout.annotations):
+        sides = [] if annotation is None else list(_find_sides(layout, annotation))
+        if annotation is not None and annotation.cut:
+            cut += bool(sides)
+            continue
+        for way, before, asking, answering, sure, possible in sides:
+            begin = len(spans)
+            spans += answering
+            # The words at the same share of the length of the other text.
+            places = begin + ((np.arange(len(asking)) + 0.5) / len(asking) * len(answering)).astype(np.int64)
+            for asker, (start, stop) in enumerate(asking):
+                aligned = [(WORDS, begin + np.flatnonzero(possible[asker]))]
+                aligned += [(SURE, np.array([begin + answer])) for answer in np.flatnonzero(sure[asker])]
+                for label, answers in aligned:
+                    names = (PAIRS, WORDS) if asker == 0 and label == WORDS else (label,)
+                    places_of_keys = [keys.setdefault((name, *way), len(keys)) for name in names]
+                    entries += [(len(questions), key, sequence) for key in places_of_keys]
+                    there = len(right), len(right) + max(1, len(answers))
+                    questions.append((len(rows), *there, int(places[asker])))
+                    right += [(answer, answer + 1) for answer in answers.tolist()] or [NONE]
+                rows.append((sequence, start - before, stop - before, begin, len(spans), 0, 0))
+    table, of_rows = make_array(questions, 4), make_array(rows, 7)
+    return Questions(
+        Rows(of_rows[:, 0], of_rows[:, 1:3], of_rows[:, 3:5], of_rows[:, 5:7], make_array(spans, 2)),
+        table[:, 0],
+        make_array(right, 2),
+        table[:, 1:3],
+        (SAME_PLACE,),
+        tuple(keys),
+        make_array(entries, 3),
+        table[:, 3:],
+        np.zeros(len(questions)),
+        np.array([cut, 0, 0]),
+    )
 
 
-def choose_links(p: Tensor, gold: GoldAlignments) -> Ints:
-    """Choose by attention (batch, head, query, key): (row, head) places in ``gold.sure``; -1 for none."""
-    from attnprobe.kernels.words import find_most_attended
+def _find_sides(
+    layout: Layout, annotation: TokenAnnotation
+) -> Iterator[tuple[Key, int, list[Ends], list[Ends], Bools, Bools]]:
+    """Find who asks whom in a sequence: nobody where it holds one text alone.
 
-    chosen = find_most_attended(p, gold.rows)
-    return np.where(chosen < 0, -1, gold.base[:, None] + chosen - gold.rows.candidates[:, :1])
-
-
-def _count(block: AttentionBlock, p: Tensor) -> Tensor:
-    import torch
-
-    gold: GoldAlignments = block.layout.once(find_gold_alignments)
-    heads, rows = p.shape[1], gold.rows
-    counts = np.repeat(gold.counts[:, None], heads, 1)
-    chosen = choose_links(p, gold)
-    for number, aligned in ((IN_SURE, gold.sure), (IN_POSSIBLE, gold.possible)):
-        hits = np.zeros((len(counts), WAYS, heads))
-        np.add.at(hits, (rows.sequence, gold.way), aligned[np.maximum(chosen, 0)] & (chosen >= 0))
-        counts[..., number] += hits.transpose(0, 2, 1)
-    counts[p[..., 0].isnan().any(-1).cpu().numpy()] = np.nan
-    # Counts, which half precision would round.
-    return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
-
-
-def compute_rates(counts: Blocked) -> dict[str, Floats]:
-    """Compute the columns of ``list_rate_columns``, cell by cell."""
-    rates = dict[str, Floats]()
-    for name, right, of in (*RATES, ("baseline", AT_PLACE, BOTH)):
-        share = counts.ratio([float(number in right) for number in range(_NUMBERS)], of)
-        rates[name] = share.value if name in {"precision", "recall"} else 1 - share.value
-        rates[f"{name}_se"] = share.error
-    return rates
-
-
-def rate_columns(_: Statistic, counts: Blocked, build: TableBuilder) -> None:
-    """Append what ``compute_rates`` gives."""
-    rates = compute_rates(counts)
-    for column in list_rate_columns():
-        build.add(column, rates[column.name].ravel())
+    Yields:
+        The direction and, in a decoder, the position; so many places before it stands a word is asked; the
+        words that ask, those that answer, and which of them are aligned for sure, and which at all.
+    """
+    ends = [(link, other) for link in annotation.links for other in (link.target, *link.also)]
+    pairs = list[tuple[Ends, Ends, str]]()
+    if layout.crossed:
+        if annotation.same or not annotation.keys or not annotation.words:  # the decoder reads the same
+            return
+        asking, answering = Words(annotation.words), Words(annotation.keys)
+        for link, other in ends:
+            asker, answer = (other, link.source) if link.asks == "backward" else (link.source, other)
+            pairs.append((asking.within(asker), answering.within(answer), link.label))
+        sure, possible = _mark_gold(pairs, len(asking.ends), len(answering.ends))
+        for position, before in ((OUTPUT, 1), (INPUT, 0)):
+            yield (BACKWARD, position), before, asking.ends, answering.ends, sure, possible
+        return
+    words = Words(annotation.words, annotation.second)
+    first, second = words.ends[: words.second], words.ends[words.second :]
+    if not (first and second):
+        return
+    for link, other in ends:
+        low, high = sorted((words.within(link.source), words.within(other)))
+        if low != NONE and low[0] < words.second <= high[0]:
+            pairs.append(((high[0] - words.second, high[1] - words.second), low, link.label))
+    sure, possible = _mark_gold(pairs, len(second), len(first))
+    yield (BACKWARD,), 0, second, first, sure, possible
+    if not layout.causal:
+        yield (FORWARD,), 0, first, second, sure.T, possible.T
 
 
-def list_rate_columns() -> list[Column]:
-    """Describe the columns of ``RATES``, and of the error rate at the same relative place."""
+def _mark_gold(pairs: list[tuple[Ends, Ends, str]], askers: int, answers: int) -> tuple[Bools, Bools]:
+    """Mark the words that are aligned for sure, and those that are; a span stands for each of its words."""
+    sure, possible = np.zeros((2, askers, answers), bool)
+    for asker, answer, label in pairs:
+        cells = slice(*asker), slice(*answer)
+        possible[cells] = True
+        sure[cells] |= POSSIBLE not in label.split(SEVERAL)
+    return sure, possible
+
+
+AER = Statistic(
+    "aer", "error rate", ask_alignment, scope="links", rows="label", sums=LinkCounts, family=FAMILY,
+    title="alignment error rate", version=2, order=4,
+)  # fmt: skip
+
+
+# Rates
+
+
+def compute_rates(words: Links, sure: Links) -> dict[str, Estimate]:
+    """Compute ``RATES`` of each candidate by what is right of the words that ask and of the sure links."""
+    both = join_links(words, sure)
+    rates = [find_share(each.hits, each.number) for each in (both, words, sure)]
+    rates[0] = replace(rates[0], value=1 - rates[0].value)
+    return dict(zip(RATES, rates, strict=True))
+
+
+def join_links(words: Links, sure: Links) -> Links:
+    """Give what the error rate is of."""
+    return Links(words.number + sure.number, words.hits + sure.hits)
+
+
+def _read_pairs(
+    counts: LinkCounts,
+    keys: Sequence[Key],
+    layers: Sequence[int],
+    removed: Collection[tuple[int, int]] = (),
+) -> tuple[LinkAnswers, LinkAnswers]:
+    """Read the answers of words, whose keys are given, and of the sure links."""
+    words = read_answers(counts, keys, layers, removed)
+    sure = read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
+    assert words is not None
+    if sure is None:  # no link is sure
+        sure = replace(words, number=0 * words.number, hits=0 * words.hits, rules=0 * words.rules)
+    return words, sure
+
+
+def _list_conditions(counts: LinkCounts, labels: Labels) -> list[LinkCondition]:
+    return [condition for condition, _ in list_asked(counts, labels) if condition.label == WORDS]
+
+
+def _list_rate_columns() -> list[Column]:
     return [
         *measure_columns("aer", AER.unit, AER.title, headline=True),
         *measure_columns("precision", UNIT, "precision"),
@@ -252,7 +209,112 @@ def list_rate_columns() -> list[Column]:
     ]
 
 
-AER = Statistic(
-    "aer", "error rate", align_by_head, scope="map", sums=Blocked, columns=rate_columns, family=FAMILY,
-    title="alignment error rate", headline=True, order=4,
-)  # fmt: skip
+# Tables
+
+
+def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate the head with the least alignment error rate for each direction.
+
+    It is cross-fitted as in ``by_label_table``, in a decoder beside an encoder with its ``position``.
+    ``baseline`` is the error rate of the words at the same relative place, and ``gain`` by how much that is
+    higher. Errors and p are over blocks of documents. ``aer_selected`` is the least error rate of any head
+    over all documents.
+    """
+    counts: LinkCounts = measurement.sums[AER.name]
+    conditions, rows = _list_conditions(counts, labels), list[Mapping[str, Any]]()
+    for condition in conditions:
+        kind = None if condition.kind is None else str(condition.kind)
+        row = {"alignment": HEAD, "attention": kind, "direction": condition.direction}
+        rows.append(row | score_best_head(counts, condition, labels, len(conditions)))
+    columns = [
+        Column("alignment", role="key"),
+        Column("attention", role="key"),
+        Column("direction", role="key"),
+        Column("n", PAIRS, role="count"),
+        *NAME_COLUMNS,
+        *_list_rate_columns(),
+        *measure_columns("gain", AER.unit, f"gain over the {SAME_PLACE}"),
+        *p_columns(),
+        Column("aer_selected", AER.unit, title="error rate where the head was chosen"),
+        Column("chosen", "share", title="folds that chose the head"),
+    ]
+    build = TableBuilder(labels, len(rows))
+    absent = {name for name in ("attention", "position") if not any(row.get(name) for row in rows)}
+    build.rows([column for column in columns if column.name not in absent], rows)
+    return build.table(title, [*note_one_fold(rows), *_note_left_out(counts)])
+
+
+def score_best_head(
+    counts: LinkCounts, condition: LinkCondition, labels: Labels, tests: int
+) -> dict[str, Any]:
+    """Score the head with the least error rate, cross-fitted; of a tie, the first.
+
+    No more than the number 0 where there are no two folds with pairs of texts, or no candidate. ``tests``
+    says how many p values are adjusted together.
+    """
+    words, sure = _read_pairs(counts, condition.keys, condition.layers, labels.absent)
+    fit = cross_fit(join_links(words, sure), labels)
+    if fit is None:
+        return {"n": 0}
+    place = CrossFit.fixed(fit.links.number, words.rules[0] + sure.rules[0])
+    pairs = counts.keys.index((PAIRS, *condition.keys[0][1:]))
+    row: dict[str, Any] = {
+        "n": int(counts.links[pairs, condition.layers[0]]),
+        **name_best(fit, words.candidates, labels),
+        **score_share("aer", fit),
+        **score_share("precision", fit.transfer(words)),
+        **score_share("recall", fit.transfer(sure)),
+        **score_gain(fit, place, tests),
+        "baseline": 1 - place.share,
+        "aer_selected": 1 - float(fit.links.shares.max()),
+        "chosen": fit.agreement,
+    }
+    row["aer"] = 1 - row["aer"]
+    return row
+
+
+def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate the alignment error rate of every head, over all documents."""
+    counts: LinkCounts = measurement.sums[AER.name]
+    keys, layers, heads = list[Key](), list[int](), counts.shape[1]
+    rates, numbers = {column.name: list[float]() for column in _list_rate_columns()}, list[int]()
+    for condition in _list_conditions(counts, labels):
+        for key in condition.keys:
+            for layer in condition.layers:
+                words, sure = _read_pairs(counts, [key], [layer])
+                place = CrossFit.fixed(words.number + sure.number, words.rules[0] + sure.rules[0])
+                for name, rate in compute_rates(words, sure).items():
+                    rates[name] += rate.value.tolist()
+                    rates[f"{name}_se"] += rate.error.tolist()
+                rates["baseline"] += [1 - place.share] * heads
+                pairs = counts.links[counts.keys.index((PAIRS, *key[1:])), layer]
+                numbers += [int(pairs)] * heads
+                keys += [key] * heads
+                layers += [layer] * heads
+    build = TableBuilder(labels, len(keys))
+    build.key("direction", [direction for _, direction, *_ in keys])
+    if any(position for _, _, *position in keys):
+        build.key("position", ["".join(position) for _, _, *position in keys])
+    build.layers(layers)
+    build.key("head", np.arange(len(keys)) % heads)
+    build.count("n", np.array(numbers, np.int64), PAIRS)
+    for column in _list_rate_columns():
+        build.add(column, rates[column.name])
+    return build.table(title, list(_note_left_out(counts)))
+
+
+def _note_left_out(counts: LinkCounts) -> Iterator[str]:
+    if not counts.keys:
+        yield (
+            "No sequence holds a pair of texts, with words in both: error rates are of alignments between a "
+            "text and a target that a decoder reads, or a second text."
+        )
+    if cut := int(counts.left_out[0]):
+        pairs = "1 pair was" if cut == 1 else f"{cut:,} pairs were"
+        yield f"{pairs} left out: only a part of one of the two texts is in the sequence."
+
+
+BEST_ALIGNMENTS = Tabulation(
+    "alignment", best_table, "links: the alignments with the fewest errors", stacked=True
+)
+BY_HEAD = Tabulation("alignment and head", by_head_table, "links: the alignment of each head", stacked=True)

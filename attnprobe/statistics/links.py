@@ -13,17 +13,17 @@ import numpy as np
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.best_heads import (
     NAME_COLUMNS,
-    BestLinkHead,
-    LinkCondition,
-    mark_removed,
+    cross_fit,
+    name_best,
     note_one_fold,
-    read_folds,
+    read_answers,
+    score_gain,
+    score_share,
 )
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
     FIRST,
-    INPUT,
     OF_PARTS_OF_SPEECH,
     OFFSETS,
     SAME_CONTEXT,
@@ -31,13 +31,12 @@ from attnprobe.statistics.rules import (
     SAME_PLACE,
     SAME_TEXT,
     LinkTask,
-    offsets_to,
 )
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.crossfit import CrossFit
+from attnprobe.sums.link_counts import FAR, Key, LinkCounts
 from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
@@ -55,57 +54,80 @@ _FEW_BLOCKS = 15
 # Which links have a row
 
 
+@dataclass(frozen=True)
+class LinkCondition:
+    """Links of a label that are asked in one direction of one kind of attention.
+
+    ``keys`` are what they are counted by: one for each position of a decoder beside an encoder.
+    """
+
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+    keys: Sequence[Key]
+
+
+def list_asked(counts: LinkCounts, labels: Labels) -> Iterator[tuple[LinkCondition, int]]:
+    """List what is asked in each kind of attention, with the number of links."""
+    kinds = [place.kind for place in labels.places]
+    for kind in (kind for kind in (None, *Kind) if kind in kinds):
+        layers = [layer for layer, other in enumerate(kinds) if other is kind]
+        links = dict(zip(counts.keys, counts.links[:, layers[0]].tolist(), strict=True))
+        keys = [key for key in counts.near if links[key]]
+        for label, direction in dict.fromkeys(key[:2] for key in keys):
+            of_label = [key for key in keys if key[:2] == (label, direction)]
+            # There are as many at every position.
+            yield LinkCondition(label, direction, kind, layers, of_label), links[of_label[0]]
+
+
 def list_conditions(
     counts: LinkCounts, labels: Labels, task: LinkTask
 ) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
     if not counts.keys:
         return [], ["No text has a link that is asked for.", *_note_left_out(counts)]
-    asked = labels.provenance.get("asked", {})
-    fewest, chosen = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
-    kinds, links = [place.kind for place in labels.places], counts.links
-    named = sorted({label for label, *_ in counts.keys} - {ALL})
-    most, rare = dict[str, int](), dict[str, int]()
-    conditions = list[LinkCondition]()
-    for kind in dict.fromkeys(kinds):
-        layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        numbers, positions = dict[tuple[str, str], int](), dict[tuple[str, str], list[str]]()
-        for place, (label, direction, *position) in enumerate(counts.near):
-            if number := int(links[place, layers[0]]):
-                numbers[label, direction] = number  # the same at every position
-                positions.setdefault((label, direction), []).extend(position or [""])
-        for (label, direction), number in numbers.items():
-            alone = len(named) == 1 and numbers.get((named[0], direction)) == number
-            if label == ALL and named and (chosen or alone):  # the one label says the same
-                continue
-            if label != ALL and number < fewest:
-                rare[label] = max(number, rare.get(label, 0))
-                continue
-            most[label] = max(number, most.get(label, 0))
-            at = sorted(positions[label, direction], key=INPUT.__eq__)
-            conditions.append(LinkCondition(label, direction, kind, layers, at))
-    directions = [task.forward, task.backward]
-    conditions.sort(
+    wanted, every = labels.provenance.get("asked", {}), list(list_asked(counts, labels))
+    fewest, named = int(wanted.get("min_links", FEWEST)), {label for label, *_ in counts.keys} - {ALL}
+    most = dict[str, int]()
+    for condition, number in every:
+        most[condition.label] = max(number, most.get(condition.label, 0))
+    alike = {(one.kind, one.direction, number) for one, number in every if {one.label} == named}
+
+    def is_shown(condition: LinkCondition, number: int) -> bool:
+        if condition.label != ALL:
+            return number >= fewest
+        # One label says the same as all.
+        return not named or (
+            wanted.get("labels") is None and (condition.kind, condition.direction, number) not in alike
+        )
+
+    shown = [condition for condition, number in every if is_shown(condition, number)]
+    kinds, directions = list(dict.fromkeys(one.kind for one in shown)), [task.forward, task.backward]
+    shown.sort(
         key=lambda one: (
-            list(Kind).index(one.kind) if one.kind else 0,
+            kinds.index(one.kind),
             one.label != ALL,
             -most[one.label],
             one.label,
             directions.index(one.direction),
         )
     )
-    left_out = sorted((label for label in rare if label not in most), key=lambda label: (-rare[label], label))
-    notes = [f"Left out, with fewer than {fewest} links: {join_names(left_out, 8)}."] if left_out else []
-    return conditions, [*notes, *_note_left_out(counts)]
+    rare = sorted((-number, label) for label, number in most.items() if label != ALL and number < fewest)
+    notes = list(_note_left_out(counts))
+    if rare:
+        names = join_names([label for _, label in rare], 8)
+        notes.insert(0, f"Left out, with fewer than {fewest} links: {names}.")
+    return shown, notes
 
 
 def _note_left_out(counts: LinkCounts) -> Iterator[str]:
-    same, unseen, certain = counts.left_out.tolist()
-    for number, reason in (
-        (same, "both ends of the link have the same tokens"),
-        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
-        (certain, "every candidate in sight is right"),
-    ):
+    reasons = (
+        "both ends of the link have the same tokens",
+        "a decoder sees only what comes before a word, and the answer comes after it",
+        "every candidate in sight is right",
+    )
+    for number, reason in zip(counts.left_out.tolist(), reasons, strict=True):
         if number:
             yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
 
@@ -134,52 +156,49 @@ _BEST_COLUMNS = [
 ]
 
 
-@dataclass(frozen=True)
-class _BestHeads:
-    """The best head and rule of each row, and notes on what has no row."""
+def score_best_head(
+    counts: LinkCounts,
+    condition: LinkCondition,
+    task: LinkTask,
+    labels: Labels,
+    tests: int,
+    *,
+    part: LinkCounts | None = None,
+    control: LinkCounts | None = None,
+) -> dict[str, Any]:
+    """Score the head that finds most links of a condition, and the best rule over all of them; give cells.
 
-    task: LinkTask
-    labels: Labels
-    rows: Sequence[BestLinkHead]
-    notes: Sequence[str]
-
-    @classmethod
-    def choose(cls, counts: LinkCounts, labels: Labels, task: LinkTask) -> "_BestHeads":
-        conditions, notes = list_conditions(counts, labels, task)
-        gone, folds = mark_removed([*labels.removed], *counts.shape), read_folds(labels)
-        heads = [BestLinkHead.choose(counts, one, gone, task, folds) for one in conditions]
-        blocks = max((one.best.fit.links.blocks for one in heads if one.best is not None), default=BLOCKS)
-        if blocks < _FEW_BLOCKS:
-            least = format_number(0.5**blocks, digits=2)
-            notes = [f"Few documents: no p is below {least}, as there are {blocks} blocks of them.", *notes]
-        return cls(task, labels, heads, notes)
-
-    def score(self, counts: LinkCounts, *, whole: bool = True) -> list[dict[str, Any]]:
-        """Score them on the documents that they were chosen on, the ``whole``, or on a group of them."""
-        return [one.score(counts, self.labels, len(self.rows), whole=whole) for one in self.rows]
-
-    def tabulate(self, title: str, scores: Sequence[dict[str, Any]], *, with_control: bool) -> HeadTable:
-        conditions = [one.condition for one in self.rows]
-        task, rows = self.task, list[dict[str, Any]]()
-        for condition, score in zip(conditions, scores, strict=True):
-            row = score | {task.label: condition.label, "direction": condition.direction}
-            row["attention"] = None if condition.kind is None else str(condition.kind)
-            if (rule := score.get("rule")) is not None:
-                row["baseline_rule"] = task.name_of(rule)
-                row["baseline_offset"] = task.offsets[rule] if rule < len(task.offsets) else None
-            rows.append(row)
-        absent = {
-            "direction": not task.backward,
-            "attention": not any(condition.kind for condition in conditions),
-            "position": not any(any(condition.positions) for condition in conditions),
-            "baseline_offset": not task.offsets,
-            "control": not with_control,
-            "selectivity": not with_control,
-        }
-        columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
-        build = TableBuilder(self.labels, len(rows))
-        build.rows([Column(task.label, role="key"), *columns], rows)
-        return build.table(title, [*note_one_fold(rows), *self.notes])
+    ``part`` are the counts of a group of documents, to be scored with what all choose; ``control`` those of
+    moved links, which are not scored by group. ``tests`` says how many p values are adjusted together.
+    """
+    keys, layers = condition.keys, condition.layers
+    answers, far = (read_answers(counts, keys, layers, labels.removed, far=far) for far in (False, True))
+    fit = None if answers is None else cross_fit(answers, labels)
+    scored = answers
+    if part is not None:
+        scored, far = (read_answers(part, keys, layers, labels.removed, far=far) for far in (False, True))
+    row: dict[str, Any] = {"n": 0 if scored is None else scored.total, "n_far": 0}
+    if answers is None or scored is None or fit is None:
+        return row
+    rule = task.best_rule(answers.rules.sum(-1))
+    baseline = CrossFit.fixed(scored.number, scored.rules[rule])
+    head = fit if part is None else fit.keep_choice(scored)
+    row |= name_best(fit, answers.candidates, labels) | score_share("accuracy", head)
+    row |= score_gain(head, baseline, tests) | {"baseline": baseline.share}
+    if baseline.share:
+        row["baseline_rule"] = task.name_of(rule)
+        row["baseline_offset"] = task.offsets[rule] if rule < len(task.offsets) else None
+    if far is not None:
+        head = fit.transfer(far) if part is None else fit.keep_choice(far)
+        row |= score_share("accuracy_far", head) | {"n_far": far.total}
+        row["baseline_far"] = float(far.rules[rule].sum() / far.total)
+    if part is None:
+        row |= {"accuracy_selected": float(answers.shares.max()), "chosen": fit.agreement}
+        moved = None if control is None else read_answers(control, keys, layers, labels.removed)
+        beside = None if moved is None else cross_fit(moved, labels)
+        if beside is not None:
+            row |= score_share("control", beside) | score_share("selectivity", fit, beside)
+    return row
 
 
 def by_label_table(
@@ -189,6 +208,8 @@ def by_label_table(
     measurement: Measurement,
     _: Sequence[Statistic],
     labels: Labels,
+    *,
+    part: LinkCounts | None = None,
 ) -> HeadTable:
     """Tabulate the best head for each label and direction, beside the best rule.
 
@@ -209,13 +230,30 @@ def by_label_table(
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
     """
     counts: LinkCounts = measurement.sums[statistic.name]
-    best = _BestHeads.choose(counts, labels, task)
-    scores = best.score(counts)
-    control = measurement.sums.get(make_control(statistic).name)
-    if control is not None:
-        beside = [one.score_control(control, read_folds(labels)) for one in best.rows]
-        scores = [score | of_control for score, of_control in zip(scores, beside, strict=True)]
-    return best.tabulate(title, scores, with_control=control is not None)
+    control: LinkCounts | None = measurement.sums.get(make_control(statistic).name)
+    conditions, notes = list_conditions(counts, labels, task)
+    rows = list[dict[str, Any]]()
+    for condition in conditions:
+        row = score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
+        row |= {task.label: condition.label, "direction": condition.direction}
+        row["attention"] = None if condition.kind is None else str(condition.kind)
+        rows.append(row)
+    if counts.documents < _FEW_BLOCKS and any("p" in row for row in rows):
+        least = format_number(0.5**counts.documents, digits=2)
+        blocks = f"there are {counts.documents} blocks of them"
+        notes.insert(0, f"Few documents: no p is below {least}, as {blocks}.")
+    absent = {
+        "direction": not task.backward,
+        "attention": not any(condition.kind for condition in conditions),
+        "position": all(len(condition.keys[0]) == 2 for condition in conditions),
+        "baseline_offset": not task.offsets,
+        "control": control is None,
+        "selectivity": control is None,
+    }
+    columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
+    build = TableBuilder(labels, len(rows))
+    build.rows([Column(task.label, role="key"), *columns], rows)
+    return build.table(title, [*note_one_fold(rows), *notes])
 
 
 def by_label_and_group_table(
@@ -231,13 +269,10 @@ def by_label_and_group_table(
     Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
     group, given what was chosen, and ``p_adjusted`` counts its rows.
     """
-    table = by_label_table(statistic, task, title, measurement, statistics, labels)
-    best = _BestHeads.choose(measurement.sums[statistic.name], labels, task)
-    groups = {}
-    for name in sort_groups(measurement.strata):
-        scores = best.score(measurement.strata[name].sums[statistic.name], whole=False)
-        groups[name] = best.tabulate(title, scores, with_control="control" in table.data)
-    stacked = stack_groups(table, groups, measurement.strata)
+    build = partial(by_label_table, statistic, task, title, measurement, statistics, labels)
+    table, strata = build(), measurement.strata
+    groups = {name: build(part=strata[name].sums[statistic.name]) for name in sort_groups(strata)}
+    stacked = stack_groups(table, groups, strata)
     # All parts have the same rows; those of one label and direction stand together.
     order = sorted(range(len(stacked)), key=lambda row: row % len(table))
     data = {name: [cells[row] for row in order] for name, cells in stacked.data.items()}
@@ -261,31 +296,29 @@ def by_head_table(
     """
     counts: LinkCounts = measurement.sums[statistic.name]
     conditions, notes = list_conditions(counts, labels, task)
-    heads = range(counts.shape[1])
     rows = [
-        (condition, position, layer, head)
+        (key, layer, head)
         for condition in conditions
-        for position in condition.positions
+        for key in condition.keys
         for layer in condition.layers
-        for head in heads
+        for head in range(counts.shape[1])
     ]
-    layers, columns = (np.array([row[place] for row in rows], np.int64) for place in (2, 3))
+    layers, heads = (np.array([row[place] for row in rows], np.int64) for place in (1, 2))
     build = TableBuilder(labels, len(rows))
-    build.key(task.label, [condition.label for condition, *_ in rows])
-    build.key("direction", [condition.direction for condition, *_ in rows])
-    if any(position for _, position, *_ in rows):
-        build.key("position", [position for _, position, *_ in rows])
+    build.key(task.label, [key[0] for key, *_ in rows])
+    build.key("direction", [key[1] for key, *_ in rows])
+    if any(key[2:] for key, *_ in rows):
+        build.key("position", ["".join(key[2:]) for key, *_ in rows])
     build.layers(layers.tolist())
-    build.key("head", columns)
+    build.key("head", heads)
     places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.links, counts.accuracy()
     for far, end, title_of in (
-        (False, "", "links found"),
-        (True, "_far", "links with a word between their ends that are found"),
+        ((), "", "links found"),
+        ((FAR,), "_far", "links with a word between their ends that are found"),
     ):
-        keys = [condition.key(position, far=far) for condition, position, *_ in rows]
-        at = np.array([places.get(key, -1) for key in keys], np.int64)
+        at = np.array([places.get((*key, *far), -1) for key, *_ in rows], np.int64)
         build.count(f"n{end}", np.where(at < 0, 0, links[at, layers]), "links")
-        share, error = (np.where(at < 0, np.nan, one[at, layers, columns]) for one in accuracy)
+        share, error = (np.where(at < 0, np.nan, one[at, layers, heads]) for one in accuracy)
         build.measure(f"accuracy{end}", UNIT, share, error, headline=not far, title=title_of)
     return build.table(title, notes)
 
@@ -312,54 +345,38 @@ COREFERENCE_TASK = LinkTask(
     "",
     (NEAREST, SAME_LAST_WORD, SAME_HEAD_WORD, SAME_STRING, FIRST, *NEAREST_OF_KIND),
     label="mention",
-    noun="kind of mention",
     least=2,
 )
 _RULES = (
-    *offsets_to(FURTHEST_LINK),
-    SAME_TEXT,
-    SAME_CONTEXT,
-    SAME_LEFT_CONTEXT,
-    SAME_PLACE,
+    *map(str, range(-FURTHEST_LINK, FURTHEST_LINK + 1)),
+    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
     *OF_PARTS_OF_SPEECH,
 )
 LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
 
 
 def _define(
-    name: str, task: LinkTask, title: str, noun: str, order: int
+    name: str, task: LinkTask, title: str, label: str, noun: str, order: int
 ) -> tuple[Statistic, Tabulation, Tabulation]:
     statistic = Statistic(
         name, "share of links", partial(questions_of, task=task), scope="links", rows="label",
-        sums=LinkCounts, version=4, family=FAMILY, title=title, order=order,
+        sums=LinkCounts, version=5, family=FAMILY, title=title, order=order,
     )  # fmt: skip
-    by_label = partial(by_label_table, statistic, task)
-    best = f"{name}: the best head for each {task.noun or task.label}"
-    return (
-        statistic,
-        Tabulation(
-            task.label,
-            by_label,
-            best,
-            partial(by_label_and_group_table, statistic, task),
-            stacked=True,
-        ),
-        Tabulation(
-            f"{task.label} and head",
-            partial(by_head_table, statistic, task),
-            f"{name}: how often each head finds {noun}",
-            stacked=True,
-        ),
+    best, groups, heads = (
+        partial(build, statistic, task) for build in (by_label_table, by_label_and_group_table, by_head_table)
     )
+    by_label = Tabulation(task.label, best, f"{name}: the best head for each {label}", groups, stacked=True)
+    shown = f"{name}: how often each head finds {noun}"
+    return statistic, by_label, Tabulation(f"{task.label} and head", heads, shown, stacked=True)
 
 
 SYNTAX, BY_RELATION, BY_RELATION_AND_HEAD = _define(
-    "syntax", SYNTAX_TASK, "dependencies found", "a relation", 0
+    "syntax", SYNTAX_TASK, "dependencies found", "relation", "a relation", 0
 )
 COREFERENCE, BY_MENTION, BY_MENTION_AND_HEAD = _define(
-    "coreference", COREFERENCE_TASK, "antecedents found", "an antecedent", 1
+    "coreference", COREFERENCE_TASK, "antecedents found", "kind of mention", "an antecedent", 1
 )
-LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", LINKS_TASK, "links found", "a label", 2)
+LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", LINKS_TASK, "links found", "label", "a label", 2)
 
 
 @cache

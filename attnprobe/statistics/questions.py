@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.statistics.moved_links import move_links
 from attnprobe.statistics.rules import (
     INPUT,
     NONE,
@@ -22,7 +21,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.link_counts import FAR, Key
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
@@ -30,12 +29,8 @@ if TYPE_CHECKING:
     from attnprobe.kernels.words import Ints, Rows
 
 
-#: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
-Key = tuple[str, ...]
-#: Where such a decoder is asked, and how many places before it reads a word.
-_POSITIONS = ((OUTPUT, 1), (INPUT, 0))
-#: Where every other token is asked.
-_ONLY = (("", 0),)
+#: Where a decoder beside an encoder is asked, and how many places before it reads a word; and all others.
+_POSITIONS, _ONLY = ((OUTPUT, 1), (INPUT, 0)), (("", 0),)
 #: Behind every token.
 _ALL = 1 << 30
 
@@ -81,8 +76,7 @@ class Questions:
     def _right(self, chosen: Ints) -> NDArray[np.bool_]:
         if not len(self.row):
             return np.zeros((0, chosen.shape[1]), bool)
-        times = self.answers[:, 1] - self.answers[:, 0]
-        answer = np.repeat(chosen, times, 0)
+        answer = np.repeat(chosen, self.answers[:, 1] - self.answers[:, 0], 0)
         inside = (answer >= self.right[:, :1]) & (answer < self.right[:, 1:])
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
 
@@ -122,60 +116,12 @@ def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Ques
     return collector.questions()
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The words of a sequence that ask, and those that answer: the same ones but in cross-attention."""
-
-    annotation: TokenAnnotation
-    asking: Words
-    answering: Words
-
-    @classmethod
-    def of(cls, annotation: TokenAnnotation) -> _Sides:
-        words = Words(annotation.words, annotation.second, annotation.forms, annotation.parts_of_speech)
-        if annotation.keys is None:
-            return cls(annotation, words, words)
-        keys = Words(annotation.keys, 0, annotation.key_forms, annotation.key_parts_of_speech)
-        return cls(annotation, words, keys)
-
-    @property
-    def crossed(self) -> bool:
-        return self.annotation.keys is not None
-
-    def place(self, asker: TokenSpan) -> Ends:
-        """Find the words of who asks; among the keys where these are the same words by their numbers."""
-        words, keys = self.annotation.words, self.annotation.keys
-        if keys is None or not self.annotation.same:
-            return self.asking.within(asker)
-        inside = [
-            number
-            for number, (word, _) in enumerate(zip(words, keys, strict=False))
-            if asker.start <= word.start and word.stop <= asker.stop
-        ]
-        ends = [self.answering.within(keys[number]) for number in inside]
-        return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
-
-    def are_far(self, asker: TokenSpan, place: Ends, answers: Sequence[tuple[TokenSpan, Ends]]) -> bool:
-        """Tell whether a word lies between the asker and each of the answers, given with their words.
-
-        Where no word is known, it is a token.
-        """
-        annotation, shift = self.annotation, 0
-        if self.crossed:
-            if not annotation.same:
-                return False
-            shift = 1  # a decoder reads the same text one place later
-        elif annotation.second and (asker.start >= annotation.second) != (
-            answers[0][0].start >= annotation.second
-        ):
-            return False
-        for span, words in answers:
-            ours, theirs = place, words
-            if NONE in (ours, theirs):
-                ours, theirs = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
-            if max(theirs[0] - ours[1], ours[0] - theirs[1]) < 1:
-                return False
-        return True
+def _read_sides(annotation: TokenAnnotation) -> tuple[Words, Words]:
+    """Read the words that ask, and those that answer: the same ones but in cross-attention."""
+    words = Words(annotation.words, annotation.second, annotation.forms, annotation.parts_of_speech)
+    if annotation.keys is None:
+        return words, words
+    return words, Words(annotation.keys, 0, annotation.key_forms, annotation.key_parts_of_speech)
 
 
 class _Collector:
@@ -185,165 +131,254 @@ class _Collector:
         self._task, self._causal = task, layout.causal
         self._positions = _POSITIONS if layout.shifted else _ONLY
         self._ahead = not (layout.causal or layout.shifted)
-        self._spans: list[Ends] = []
-        self._rows: list[tuple[int, ...]] = []
-        self._row: list[int] = []
-        self._right: list[Ends] = []
-        self._answers: list[Ends] = []
+        self._spans, self._right, self._answers = list[Ends](), list[Ends](), list[Ends]()
+        self._rows, self._entries = list[tuple[int, ...]](), list[tuple[int, int, int]]()
+        self._row, self._chance = list[int](), list[float]()
         self._keys: dict[Key, int] = {}
-        self._entries: list[tuple[int, int, int]] = []
         self._choices: list[Ints] = []
-        self._chance: list[float] = []
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, annotation: TokenAnnotation) -> None:
         """Ask about the links of a sequence."""
-        sides, first = _Sides.of(annotation), len(self._spans)
-        self._spans += sides.answering.ends
-        #: Of candidates that links name, their words, and where these begin among the spans.
-        offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (sides.answering, first)}
+        asking, answering = _read_sides(annotation)
+        first = len(self._spans)
+        self._spans += answering.ends
+        #: The words that may be chosen, or the candidates that links name, and where they begin among spans.
+        offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (answering, first)}
         rows: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], int] = {}
-        rule_questions: list[RuleQuestion] = []
-        for link in annotation.links:
+        for_rules: list[RuleQuestion] = []
+        for link, direction, asker, answers in self._list_questions(annotation):
             if link.candidates not in offered:
                 offered[link.candidates] = Words(link.candidates), len(self._spans)
                 self._spans += offered[link.candidates][0].ends
             words, begin = offered[link.candidates]
-            labels = list_labels(link)
+            place = _find_asker(annotation, asking, answering, asker)
+            among_words = NONE if annotation.keys is not None and not annotation.same else place
+            itself = among_words
+            if link.candidates:
+                inside = annotation.keys is None and (asker.start, asker.stop) in words.ends
+                itself = words.within(asker) if inside else NONE
+            sight = asker.stop - self._positions[0][1] if self._causal else _ALL
+            right = self._find_right(answers, words, itself, sight)
+            if not right:
+                continue
+            candidates, chance = None, 0.0
+            if link.candidates:
+                candidates = _list_open(words, itself, sight)
+                wrong = set(candidates).difference(*(range(*ends) for _, ends in right))
+                chance = 1 - len(wrong) / len(candidates)
+            if chance == 1:
+                self._certain += 1
+                continue
+            by_words = [(span, answering.within(span)) for span, _ in right]
+            rule_question = RuleQuestion(
+                place,
+                among_words,
+                answering.text_of(by_words[0][1][0]),
+                sight,
+                first,
+                None if candidates is None else _number_by_word(candidates, words, answering, begin),
+                _read_guesses(link, words, candidates, begin),
+            )
+            far = _are_far(annotation, asker, place, by_words)
+            for position, before in self._positions:
+                row = rows.setdefault((asker, link.candidates, position), len(self._rows))
+                if row == len(self._rows):
+                    ends = begin, begin + len(words.ends), begin + itself[0], begin + itself[1]
+                    self._rows.append((sequence, asker.start - before, asker.stop - before, *ends))
+                key = (direction, position) if position else (direction,)
+                self._count(sequence, list_labels(link), key, far=far)
+                self._row.append(row)
+                self._chance.append(chance)
+                self._answers.append((len(self._right), len(self._right) + len(right)))
+                self._right += [(start + begin, stop + begin) for _, (start, stop) in right]
+                for_rules.append(rule_question)
+        home = answering if annotation.same else asking
+        self._choices.append(choose_by_rules(self._task, home, answering, for_rules, ahead=self._ahead))
+
+    def _list_questions(
+        self, annotation: TokenAnnotation
+    ) -> Iterator[tuple[TokenLink, str, TokenSpan, Sequence[TokenSpan]]]:
+        """List each link with the name of a direction, who is asked and what is right."""
+        for link in annotation.links:
             for direction, forward in self._task.directions(link):
-                asker, *answers = (
-                    (link.source, link.target, *link.also) if forward else (link.target, link.source)
-                )
-                place = sides.place(asker)
-                among_words = NONE if sides.crossed and not annotation.same else place
-                asker_among = among_words
-                if link.candidates:
-                    inside = not sides.crossed and (asker.start, asker.stop) in words.ends
-                    asker_among = words.within(asker) if inside else NONE
-                sight = asker.stop - self._positions[0][1] if self._causal else _ALL
-                right = self._find_right(answers, words, asker_among, sight)
-                candidates = words.choices(asker_among, sight) if link.candidates else None
-                chance = _find_chance(candidates, [ends for _, ends in right])
-                self._certain += chance == 1 and bool(right)
-                if chance == 1 or not right:
-                    continue
-                if link.candidates:  # which are numbered among themselves
-                    by_words = [(span, sides.answering.within(span)) for span, _ in right]
+                if forward:
+                    yield link, direction, link.source, (link.target, *link.also)
                 else:
-                    by_words = right
-                far = sides.are_far(asker, place, by_words)
-                rule_question = RuleQuestion(
-                    place,
-                    among_words,
-                    sides.answering.text_of(by_words[0][1][0]),
-                    sight,
-                    first,
-                    None if candidates is None else _by_word(candidates, words, sides.answering, begin),
-                    _read_guesses(link, words, candidates, begin),
-                )
-                for position, before in self._positions:
-                    row = rows.setdefault((asker, link.candidates, position), len(self._rows))
-                    if row == len(self._rows):
-                        ends = (
-                            begin,
-                            begin + len(words.ends),
-                            begin + asker_among[0],
-                            begin + asker_among[1],
-                        )
-                        self._rows.append((sequence, asker.start - before, asker.stop - before, *ends))
-                    self._chance.append(chance)
-                    name = (direction, position) if position else (direction,)
-                    answer_spans = [(start + begin, stop + begin) for _, (start, stop) in right]
-                    self._count(sequence, labels, name, row, answer_spans, far=far)
-                    rule_questions.append(rule_question)
-        home = sides.answering if annotation.same else sides.asking
-        self._choices.append(
-            choose_by_rules(self._task, home, sides.answering, rule_questions, ahead=self._ahead)
-        )
+                    yield link, direction, link.target, (link.source,)
 
     def _find_right(
-        self, answers: Sequence[TokenSpan], words: Words, asker_among: Ends, sight: int
+        self, answers: Sequence[TokenSpan], words: Words, itself: Ends, sight: int
     ) -> list[tuple[TokenSpan, Ends]]:
         """Find the answers among the words that may be chosen; count the question as left out if none is."""
         right = [
             (span, ends)
             for span in answers
-            if (ends := words.within(span)) != NONE
-            and not (asker_among[0] <= ends[0] and ends[1] <= asker_among[1])
+            if (ends := words.within(span)) != NONE and not (itself[0] <= ends[0] and ends[1] <= itself[1])
         ]
-        if not right:
-            self._same += 1
-            return []
         seen = [(span, ends) for span, ends in right if words.ends[ends[1] - 1][1] <= sight]
-        self._unseen += not seen
+        self._same += not right
+        self._unseen += bool(right) and not seen
         return seen
 
-    def _count(
-        self,
-        sequence: int,
-        labels: Sequence[str],
-        name: tuple[str, ...],
-        row: int,
-        answers: list[Ends],
-        *,
-        far: bool,
-    ) -> None:
-        question = len(self._row)
-        self._row.append(row)
-        self._answers.append((len(self._right), len(self._right) + len(answers)))
-        self._right += answers
-        keys = self._keys
+    def _count(self, sequence: int, labels: Sequence[str], key: Key, *, far: bool) -> None:
+        """Let the next question count for labels, and for their links at a distance if it is one."""
+        # A control is asked about no rules, and about no distances.
         for label in labels:
-            self._entries.append((question, keys.setdefault((label, *name), len(keys)), sequence))
-            if far and self._task.rules:  # a control is asked about no rules, and about no distances
-                self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
+            for end in ((), (FAR,)) if far and self._task.rules else ((),):
+                place = self._keys.setdefault((label, *key, *end), len(self._keys))
+                self._entries.append((len(self._row), place, sequence))
 
     def questions(self) -> Questions:
         from attnprobe.kernels.words import Rows
 
-        rows = _array(self._rows, 7)
+        rows = make_array(self._rows, 7)
         return Questions(
-            Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], _array(self._spans, 2)),
+            Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], make_array(self._spans, 2)),
             np.array(self._row, np.int64),
-            _array(self._right, 2),
-            _array(self._answers, 2),
+            make_array(self._right, 2),
+            make_array(self._answers, 2),
             self._task.rules,
             tuple(self._keys),
-            _array(self._entries, 3),
+            make_array(self._entries, 3),
             np.concatenate([np.zeros((0, len(self._task.rules)), np.int64), *self._choices]),
             np.array(self._chance, np.float64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
 
 
-def _find_chance(candidates: set[int] | None, answers: list[Ends]) -> float:
-    """Give the share of candidates that are right: 0 where a link names none, 1 where any choice is right."""
-    if candidates is None:
-        return 0.0
-    wrong = candidates.difference(*(range(*ends) for ends in answers))
-    return 1 - len(wrong) / len(candidates) if wrong else 1.0
+def make_array(values: Sequence[Sequence[int]], columns: int) -> Ints:
+    """Make an array (row, column) of rows, of which there may be none."""
+    return np.array(values, np.int64).reshape(len(values), columns)
 
 
-def _by_word(candidates: set[int], words: Words, answering: Words, at: int) -> dict[int, int]:
+def _find_asker(annotation: TokenAnnotation, asking: Words, answering: Words, asker: TokenSpan) -> Ends:
+    """Find the words of who asks; among the keys where these are the same words by their numbers."""
+    if annotation.keys is None or not annotation.same:
+        return asking.within(asker)
+    ends = [
+        answering.within(key)
+        for word, key in zip(annotation.words, annotation.keys, strict=False)
+        if asker.start <= word.start and word.stop <= asker.stop
+    ]
+    return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+
+
+def _are_far(
+    annotation: TokenAnnotation, asker: TokenSpan, place: Ends, answers: Sequence[tuple[TokenSpan, Ends]]
+) -> bool:
+    """Tell whether a word lies between the asker and each of the answers, given with their words.
+
+    Where no word is known, it is a token.
+    """
+    second = annotation.second
+    across = bool(second) and (asker.start >= second) != (answers[0][0].start >= second)
+    if across or (annotation.keys is not None and not annotation.same):
+        return False
+    shift = annotation.keys is not None  # a decoder reads the same text one place later
+    for span, words in answers:
+        ours, theirs = place, words
+        if NONE in (ours, theirs):
+            ours, theirs = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
+        if max(theirs[0] - ours[1], ours[0] - theirs[1]) < 1:
+            return False
+    return True
+
+
+def _list_open(words: Words, itself: Ends, sight: int) -> list[int]:
+    """List the candidates that may be chosen: not the asker, and none behind its sight."""
+    seen = [place for place, (_, stop) in enumerate(words.ends) if stop <= sight]
+    return [place for place in seen if not itself[0] <= place < itself[1]]
+
+
+def _number_by_word(candidates: Sequence[int], words: Words, answering: Words, begin: int) -> dict[int, int]:
     """Number candidates by their first words; the first of several counts."""
-    numbers = {}
-    for candidate in sorted(candidates):
+    numbers: dict[int, int] = {}
+    for candidate in candidates:
         first, stop = answering.within(TokenSpan(*words.ends[candidate]))
         if first < stop:
-            numbers.setdefault(first, at + candidate)
+            numbers.setdefault(first, begin + candidate)
     return numbers
 
 
 def _read_guesses(
-    link: TokenLink, words: Words, candidates: set[int] | None, at: int
+    link: TokenLink, words: Words, candidates: Sequence[int] | None, begin: int
 ) -> list[tuple[str, int]]:
     ends = ((rule, words.within(guess)) for rule, guess in link.guesses)
     return [
-        (rule, first + at)
+        (rule, begin + first)
         for rule, (first, stop) in ends
         if first < stop and (candidates is None or first in candidates)
     ]
 
 
-def _array(values: list, columns: int) -> Ints:  # type: ignore[type-arg]
-    return np.array(values, np.int64).reshape(len(values), columns)
+# A control: the same links between other words, of which a head can know no more than where they stand
+
+
+def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
+    """Move each link of a sequence to other words of the same text, at the same distance.
+
+    Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
+    that looks at a place finds as many links of each label as before, and one that knows what words are to
+    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
+    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
+
+    References:
+        Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
+    """
+    queries, keys = _read_sides(annotation)
+    seed = sum(annotation.forms) + len(annotation.words)
+    links = []
+    for link in annotation.links:
+        if link.candidates:
+            draws = [_mix(seed, link.source.start, place) for place in range(len(link.candidates))]
+            drawn = [link.candidates[place] for place in np.argsort(np.array(draws, np.uint64))]
+            moved = replace(link, target=drawn[0], also=tuple(drawn[1 : 1 + len(link.also)]), guesses=())
+        elif link.asks == "backward":  # where the source is among the keys
+            moved = _move(link, keys, queries, seed)
+        else:
+            moved = _move(link, queries, keys, seed)
+        links.append(moved)
+    return replace(annotation, links=tuple(link for link in links if link is not None))
+
+
+def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | None:
+    source, target = home.within(link.source), other.within(link.target)
+    if NONE in (source, target):
+        return None
+    # From how far back to how far ahead both may move within their texts.
+    text = other.text_of(target[0])
+    rooms = (home.text_of(source[0]), source), (text, target)
+    least = max(room[0] - ends[0] for room, ends in rooms)
+    most = min(room[1] - ends[1] for room, ends in rooms)
+    if most <= least:
+        return None
+    step = least + _mix(seed, source[0], target[0]) % (most - least)
+    step += step >= 0  # not where it is
+    also = (other.within(span) for span in link.also)
+    kept = [ends for ends in also if ends != NONE and text[0] <= ends[0] + step and ends[1] + step <= text[1]]
+    return replace(
+        link,
+        source=_span(home, source, step),
+        target=_span(other, target, step),
+        also=tuple(_span(other, ends, step) for ends in kept),
+        guesses=(),
+    )
+
+
+def _span(words: Words, ends: Ends, step: int) -> TokenSpan:
+    return TokenSpan(words.ends[ends[0] + step][0], words.ends[ends[1] - 1 + step][1])
+
+
+_MASK = (1 << 64) - 1
+
+
+def _mix(*numbers: int) -> int:
+    """Mix numbers into one that looks random, the same in every run (splitmix64)."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed + number + 0x9E3779B97F4A7C15) & _MASK
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = ((mixed ^ (mixed >> shift)) * factor) & _MASK
+        mixed ^= mixed >> 31
+    return mixed

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.best_heads import LinkAnswers, LinkCondition, read_answers
+from attnprobe.statistics.best_heads import LinkAnswers, read_answers
 from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.rules import ALL, LinkTask
@@ -17,7 +17,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.link_counts import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column, HeadTable
@@ -219,20 +219,20 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
     tests = max(1, len(relations) * heads)
     tried = [*range(len(task.rules[: task.least])), len(task.rules)]
     gains: list[tuple[float, int, Role]] = []
-    for condition, answers in relations:
+    for (label, direction, *position), layer, answers in relations:
         best = answers.rules[tried[task.best_rule(answers.rules[tried].sum(-1))]]
-        asked, hits = answers.links.asked, answers.links.hits
-        accuracy, ahead = find_share(hits, asked), find_share(hits - best, asked)
+        number, hits = answers.number, answers.hits
+        accuracy, ahead = find_share(hits, number), find_share(hits - best, number)
         low, _ = ahead.interval(tests)
-        ends = [condition.direction.replace("_", " "), *condition.positions]
-        measure = ", ".join(["accuracy", *filter(None, ends if task.backward else condition.positions)])
+        ways = [direction.replace("_", " ")] if task.backward else []
+        measure = ", ".join(["accuracy", *ways, *position])
         for head in np.flatnonzero(low >= gain).tolist():
             if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
             threshold = accuracy.value[head] - ahead.value[head] + gain
             numbers = map(float, (accuracy.value[head], accuracy.error[head], threshold))
-            role = Role(f"{name}: {condition.label}", measure, *numbers)
-            gains.append((float(ahead.value[head]), condition.layers[0] * heads + head, role))
+            role = Role(f"{name}: {label}", measure, *numbers)
+            gains.append((float(ahead.value[head]), layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(gains, key=lambda each: -each[0]):
@@ -240,18 +240,14 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
     return [list(of_head.values()) for of_head in roles]
 
 
-def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[LinkCondition, LinkAnswers]]:
+def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, int, LinkAnswers]]:
     """List the relations of which there are enough links, layer by layer, and who finds them."""
-    layers, heads = counts.shape
-    only_all, none_gone = all(label == ALL for label, *_ in counts.near), np.zeros((layers, heads), bool)
-    for label, direction, *position in counts.near:
-        if label == ALL and not only_all:
-            continue
-        for layer in range(layers):
-            condition = LinkCondition(label, direction, None, [layer], position or [""])
-            answers = read_answers(counts, condition, none_gone)
-            if answers is not None and answers.links.number >= FEWEST:
-                yield condition, answers
+    only_all = all(label == ALL for label, *_ in counts.near)
+    for key in counts.near:
+        for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():
+            answers = read_answers(counts, [key], [layer])
+            if answers is not None and answers.total >= FEWEST:
+                yield key, layer, answers
 
 
 def role_table(

@@ -32,24 +32,19 @@ OUTPUT, INPUT = "output", "input"
 FURTHEST = 10
 #: The rule behind all others: any of the candidates that a link names.
 CHANCE = "chance"
+SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
+SAME_PLACE = "same relative place"
+FIRST = "first"
 
 
-def offsets_to(furthest: int) -> tuple[str, ...]:
-    """Name fixed offsets, in words, as rules that answer a link.
-
-    >>> offsets_to(1)
-    ('-1', '0', '1')
-    """
-    return tuple(str(offset) for offset in range(-furthest, furthest + 1))
-
-
-OFFSETS = offsets_to(FURTHEST)
-
+#: Fixed offsets, in words, are rules too.
+OFFSETS = tuple(map(str, range(-FURTHEST, FURTHEST + 1)))
 #: The universal parts of speech (de Marneffe et al. 2021).
 PARTS_OF_SPEECH = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT",
     "SCONJ", "SYM", "VERB", "X",
 )  # fmt: skip
+_PLACES = {part: place for place, part in enumerate(PARTS_OF_SPEECH)}
 #: The rules that go by them: the nearest of each, then the nearest before and after who asks.
 OF_PARTS_OF_SPEECH = (
     *(f"nearest {part}" for part in PARTS_OF_SPEECH),
@@ -65,10 +60,8 @@ class LinkTask:
     Attributes:
         forward: What it is called when the source looks for the target.
         backward: What it is called when the target looks for the source; empty where that is not asked.
-        rules: What heads are compared with: fixed offsets, then rules that have a name, and last those that
-            go by parts of speech, if any.
+        rules: Fixed offsets, then rules that have a name, and last those by parts of speech, if any.
         label: What a label is called: the column of a table.
-        noun: What a label is called in a sentence, where that is another word than the column's.
         least: So many rules, the first ones, a head has to beat for its role; all of them by default.
     """
 
@@ -76,20 +69,16 @@ class LinkTask:
     backward: str
     rules: tuple[str, ...]
     label: str
-    noun: str = ""
     least: int | None = None
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
         return tuple(int(rule) for rule in self.rules if rule.lstrip("-").isdecimal())
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        return self.rules[len(self.offsets) :]
-
     @cached_property
-    def by_parts(self) -> bool:
-        return self.rules[-len(OF_PARTS_OF_SPEECH) :] == OF_PARTS_OF_SPEECH
+    def named(self) -> tuple[str, ...]:
+        """The rules that have a name, those by parts of speech among them."""
+        return self.rules[len(self.offsets) :]
 
     def name_of(self, rule: int) -> str:
         """Name a rule by its place: "offset +1", "same text"; chance is behind the last."""
@@ -123,9 +112,6 @@ Ends = tuple[int, int]
 NONE: Ends = (0, 0)
 
 
-_PLACES = {part: place for place, part in enumerate(PARTS_OF_SPEECH)}
-
-
 class Words:
     """The words of one side of a sequence, each once, in their order.
 
@@ -148,8 +134,7 @@ class Words:
         self._place = {ends: place for place, ends in enumerate(self.ends)}
         self.second = sum(start < second for start, _ in self.ends) if second else 0
         self.forms: Ints = self._order(words, forms)
-        places = [_PLACES.get(part, -1) for part in parts_of_speech]
-        self.parts: Ints = self._order(words, places)
+        self.parts: Ints = self._order(words, [_PLACES.get(part, -1) for part in parts_of_speech])
 
     def _order(self, words: Sequence[TokenSpan], numbers: Sequence[int]) -> Ints:
         known = {(word.start, word.stop): number for word, number in zip(words, numbers, strict=False)}
@@ -173,15 +158,9 @@ class Words:
         ] or [at for at, (start, stop) in enumerate(self.ends) if start < span.stop and stop > span.start]
         return (there[0], there[-1] + 1) if there else NONE
 
-    def choices(self, own: Ends, in_sight: int | None) -> set[int]:
-        """Tell which words could be chosen: not the asker's own, and none behind its sight."""
-        seen = (at for at, (_, stop) in enumerate(self.ends) if in_sight is None or stop <= in_sight)
-        return {at for at in seen if not own[0] <= at < own[1]}
 
+# What rules choose
 
-SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
-SAME_PLACE = "same relative place"
-FIRST = "first"
 #: So many pairs of a question and a word are looked at at once.
 _AT_ONCE = 1 << 20
 #: Where a word is that can't be reached.
@@ -193,7 +172,7 @@ class RuleQuestion(NamedTuple):
 
     Attributes:
         place: The words of the asker, among those of its side.
-        own: The same words among those that answer; none where it is not among them.
+        itself: The same words among those that answer; none where it is not among them.
         text: The words of the text in which the answer lies.
         sight: The last token that the asker sees lies before this one.
         first: The number of the first word that answers, among the spans of all sequences.
@@ -202,7 +181,7 @@ class RuleQuestion(NamedTuple):
     """
 
     place: Ends
-    own: Ends
+    itself: Ends
     text: Ends
     sight: int
     first: int
@@ -221,166 +200,141 @@ def choose_by_rules(
         (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
     """
     choices = np.full((len(questions), len(task.rules)), -1, np.int64)
-    if not task.rules:
-        return choices
-    if words := len(answering.ends):
-        step = max(1, _AT_ONCE // words)
-        alike = _Alike(home, answering, ahead=ahead)
-        names = task.named[: -len(OF_PARTS_OF_SPEECH)] if task.by_parts else task.named
+    if home.ends and answering.ends and task.rules:
+        alike = np.zeros((len(home.ends), len(answering.ends)), bool)  # if nobody knows
+        if len(home.forms) and len(answering.forms):
+            alike = home.forms[:, None] == answering.forms
+        scores = {SAME_TEXT: np.zeros(alike.shape, np.int64)}
+        if SAME_CONTEXT in task.rules:
+            left = _count_runs(alike, home.second, answering.second)
+            behind = -home.second % len(home.ends), -answering.second % len(answering.ends)
+            right = _count_runs(alike[::-1, ::-1], *behind)[::-1, ::-1] * ahead
+            scores |= {SAME_LEFT_CONTEXT: left, SAME_CONTEXT: left + right}
+        step = max(1, _AT_ONCE // len(answering.ends))
         for start in range(0, len(questions), step):
-            baselines = _Baselines(questions[start : start + step], home, answering, alike)
-            chosen = [baselines.at_offsets(task.offsets), *map(baselines.by_name, names)]
-            if task.by_parts:
-                chosen.append(baselines.by_part_of_speech(answering.parts))
-            choices[start : start + step] = baselines.number(np.concatenate(chosen, 1))
-        choices[[question.place == NONE for question in questions]] = -1
+            part = slice(start, start + step)
+            choices[part] = _Rules(questions[part], home, answering, alike, scores).choose(task)
     for row, question in enumerate(questions):
-        if not question.guesses:
-            continue
         guesses = dict(reversed(question.guesses))
-        for rule, name in enumerate(task.named, len(task.offsets)):
+        for rule, name in enumerate(task.named, len(task.offsets)) if guesses else ():
             # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
             if name in guesses or choices[row, rule] < 0:
                 choices[row, rule] = guesses.get(name, question.guesses[0][1])
     return choices
 
 
-class _Alike:
-    """How far the words beside two words are spelled alike, (asker, answer)."""
-
-    def __init__(self, home: Words, answering: Words, *, ahead: bool) -> None:
-        self._ahead = ahead
-        if len(home.forms) and len(answering.forms):
-            self.words = home.forms[:, None] == answering.forms
-        else:  # nobody knows
-            self.words = np.zeros((len(home.ends), len(answering.ends)), bool)
-
-    @cached_property
-    def left(self) -> Ints:
-        """How many of the words before the two are alike."""
-        return _count_runs(self.words)
-
-    @cached_property
-    def right(self) -> Ints:
-        """How many of those behind; none where they can't be known."""
-        return _count_runs(self.words[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
-
-
-def _count_runs(alike: Bools) -> Ints:
+def _count_runs(alike: Bools, row_of_second: int, column_of_second: int) -> Ints:
+    """Count how many words before two are alike; none of another text, where second ones begin so."""
     runs = np.zeros(alike.shape, np.int64)
     for row in range(1, len(runs)):
-        runs[row, 1:] = (runs[row - 1, :-1] + 1) * alike[row - 1, :-1]
+        runs[row, 1:] = (runs[row - 1, :-1] + 1) * alike[row - 1, :-1] * (row != row_of_second)
+        runs[row, column_of_second : column_of_second + 1] = 0
     return runs
 
 
-class _Baselines:
-    """Rules that answer some questions about a sequence, by numbers of words that answer."""
+class _Rules:
+    """Rules that answer some questions about a sequence, each by a function (question, choice)."""
 
     def __init__(
-        self, questions: Sequence[RuleQuestion], home: Words, answering: Words, alike: _Alike
+        self,
+        questions: Sequence[RuleQuestion],
+        home: Words,
+        answering: Words,
+        alike: Bools,
+        scores: Mapping[str, Ints],
     ) -> None:
-        self._alike, self._words = alike, np.arange(len(answering.ends))
-        self._begin = np.array([question.first for question in questions], np.int64)[:, None]
-        place, own, self._text, self._home = (
-            np.array(ends, np.int64).reshape(-1, 2)
+        self._questions, self._parts, self._scores = questions, answering.parts, scores
+        place, itself, self._text, self._home = (
+            np.array(ends, np.int64)
             for ends in zip(
-                *((one.place, one.own, one.text, home.text_of(one.place[0])) for one in questions),
+                *((one.place, one.itself, one.text, home.text_of(one.place[0])) for one in questions),
                 strict=True,
             )
         )
-        self._elsewhere = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != self._text[:, 0])
+        self._words = words = np.arange(len(answering.ends))
+        self._elsewhere = (itself[:, 1] <= itself[:, 0]) | (self._home[:, 0] != self._text[:, 0])
         stops = np.array([stop for _, stop in answering.ends])
-        words, sight = self._words, np.array([question.sight for question in questions])[:, None]
-        self._open = (words >= self._text[:, :1]) & (words < self._text[:, 1:]) & (stops <= sight)
-        self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
-        #: The questions whose links name candidates.
-        self._offered = {
-            row: one.candidates for row, one in enumerate(questions) if one.candidates is not None
-        }
-        for row, candidates in self._offered.items():
-            self._open[row] = False
-            self._open[row, list(candidates)] = True
-        self._nearest = _find_nearest(self._open)
-        self._first = np.minimum(place[:, 0], len(home.ends) - 1)
+        self._open = (words >= self._text[:, :1]) & (words < self._text[:, 1:])
+        self._open &= stops <= np.array([question.sight for question in questions])[:, None]
+        self._open &= (words < itself[:, :1]) | (words >= itself[:, 1:])
+        for row, question in enumerate(questions):
+            if question.candidates is not None:
+                self._open[row] = False
+                self._open[row, list(question.candidates)] = True
+        self._nearest_open = _find_nearest(self._open)
+        self._asker = np.minimum(place[:, 0], len(home.ends) - 1)
+        self._alike = self._open & alike[self._asker]
         # Where the words of the asker are among those that answer: of two texts, at the same number.
         self._place = place - self._home[:, :1] + self._text[:, :1]
 
-    def at_offsets(self, offsets: Sequence[int]) -> Ints:
-        """Choose what stands so many words from the ends of the asker, (question, offset)."""
+    def choose(self, task: LinkTask) -> Ints:
+        """Let every rule of a task choose: (question, rule) numbers among the spans of all sequences."""
+        by_parts = task.rules[-1:] == OF_PARTS_OF_SPEECH[-1:]
+        names = task.named[: -len(OF_PARTS_OF_SPEECH)] if by_parts else task.named
+        chosen = [self._at_offsets(task.offsets), *map(self._by_name, names)]
+        if by_parts:
+            chosen.append(self._by_part_of_speech())
+        words = np.concatenate(chosen, 1)
+        numbers = words + np.array([question.first for question in self._questions])[:, None]
+        for row, question in enumerate(self._questions):
+            if question.candidates is not None:
+                number = np.zeros(len(self._words), np.int64)
+                number[list(question.candidates)] = list(question.candidates.values())
+                numbers[row] = number[words[row]]
+        nowhere = np.array([question.place == NONE for question in self._questions])
+        return np.where((words < 0) | nowhere[:, None], -1, numbers)
+
+    def _at_offsets(self, offsets: Sequence[int]) -> Ints:
+        """Choose what stands so many words from the ends of the asker."""
         steps = np.array(offsets, np.int64)
         chosen = self._nearest_to(np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps)
         # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
-        itself = ~self._elsewhere
-        itself[list(self._offered)] = False
-        chosen[itself[:, None] & (steps == 0)] = -1
+        free = np.array([question.candidates is None for question in self._questions])
+        chosen[(free & ~self._elsewhere)[:, None] & (steps == 0)] = -1
         return chosen
 
-    def by_name(self, rule: str) -> Ints:
-        """Choose by a rule that has a name, (question, 1)."""
-        if rule == SAME_TEXT:
-            return self._alike_with_most(np.zeros_like(self._open, np.int64))
-        if rule == SAME_CONTEXT:
-            return self._alike_with_most(self._left() + self._right())
-        if rule == SAME_LEFT_CONTEXT:  # as an induction head would
-            return self._alike_with_most(self._left())
+    def _by_name(self, rule: str) -> Ints:
         if rule == FIRST:
             return np.where(self._open.any(1), self._open.argmax(1), -1)[:, None]
-        if rule == SAME_PLACE:  # in another text, at the same share of its length
+        if rule == SAME_PLACE:  # at the same share of the length of another text
             (begin, end), (first, last) = self._home.T, self._text.T
             share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
             aimed = first + np.floor(share * (last - first)).astype(np.int64)
             return np.where(self._elsewhere[:, None], self._nearest_to(aimed[:, None]), -1)
-        return self._nearest_to(self._place[:, :1])
+        nearest = self._nearest_to(self._place[:, :1])
+        if rule not in self._scores:
+            return nearest
+        # Of the words that are spelled as the asker is, that with the highest score; the nearest of a tie.
+        distance = self._words - self._place[:, :1]
+        rank = self._scores[rule][self._asker] * (2 * len(self._words) + 2)
+        rank -= 2 * np.abs(distance) + (distance > 0)
+        best = np.where(self._alike, rank, -_FAR).argmax(1)[:, None]
+        return np.where(self._alike.any(1, keepdims=True), best, nearest)
 
-    def by_part_of_speech(self, parts: Ints) -> Ints:
+    def _by_part_of_speech(self) -> Ints:
         """Choose the nearest word of each part of speech, then the nearest before and after the asker.
 
         Where there is none on one side it is the one on the other, and where there is none the nearest word.
         In another text than the asker's, and where no part of speech is known, nothing is chosen.
         """
-        number = len(PARTS_OF_SPEECH)
-        if not len(parts) or self._elsewhere.all():
-            return np.full((len(self._begin), 3 * number), -1, np.int64)
-        # Of words that are written to one place, the last one stays; the last place is for all other words.
-        before, after = (np.full((len(self._begin), number + 1), -1, np.int64) for _ in range(2))
-        row, word = np.nonzero(self._open & (self._words < self._place[:, :1]))
-        before[row, parts[word]] = word
-        row, word = (part[::-1] for part in np.nonzero(self._open & (self._words >= self._place[:, 1:])))
-        after[row, parts[word]] = word
+        shape = len(self._questions), len(PARTS_OF_SPEECH) + 1  # the last place is for all other words
+        before, after = (np.full(shape, -1, np.int64) for _ in range(2))
+        if not len(self._parts) or self._elsewhere.all():
+            return np.concatenate([before[:, 1:]] * 3, 1)
+        start, stop = self._place[:, :1], self._place[:, 1:]
+        # Of words that are written to one place, the last one stays.
+        row, word = np.nonzero(self._open & (self._words < start))
+        before[row, self._parts[word]] = word
+        row, word = (part[::-1] for part in np.nonzero(self._open & (self._words >= stop)))
+        after[row, self._parts[word]] = word
         before, after = before[:, :-1], after[:, :-1]
-        steps = self._place[:, :1] - before, after - self._place[:, :1]
-        nearest = np.where((before >= 0) & ((after < 0) | (steps[0] <= steps[1])), before, after)
-        nearest = np.where(nearest < 0, self._nearest_to(self._place[:, :1]), nearest)
+        nearest = np.where((before >= 0) & ((after < 0) | (start - before <= after - start)), before, after)
+        nearest = np.where(nearest < 0, self._nearest_to(start), nearest)
         chosen = [nearest, *(np.where(side < 0, nearest, side) for side in (before, after))]
         return np.where(self._elsewhere[:, None], -1, np.concatenate(chosen, 1))
 
-    def number(self, words: Ints) -> Ints:
-        """Turn numbers of words (question, ...) into those of spans."""
-        numbers = self._begin + words
-        for row, candidates in self._offered.items():
-            number = np.zeros(len(self._words), np.int64)
-            number[list(candidates)] = list(candidates.values())
-            numbers[row] = number[words[row]]
-        return np.where(words < 0, -1, numbers)
-
-    def _left(self) -> Ints:
-        most = np.minimum((self._first - self._home[:, 0])[:, None], self._words - self._text[:, :1])
-        return np.minimum(self._alike.left[self._first], np.maximum(most, 0))
-
-    def _right(self) -> Ints:
-        most = np.minimum((self._home[:, 1] - 1 - self._first)[:, None], self._text[:, 1:] - 1 - self._words)
-        return np.minimum(self._alike.right[self._first], np.maximum(most, 0))
-
-    def _alike_with_most(self, score: Ints) -> Ints:
-        """Choose the word with the highest score that is spelled as the asker is; the nearest of a tie."""
-        same = self._open & self._alike.words[self._first]
-        distance = self._words - self._place[:, :1]
-        rank = score * (2 * len(self._words) + 2) - 2 * np.abs(distance) - (distance > 0)
-        best = np.where(same, rank, -_FAR).argmax(1)[:, None]
-        return np.where(same.any(1, keepdims=True), best, self._nearest_to(self._place[:, :1]))
-
     def _nearest_to(self, aimed: Ints) -> Ints:
-        return np.take_along_axis(self._nearest, aimed.clip(0, len(self._words) - 1), 1)
+        return np.take_along_axis(self._nearest_open, aimed.clip(0, len(self._words) - 1), 1)
 
 
 def _find_nearest(open_: Bools) -> Ints:

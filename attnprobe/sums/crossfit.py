@@ -50,42 +50,31 @@ class Links:
     """Links of each block of documents, and right answers of candidates, such as heads, to them.
 
     Attributes:
-        asked: (block,) links.
+        number: (block,) links.
         hits: (candidate, block) right answers.
     """
 
-    asked: Ints
+    number: Ints
     hits: NDArray[Any]
 
     @cached_property
-    def number(self) -> int:
-        return int(self.asked.sum())
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks have links."""
-        return int((self.asked > 0).sum())
+    def total(self) -> int:
+        return int(self.number.sum())
 
     @cached_property
-    def behind(self) -> Floats:
-        """How far the share of each candidate is below the largest, (candidate,)."""
-        shares = self.hits.sum(1) / self.number
-        return shares.max() - shares
+    def shares(self) -> Floats:
+        """The share of the links that each candidate answers rightly, (candidate,)."""
+        return self.hits.sum(1) / self.total
 
     @cached_property
     def residuals(self) -> Floats:
         """Right answers beyond each candidate's share of the links, (candidate, block)."""
-        return self.hits - self.hits.sum(1, keepdims=True) / self.number * self.asked
-
-    def select(self, candidates: Bools) -> "Links":
-        return Links(self.asked, self.hits[candidates])
+        return self.hits - self.hits.sum(1, keepdims=True) / self.total * self.number
 
 
 @dataclass(frozen=True)
 class CrossFit:
     """Candidates of which each fold is scored with the one that answers most on the others.
-
-    One candidate alone is scored as it is.
 
     Attributes:
         links: What they are chosen by; of candidates that are equally good, the first is chosen.
@@ -98,13 +87,13 @@ class CrossFit:
     others: Links | None = None
 
     @classmethod
-    def fixed(cls, asked: Ints, hits: NDArray[Any]) -> "CrossFit":
+    def fixed(cls, number: Ints, hits: NDArray[Any]) -> "CrossFit":
         """Score one that was not chosen by folds, (block,)."""
-        return cls(Links(asked, hits[None]), 1)
+        return cls(Links(number, hits[None]), 1)
 
     def keep_choice(self, others: Links) -> "CrossFit":
         """Score other links with those whom these chose, and choose nobody anew."""
-        return self.fixed(others.asked, self.answers_of(others.hits))
+        return self.fixed(others.number, self.answers_of(others.hits))
 
     def transfer(self, others: Links) -> "CrossFit":
         """Score other links with those whom these choose."""
@@ -117,7 +106,7 @@ class CrossFit:
     @cached_property
     def filled(self) -> Bools:
         """Which folds have links to choose by, (fold,)."""
-        return np.bincount(assign_folds(self.folds), self.links.asked, self.folds) > 0
+        return np.bincount(assign_folds(self.folds), self.links.number, self.folds) > 0
 
     @property
     def possible(self) -> bool:
@@ -149,50 +138,42 @@ class CrossFit:
     @property
     def share(self) -> float:
         """Links that are answered rightly, each by whom the other folds chose, of all."""
-        return float(self.answers_of(self.scored.hits).sum() / self.scored.number)
+        return float(self.answers_of(self.scored.hits).sum() / self.scored.total)
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
 
         With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
         draw is made of s_b (h_mb - a_m n_b) - n_b d_m, with signs s_b, and d_m by how much m is behind the
-        best, and chooses anew for each fold.
-
-        Args:
-            signs: (draw, block) each 1 or -1.
-            tied: Take d_m to be 0 where it is less than three standard errors of the difference: all of them
-                may be equally good, which is where choosing adds most noise.
+        best, and chooses anew for each fold. ``tied`` takes d_m to be 0 where it is less than three standard
+        errors of the difference: all of them may be equally good, which is where choosing adds most noise.
 
         References:
             Wu (1986), Jackknife, bootstrap and other resampling methods, on errors by random signs.
             Hansen (2005), A test for superior predictive ability, on which are taken to be equally good.
         """
-        distance = self._errors_behind
+        residuals, behind = self.links.residuals, self.links.shares.max() - self.links.shares
+        error = np.sqrt(np.square(residuals - residuals[behind.argmin()]).sum(1)) / self.links.total
+        distance = np.divide(behind, error, out=np.where(behind > 0, np.inf, 0.0), where=error > 0)
         near = distance <= _HOPELESS
-        links = self.links.select(near)
-        behind = np.where(tied & (distance[near] <= _TIED), 0.0, links.behind)
-        parts = self._draw_folds(signs, links, behind)
-        if self.others is None:
-            values = parts
-        else:
-            others = self.others.select(near)
-            values = self._draw_folds(signs, others, others.behind)
+        behind = np.where(tied & (distance <= _TIED), 0.0, behind)
+        parts = values = self._draw_folds(signs, self.links, near, behind)
+        if self.others is not None:
+            shares = self.others.shares[near]
+            values = self._draw_folds(signs, self.others, near, shares.max() - self.others.shares)
         chosen = (parts.sum(0) - parts).argmax(2)
-        return np.take_along_axis(values, chosen[..., None], 2).sum((0, 2)) / self.scored.number
+        return np.take_along_axis(values, chosen[..., None], 2).sum((0, 2)) / self.scored.total
 
-    def _draw_folds(self, signs: Floats, links: Links, behind: Floats) -> Floats:
-        """Draw right answers of each fold, (fold, draw, candidate)."""
-        parts = [assign_folds(self.folds) == fold for fold in range(self.folds)]
+    def _draw_folds(self, signs: Floats, links: Links, near: Bools, behind: Floats) -> Floats:
+        """Draw right answers of some candidates in each fold, (fold, draw, candidate)."""
+        residuals, fold = links.residuals[near], assign_folds(self.folds)
+        parts = [fold == one for one in range(self.folds)]
         return np.stack(
-            [signs[:, part] @ links.residuals[:, part].T - links.asked[part].sum() * behind for part in parts]
+            [
+                signs[:, part] @ residuals[:, part].T - links.number[part].sum() * behind[near]
+                for part in parts
+            ]
         )
-
-    @cached_property
-    def _errors_behind(self) -> Floats:
-        """How many standard errors of the difference each candidate is behind the best, (candidate,)."""
-        residuals, behind = self.links.residuals, self.links.behind
-        error = np.sqrt(np.square(residuals - residuals[behind.argmin()]).sum(1)) / self.links.number
-        return np.divide(behind, error, out=np.where(behind > 0, np.inf, 0.0), where=error > 0)
 
 
 @dataclass(frozen=True)
@@ -221,7 +202,7 @@ class Difference:
         draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
         ratio, with blocks for documents.
         """
-        links = self.head.scored.asked + (0 if self.baseline is None else self.baseline.scored.asked)
+        links = self.head.scored.number + (0 if self.baseline is None else self.baseline.scored.number)
         blocks, error = int((links > 0).sum()), np.nan
         if blocks > 1:
             draws = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
@@ -233,10 +214,8 @@ class Difference:
 
         With v the value, N links, and a draw d_s of the difference, it is P(d_s + v sum_b s_b n_b / N >= v):
         the sign-flip test, in which heads and rules are chosen anew with each draw. A v of links is a whole
-        number, so that half a link less is asked for. Over C blocks, the least p is about 2^-C.
-
-        Args:
-            tests: How many such p values are adjusted together, see ``PermutationTest``.
+        number, so that half a link less is asked for. Over C blocks, the least p is about 2^-C. ``tests``
+        such p values are adjusted together, see ``PermutationTest``.
 
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
@@ -245,7 +224,7 @@ class Difference:
 
         def draw(random: np.random.Generator, number: int) -> Floats:
             signs = draw_signs(random, number)
-            return self.draw(signs, tied=True) + value * (signs @ links.asked) / links.number
+            return self.draw(signs, tied=True) + value * (signs @ links.number) / links.total
 
         test = PermutationTest.for_tests(tests, seed=0)
-        return test.p_of(draw, value - 0.5 / links.number, _AT_ONCE, one_sided=True)
+        return test.p_of(draw, value - 0.5 / links.total, _AT_ONCE, one_sided=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,8 @@ Key = tuple[str, ...]
 
 #: What ends the keys of those links alone whose ends are not neighbours.
 FAR = "far"
+#: The fields that are counted key by key.
+_BY_KEY = ("number", "hits", "guessed", "chance")
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,10 @@ class LinkCounts(Sum):
 
     Attributes:
         keys: The labels and directions; behind them, each that ends in ``FAR``.
-        left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
-            is in sight; every candidate in sight is right.
-        kinds: (layer,) which kind of attention a layer has, as a place among the model's. What is asked and
-            what rules answer is alike in all layers of a kind.
-        asked: (key, kind, block) links.
+        left_out: Questions that were not asked, see ``Questions``.
+        kinds: (layer,) which kind of attention a layer has, as a place among the model's. Links and what
+            rules answer are alike in all layers of a kind.
+        number: (key, kind, block) links.
         hits: (key, layer, head, block) links that a head answers rightly.
         guessed: (key, kind, rule, block) links that a rule answers rightly.
         chance: (key, kind, block) how many would be answered rightly by chance, where links name candidates.
@@ -42,7 +43,7 @@ class LinkCounts(Sum):
     keys: tuple[Key, ...]
     left_out: Ints
     kinds: Ints
-    asked: Counts
+    number: Counts
     hits: Counts
     guessed: Counts
     chance: Floats
@@ -70,22 +71,17 @@ class LinkCounts(Sum):
     @property
     def links(self) -> Ints:
         """How many there are, (key, layer)."""
-        return self.asked.sum(-1, dtype=np.int64)[:, self.kinds]
+        return self.number.sum(-1, dtype=np.int64)[:, self.kinds]
 
     @property
     def near(self) -> tuple[Key, ...]:
-        """The keys but those of links at a distance."""
+        """The keys but those of links at a distance, which are the last."""
         return tuple(key for key in self.keys if key[-1] != FAR)
-
-    @property
-    def blocks(self) -> Ints:
-        """Blocks of documents that have links of a key, (key, layer)."""
-        return (self.asked > 0).sum(-1)[:, self.kinds]
 
     @property
     def documents(self) -> int:
         """Blocks of documents with links of the key of which most blocks have some."""
-        return int(self.blocks.max(initial=0))
+        return int((self.number > 0).sum(-1).max(initial=0))
 
     def __add__(self, other: Self) -> Self:
         keys = self.keys if self.keys == other.keys else order_keys((*self.keys, *other.keys))
@@ -106,25 +102,18 @@ class LinkCounts(Sum):
         return self._rename_keys([key[1:] for key in self.keys])
 
     def _rename_keys(self, names: Sequence[Key | None], keys: tuple[Key, ...] | None = None) -> Self:
-        """Give keys other names, and add up those that become one; without those that get None.
-
-        The new keys are the names, or ``keys``, among which they are.
-        """
-        if keys is None:
-            keys = order_keys(name for name in names if name is not None)
+        """Give keys other names, among ``keys`` if given: what gets one name adds up, and None goes."""
+        keys = order_keys(name for name in names if name is not None) if keys is None else keys
         if tuple(names) == keys == self.keys:
             return self
-        place = {key: at for at, key in enumerate(keys)}
-        kept = [at for at, name in enumerate(names) if name is not None]
-        to = [place[name] for name in names if name is not None]
-
-        def move(counts: NDArray[Any]) -> NDArray[Any]:
-            moved = np.zeros((len(place), *counts.shape[1:]), counts.dtype)
-            for old, new in zip(kept, to, strict=True):
-                moved[new] += counts[old]
-            return moved
-
-        return replace(self, keys=keys, **{name: move(getattr(self, name)) for name in _BY_KEY})
+        place, arrays = {key: at for at, key in enumerate(keys)}, dict[str, NDArray[Any]]()
+        for field in _BY_KEY:
+            counts = getattr(self, field)
+            arrays[field] = np.zeros((len(keys), *counts.shape[1:]), counts.dtype)
+            for name, old in zip(names, counts, strict=True):
+                if name is not None:
+                    arrays[field][place[name]] += old
+        return replace(self, keys=keys, **arrays)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         # numpy's strings are all as long as the longest, and end before a NUL.
@@ -143,12 +132,9 @@ class LinkCounts(Sum):
         """
         share, error = np.full((2, *self.hits.shape[:-1]), np.nan)
         for key, layer in np.ndindex(self.hits.shape[:2]):
-            estimate = find_share(self.hits[key, layer], self.asked[key, self.kinds[layer]])
+            estimate = find_share(self.hits[key, layer], self.number[key, self.kinds[layer]])
             share[key, layer], error[key, layer] = estimate.value, estimate.error
         return share, error
-
-
-_BY_KEY = [field.name for field in fields(LinkCounts) if field.name not in {"keys", "left_out", "kinds"}]
 
 
 def order_keys(keys: Iterable[Key]) -> tuple[Key, ...]:

@@ -16,7 +16,7 @@ from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.link_counts import Counts, LinkCounts, order_keys
+from attnprobe.sums.link_counts import LinkCounts, order_keys
 
 
 class Choices:
@@ -24,7 +24,7 @@ class Choices:
 
     def __init__(self, rows: Rows, heads: int) -> None:
         self._rows = rows
-        self._open: dict[int, Tensor] = {}
+        self._open: dict[int, Tensor] = {}  # the rows of which some queries have come by
         self.chosen: Ints = np.full((len(rows), heads), -1, np.int64)
 
     def take(self, probabilities: Tensor, sequence: int, query: int) -> None:
@@ -36,52 +36,44 @@ class Choices:
         there &= begins < ends
         whole = there & (ends - begins == rows.queries[:, 1] - rows.queries[:, 0])
         here = Rows(
-            rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.own, rows.spans
+            rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.itself, rows.spans
         )
         self.chosen[whole] = find_most_attended(probabilities, here.select(whole))
-        if (parts := np.flatnonzero(there & ~whole)).size:
-            mass = add_up_queries(probabilities, here.select(there & ~whole))
-            for place, row in enumerate(parts.tolist()):
-                before = self._open.pop(row, None)
-                self._open[row] = mass[place] if before is None else before + mass[place]
-            self._answer(query + queries)
-
-    def _answer(self, reached: int) -> None:
-        done = [row for row in self._open if self._rows.queries[row, 1] <= reached]
-        if done:
+        if not (parts := there & ~whole).any():
+            return
+        every = add_up_queries(probabilities, here.select(parts))
+        for row, mass in zip(np.flatnonzero(parts).tolist(), every, strict=True):
+            self._open[row] = self._open[row] + mass if row in self._open else mass
+        if done := sorted(row for row in self._open if rows.queries[row, 1] <= query + queries):
             mass = torch.stack([self._open.pop(row) for row in done])
-            rows = np.zeros(len(self._rows), bool)
-            rows[done] = True
-            order = np.argsort(done)  # rows come in their order
-            self.chosen[rows] = choose_candidates(mass[torch.from_numpy(order)], self._rows.select(rows))
+            self.chosen[done] = choose_candidates(mass, rows.select(np.isin(np.arange(len(rows)), done)))
 
 
 class QuestionIndex:
-    """The questions of a batch in one kind of attention, sorted by what they count for and by sequence."""
+    """The questions of a batch in one kind of attention, sorted by what they count for.
+
+    Attributes:
+        questions: What is asked.
+        key: (cell,) the place of a key.
+        block: (cell,) the block of documents in which the key is asked.
+        number: (cell,) how many questions count for both.
+    """
 
     def __init__(self, questions: Questions, batch: Batch) -> None:
         self.questions = questions
+        question, key, sequence = questions.entries.T
         # By name, so that a document is in the same block in whatever job it is read.
-        block = find_block(batch.members if batch.names is None else batch.names)
-        order = np.lexsort((questions.entries[:, 2], questions.entries[:, 1]))
-        self._question, key, sequence = questions.entries[order].T
-        # A run is what a key is asked in one sequence.
-        self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
-        self.size = np.diff(self._starts, append=len(order))
-        self.key, where = key[self._starts], sequence[self._starts]
-        self.block = block[where]
-        #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _sum_runs(questions.guesses[self._question].astype(np.int64), self._starts)
-        #: (run,) how many would be answered rightly by chance.
-        self.chance = _sum_runs(questions.chance[self._question], self._starts)
+        block = find_block(batch.members if batch.names is None else batch.names)[sequence]
+        order = np.lexsort((block, key))
+        self._question, key, block = question[order], key[order], block[order]
+        self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(block, prepend=-1))
+        self.key, self.block = key[self._starts], block[self._starts]
+        self.number = np.diff(self._starts, append=len(order))
 
-    def hits(self, chosen: Ints) -> Ints:
-        hits = self.questions.hits(chosen)[self._question]
-        return _sum_runs(hits.astype(np.int64), self._starts)
-
-
-def _sum_runs(values: NDArray[Any], starts: Ints) -> NDArray[Any]:
-    return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
+    def add_up(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Add up numbers of questions, (question, ...), cell by cell."""
+        values = values[self._question]
+        return np.add.reduceat(values, self._starts, 0) if len(self._starts) else values
 
 
 def count_layers(
@@ -101,31 +93,21 @@ def count_layers(
     place = {key: at for at, key in enumerate(keys)}
     kinds = [indices.index(index) for index, _ in layers]
     counts = LinkCounts.empty(keys, kinds, heads, len(indices[0].questions.rules))
-    places = [np.array([place[key] for key in index.questions.keys], np.int64) for index in indices]
+    places = []
     for kind, index in enumerate(indices):
-        counts.left_out[:] += index.questions.left_out
-        key = places[kind][index.key]
-        np.add.at(counts.asked[:, kind], (key, index.block), index.size)
-        np.add.at(counts.chance[:, kind], (key, index.block), index.chance)
-        run, rule = np.nonzero(index.guesses)
-        cells = key[run], rule, index.block[run]
-        np.add.at(counts.guessed[:, kind], cells, index.guesses[run, rule])
+        questions = index.questions
+        places.append(np.array([place[key] for key in questions.keys], np.int64)[index.key])
+        cells = places[kind], kind, index.block
+        counts.left_out[:] += questions.left_out
+        counts.number[cells] = index.number
+        counts.chance[cells] = index.add_up(questions.chance)
+        counts.guessed[places[kind], kind, :, index.block] = index.add_up(questions.guesses.astype(np.int64))
     for layer, (index, chosen) in enumerate(layers):
-        columns = [column for column, head in enumerate(computed[layer]) if head is not None]
-        there = [head for head in computed[layer] if head is not None]
-        if there:
-            _add(counts.hits, layer, places[kinds[layer]][index.key], there, index, chosen[:, columns])
+        hits = index.add_up(index.questions.hits(chosen).astype(np.int64))
+        for column, head in enumerate(computed[layer]):
+            if head is not None:
+                counts.hits[places[kinds[layer]], layer, head, index.block] = hits[:, column]
     return counts
-
-
-def _add(
-    whole: Counts, layer: int, key: Ints, heads: Sequence[int], index: QuestionIndex, found: Ints
-) -> None:
-    """Add what some heads answer rightly to the counts (key, layer, head, block)."""
-    _, layers, number, blocks = whole.shape
-    place = ((key * layers + layer)[:, None] * number + np.array(heads)) * blocks + index.block[:, None]
-    # Of one axis and one type, numpy adds at once what it otherwise adds number by number.
-    np.add.at(whole.reshape(-1), place.ravel(), index.hits(found).astype(whole.dtype).ravel())
 
 
 class LinkScorer:
@@ -150,8 +132,7 @@ class LinkScorer:
             self._indices[kind] = QuestionIndex(questions, self._batch)
         index = self._indices[kind]
         if layer == len(self.layers):
-            heads = piece.probabilities.shape[1]
-            self.layers.append((index, Choices(index.questions.rows, heads)))
+            self.layers.append((index, Choices(index.questions.rows, piece.probabilities.shape[1])))
         self.layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> LinkCounts:

@@ -9,23 +9,21 @@ from numpy.typing import NDArray
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.alignment import (
-    CUT,
-    IN_SURE,
-    RATES,
-    SURE,
-    GoldAlignments,
-    align_by_head,
-    choose_links,
-    compute_rates,
-    find_gold_alignments,
-)
-from attnprobe.sums.blocked import Blocked
+from attnprobe.kernels.words import find_most_attended
+from attnprobe.statistics.alignment import BACKWARD, FORWARD, SURE, WORDS, ask_alignment, compute_rates
+from attnprobe.statistics.questions import Questions
+from attnprobe.statistics.rules import INPUT, OUTPUT
+from attnprobe.sums.crossfit import Links
+from attnprobe.sums.link_counts import Key
 from attnprobe.table.sequence import Alignment, Ends, Maps, Side, Way, number_groups
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
-_ACROSS = ("where the decoder predicts a word", "where the decoder reads a word")
-_WITHIN = ("from the second text to the first", "from the first text to the second")
+_NAMES = {
+    (BACKWARD, OUTPUT): "where the decoder predicts a word",
+    (BACKWARD, INPUT): "where the decoder reads a word",
+    (BACKWARD,): "from the second text to the first",
+    (FORWARD,): "from the first text to the second",
+}
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:
@@ -34,66 +32,70 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     Raises:
         AttnprobeError: When a part of one of the two texts is not in the sequence.
     """
-    gold: GoldAlignments = layout.once(find_gold_alignments)
-    ways = [way for way, numbers in enumerate(gold.counts[0]) if not np.isnan(numbers).all()]
-    if not ways:
-        return maps
-    if gold.counts[0, ways, CUT].any():
+    gold = ask_alignment(layout)
+    if gold.left_out.any():
         raise AttnprobeError(
             "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
             "leave out --max-length."
         )
+    ways = [key[1:] for key in gold.keys if key[0] == WORDS]
+    if not ways:
+        return maps
     blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
-    counts = np.stack([align_by_head(block)[0].double().numpy() for block in blocks])
-    counts[~maps.standing] = np.nan
+    chosen = np.stack([find_most_attended(block.probabilities, gold.rows) for block in blocks])
+    right = np.stack([gold.hits(layer) for layer in chosen])  # (layer, question, head)
+    every = tuple(_make_way(gold, way, right, maps.standing) for way in ways)
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
     shown = ways[-1:] if layout.crossed else ways
-    links, words = _list_links(gold, shown), _list_words(gold, shown)
-    chosen = np.stack([choose_links(block.probabilities, gold) for block in blocks])  # (layer, row, head)
-    asking, placed = np.array(links, np.int64).reshape(-1, 2).T
-    hits = (chosen[:, asking] == placed[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
-    ends = tuple(_find_ends(gold, row, link) for row, link in links)
-    alignment = Alignment(
-        ends, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in ways), hits
-    )
+    sure = {cell for way in shown for cell in _list_cells(gold, (SURE, *way))}
+    cells = [cell for way in shown for cell in _list_cells(gold, (WORDS, *way))]
+    asking, answers = np.array(cells, np.int64).reshape(-1, 2).T
+    queries, spans = _list_ends(gold.rows.queries), _list_ends(gold.rows.spans)
+    links = tuple((queries[row], spans[answer], (row, answer) in sure) for row, answer in cells)
+    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
+    rows = [row for way in shown for row in gold.row[_find_questions(gold, (WORDS, *way))].tolist()]
+    words = {queries[row] for row in rows}, set(spans)
     if layout.crossed:
-        queries, keys = (_name_words(*one) for one in zip((maps.queries, maps.keys), words, strict=True))
+        sides = [
+            _name_words(side, sorted(ends))
+            for side, ends in zip((maps.queries, maps.keys), words, strict=True)
+        ]
     else:
-        queries = keys = _name_words(maps.queries, sorted({*words[0], *words[1]}))
-    return replace(maps, queries=queries, keys=keys, alignment=alignment)
+        sides = [_name_words(maps.queries, sorted(words[0] | words[1]))] * 2
+    return replace(maps, queries=sides[0], keys=sides[1], alignment=Alignment(links, every, hits))
 
 
-def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
-    """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
-    values = compute_rates(Blocked.of(counts[None]))
-    rates = np.stack([values[name] for name, *_ in RATES], -1)
-    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
+def _find_questions(gold: Questions, key: Key) -> NDArray[np.int64]:
+    place = gold.keys.index(key) if key in gold.keys else -1
+    return gold.entries[gold.entries[:, 1] == place, 0]
 
 
-def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:
-    links = []
-    for row in np.flatnonzero(np.isin(gold.way, ways)).tolist():
-        first, stop = gold.rows.candidates[row].tolist()
-        cells = gold.base[row] + np.arange(stop - first)
-        links += [(row, int(cell)) for cell in cells[gold.possible[cells]]]
-    return links
+def _list_cells(gold: Questions, key: Key) -> list[tuple[int, int]]:
+    """List the rows and the right candidates of some questions."""
+    return [
+        (int(gold.row[question]), first)
+        for question in _find_questions(gold, key)
+        for first, stop in gold.right[slice(*gold.answers[question])].tolist()
+        if first < stop
+    ]
 
 
-def _find_ends(gold: GoldAlignments, row: int, link: int) -> tuple[Ends, Ends, bool]:
-    answer = gold.rows.spans[gold.rows.candidates[row, 0] + link - gold.base[row]]
-    asker, other = ((int(start), int(end)) for start, end in (gold.rows.queries[row], answer))
-    return asker, other, bool(gold.sure[link])
+def _list_ends(ends: NDArray[np.int64]) -> list[Ends]:
+    return [(start, stop) for start, stop in ends.tolist()]
 
 
-def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list[Ends]]:
-    rows = np.isin(gold.way, ways)
-    return (
-        sorted({(int(start), int(end)) for start, end in gold.rows.queries[rows]}),
-        sorted({(int(start), int(end)) for start, end in gold.rows.spans}),
-    )
+def _make_way(gold: Questions, way: Key, right: NDArray[np.bool_], standing: NDArray[np.bool_]) -> Way:
+    """Give the rates of all heads that are asked in one way, as tables give them."""
+    words, sure = (_find_questions(gold, (label, *way)) for label in (WORDS, SURE))
+    links = [Links(np.array([len(of)]), right[:, of].sum(1)[..., None]) for of in (words, sure)]
+    rates = np.stack([rate.value for rate in compute_rates(*links).values()], -1)
+    hits, number = links[1].hits[..., 0].astype(np.float64), np.full(standing.shape, float(len(sure)))
+    hits[~standing] = number[~standing] = rates[~standing] = np.nan
+    return Way(_NAMES[way], hits, number, rates)
 
 
 def _name_words(side: Side, words: list[Ends]) -> Side:
+    """Let words be those that are aligned, and other tokens words of their own."""
     if side.words is None:
         return side
     names = (len(words) + np.arange(len(side))).tolist()

@@ -91,7 +91,7 @@ FOUND = {
         "p": "attnprobe.sums.crossfit:Difference.p",
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
-        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control links: moved": "attnprobe.statistics.questions:move_links",
         "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
     },
     "probe": {
@@ -103,10 +103,7 @@ FOUND = {
         "weight, share, with --by head": "attnprobe.survey.probe:tabulate_heads",
     },
     "syntax --trees": {
-        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
+        "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",

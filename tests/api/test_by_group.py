@@ -192,7 +192,7 @@ def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose
             key = tally.keys.index(place)
             right = tally.hits[key].reshape(-1, BLOCKS)
             number = sum(int(right[who, fold == one].sum()) for one, who in enumerate(chosen))
-            assert found["n"] == tally.asked[key, 0].sum()
+            assert found["n"] == tally.number[key, 0].sum()
             assert found["accuracy"] == pytest.approx(number / found["n"])
             total += number
         assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])

@@ -15,7 +15,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links import SYNTAX, make_control
 from attnprobe.statistics.registry import census_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.trees import DIRECTED, TREES
+from attnprobe.statistics.trees import TREES
 from attnprobe.survey.measure import open_evaluator
 
 RELATIONS = [f"relation {number}" for number in range(35)]
@@ -81,7 +81,7 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
         for command, passes, limits in (
             ("syntax", [[SYNTAX]], syntax),
             ("syntax --control links", [[SYNTAX, make_control(SYNTAX)]], control),
-            ("syntax --trees", [[TREES, DIRECTED]], (bar, aim)),
+            ("syntax --trees", [[TREES]], (bar, aim)),
             ("roles", [census, shuffled], (3.2, 2.6)),
         ):
             asked = _asked(checkpoint, architecture, annotated, passes)

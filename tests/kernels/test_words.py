@@ -42,7 +42,7 @@ def by_loops(p: np.ndarray, rows: Rows) -> np.ndarray:
             mean = p[rows.sequence[row], head, first:stop].astype(np.float64).mean(0)
             best = -1.0
             for candidate in range(*rows.candidates[row]):
-                if rows.own[row, 0] <= candidate < rows.own[row, 1]:
+                if rows.itself[row, 0] <= candidate < rows.itself[row, 1]:
                     continue
                 mass = mean[slice(*rows.spans[candidate])].sum()
                 if mass > best + 1e-12:

@@ -155,7 +155,7 @@ def tally(random, chance, rule, documents=400, links=2):
     found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules))
     for document in range(documents):
         block = document % BLOCKS
-        found.asked[0, 0, block] += links
+        found.number[0, 0, block] += links
         found.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
         found.guessed[0, 0, 3, block] += random.binomial(links, rule)
     return found
@@ -193,7 +193,7 @@ def test_links_without_labels_are_tried_together():
 def test_a_head_has_to_beat_the_best_rule_over_all_links():
     """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
     found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules))
-    found.asked[:] = found.hits[:] = 10
+    found.number[:] = found.hits[:] = 10
     found.guessed[0, 0, OFFSETS.index("1")] = 5
 
     def name_roles():
@@ -209,7 +209,7 @@ def test_a_head_has_to_beat_the_best_rule_over_all_links():
     found.chance[:] = 9.5
     assert name_roles() == []
     found.chance[:] = 0
-    found.asked[..., 3:] = found.hits[..., 3:] = found.guessed[..., 3:] = 0
+    found.number[..., 3:] = found.hits[..., 3:] = found.guessed[..., 3:] = 0
     assert name_roles() == []
 
 

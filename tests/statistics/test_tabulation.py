@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
-    alignment_table,
+    alignment,
     all_statistics,
     links,
     mixing,
@@ -119,7 +119,7 @@ def test_tabulations_are_found_by_name():
         *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD),
         *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
-        *(alignment_table.BEST_ALIGNMENTS, alignment_table.BY_HEAD),
+        *(alignment.BEST_ALIGNMENTS, alignment.BY_HEAD),
     )
     mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
     every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)

@@ -12,34 +12,33 @@ from attnprobe.sums.link_counts import FAR, LinkCounts
 HEADS, RULES = 3, 4
 #: The kind of each layer, in which links and rules are alike.
 KINDS = [0, 1, 1]
-COUNTS = ("asked", "hits", "guessed", "chance")
+COUNTS = ("number", "hits", "guessed", "chance")
 
 
 def drawn(keys, seed):
     """Draw links of each block and who answers them rightly."""
     random = np.random.default_rng(seed)
     counts = LinkCounts.empty(keys, KINDS, HEADS, RULES)
-    counts.asked[:] = random.integers(0, 5, counts.asked.shape)
-    counts.hits[:] = random.binomial(counts.asked[:, KINDS][:, :, None], 0.4, counts.hits.shape)
-    counts.guessed[:] = random.binomial(counts.asked[:, :, None], 0.3, counts.guessed.shape)
-    counts.chance[:] = counts.asked / 4
+    counts.number[:] = random.integers(0, 5, counts.number.shape)
+    counts.hits[:] = random.binomial(counts.number[:, KINDS][:, :, None], 0.4, counts.hits.shape)
+    counts.guessed[:] = random.binomial(counts.number[:, :, None], 0.3, counts.guessed.shape)
+    counts.chance[:] = counts.number / 4
     counts.left_out[:] = random.integers(0, 9, 3)
     return counts
 
 
 def test_accuracy():
     counts = drawn([("a", "to"), ("b", "to")], 1)
-    counts.asked[1, 0], counts.hits[1, 0] = 0, 0
+    counts.number[1, 0], counts.hits[1, 0] = 0, 0
     share, error = counts.accuracy()
     for key, layer, head in np.ndindex(share.shape):
-        asked = counts.asked[key, KINDS[layer]]
+        asked = counts.number[key, KINDS[layer]]
         expected = find_share(counts.hits[key, layer, head], asked)
         assert share[key, layer, head] == pytest.approx(float(expected.value), nan_ok=True)
         assert error[key, layer, head] == pytest.approx(float(expected.error), nan_ok=True)
         assert counts.links[key, layer] == asked.sum()
-        assert counts.blocks[key, layer] == (asked > 0).sum()
     assert np.isnan(share[1, 0]).all()
-    assert counts.documents == counts.blocks.max() <= BLOCKS
+    assert counts.documents == (counts.number > 0).sum(-1).max() <= BLOCKS
 
 
 def test_labels_of_either_side():

@@ -51,7 +51,7 @@ def test_what_heads_and_rules_answer(grouped):
     chosen = [rows.candidates[:, :1] + random.integers(0, 5, (len(rows), len(heads))) for heads in present]
     tally = count_layers([(index, one) for one in chosen], 3, present)
     block = find_block(np.arange(number))
-    links, hits, guessed = (np.zeros_like(one) for one in (tally.asked, tally.hits, tally.guessed))
+    links, hits, guessed = (np.zeros_like(one) for one in (tally.number, tally.hits, tally.guessed))
     for question, key, sequence in found.entries.tolist():
         place = tally.keys.index(found.keys[key])
         links[place, 0, block[sequence]] += 1
@@ -59,7 +59,7 @@ def test_what_heads_and_rules_answer(grouped):
         for layer, heads in enumerate(present):
             hits[place, layer, heads, block[sequence]] += found.hits(chosen[layer])[question]
     assert len(np.flatnonzero(links.sum((0, 1)))) > number / 2
-    assert (tally.asked == links).all()
+    assert (tally.number == links).all()
     assert (tally.hits == hits).all()
     assert (tally.guessed == guessed).all()
     assert guessed.sum() > 100

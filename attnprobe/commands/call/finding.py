@@ -15,11 +15,11 @@ from attnprobe.commands.call.call import (
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
 from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold
-from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.registry import split_names
 from attnprobe.table.table import HeadTable
 
 
@@ -166,7 +166,7 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
     if by == "trees":
         from attnprobe.statistics import trees
 
-        return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.TREES], trees.BY_HEAD
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -178,7 +178,6 @@ def _ask(gold: GoldLinks, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    from attnprobe.statistics.alignment import AER
-    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
+    from attnprobe.statistics.alignment import AER, BEST_ALIGNMENTS, BY_HEAD
 
     return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS

@@ -141,10 +141,9 @@ def survey_texts(
             order=order,
         )
         facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
-        seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
-            [TableRequest([corpus], source.name, facts, tabulation, layers, **seed)],
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
             as_far_as_possible=as_far_as_possible,
             **call.run,
         )

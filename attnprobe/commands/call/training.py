@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -110,7 +110,7 @@ class HeadCallback(StepCallback):
                 "The trainer has no tokenizer: give HeadCallback(..., tokenizer=tokenizer), or the trainer a "
                 "processing_class."
             )
-        table = census(model, self._texts, tokenizer=tokenizer, **self._options)
+        table = census(cast(Any, model), self._texts, tokenizer=tokenizer, **self._options)
         if self._steps:
             check_alike(self._steps[0], (step, table))
         before = self._steps[-1][1] if self._steps else None

@@ -1,6 +1,5 @@
 """Alignment error rates against loops over the models' own maps, on planted heads, and in tables."""
 
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,30 +9,30 @@ from links_by_definition import spans, tokens_of
 
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.alignment import (
-    AER,
-    BOTH,
-    CUT,
-    IN_POSSIBLE,
-    IN_SURE,
-    PLACE_IN_POSSIBLE,
-    PLACE_IN_SURE,
-    PROPOSED,
-    SURE,
-)
-from attnprobe.statistics.alignment_table import (
-    Direction,
-    score_best_head,
-)
-from attnprobe.sums.blocked import Blocked
+from attnprobe.kernels.words import find_most_attended
+from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, ask_alignment, score_best_head
+from attnprobe.statistics.links import LinkCondition
 from attnprobe.sums.crossfit import assign_folds
-from attnprobe.sums.documents import find_block, name_documents
+from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.link_counts import LinkCounts
 from attnprobe.table.builder import Labels
 
-WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses"]
+VOCABULARY = [
+    "the",
+    "river",
+    "was",
+    "slow",
+    "a",
+    "cat",
+    "walks",
+    "dogs",
+    "ran",
+    "quickly",
+    "unlikely",
+    "houses",
+]
 
 
 def pairs(number, seed=0):
@@ -41,7 +40,7 @@ def pairs(number, seed=0):
     random = np.random.default_rng(seed)
     found = []
     for _ in range(number):
-        text, target = (list(map(str, random.choice(WORDS, random.integers(3, 8)))) for _ in range(2))
+        text, target = (list(map(str, random.choice(VOCABULARY, random.integers(3, 8)))) for _ in range(2))
         every = list(product(range(len(text)), range(len(target))))
         drawn = {every[at] for at in random.choice(len(every), random.integers(2, len(text) + 2), False)}
         possible = {link for link in drawn if random.random() < 0.4}
@@ -231,28 +230,18 @@ def test_spans_several_answers_and_possible_links(saved):
     assert set(labelled.label) == {"all", "possible", "within the text", "x"}
 
 
-@pytest.fixture
-def block(features):
-    """Make a block of cross-attention, one token a word and one special token on both sides."""
-    return partial(make_block, features)
-
-
-def make_block(make_features, gold, rows, cut=False):
-    width, length = rows.shape[-1], rows.shape[-2]
+def layout_of(make_features, gold, *, cut=False):
+    """Lay out cross-attention from 2 words to 3, one token a word and one special token on both sides."""
     links = tuple(
         TokenLink(TokenSpan(b + 1, b + 2), TokenSpan(a, a + 1), label, asks="forward")
         for (a, b), label in gold.items()
     )
-    said = TokenAnnotation(
-        tuple(TokenSpan(b + 1, b + 2) for b in range(length - 1)), links,
-        keys=tuple(TokenSpan(a, a + 1) for a in range(width - 1)), cut=cut,
-    )  # fmt: skip
-    return AttentionBlock(
-        rows[None], Layout(make_features(length), make_features(width), annotations=(said,), shifted=True)
-    )
+    words, keys = (tuple(TokenSpan(at, at + 1) for at in places) for places in (range(1, 3), range(3)))
+    said = TokenAnnotation(words, links, keys=keys, cut=cut)
+    return Layout(make_features(3), make_features(4), annotations=(said,), shifted=True)
 
 
-def test_counts_of_a_map_by_hand(block):
+def test_counts_of_a_map_by_hand(features):
     """Position t predicts word t; the special key in the end takes most of the attention, and is no word."""
     rows = torch.tensor(
         [
@@ -261,77 +250,73 @@ def test_counts_of_a_map_by_hand(block):
             [0.1, 0.4, 0.0, 0.5],  # reads word 1, chooses 1
         ]
     )
-    gold = {(2, 0): "sure", (0, 1): "possible", (1, 1): "sure"}
-    output, taken = AER.function(block(gold, rows[None]))[0, 0].tolist()
-    expected = {
-        BOTH: 4, PROPOSED: 2, SURE: 2, IN_SURE: 1, IN_POSSIBLE: 2, PLACE_IN_SURE: 0, PLACE_IN_POSSIBLE: 0,
-    }  # fmt: skip
-    assert output == [expected.get(number, 0) for number in range(8)]
-    assert taken[IN_SURE : IN_POSSIBLE + 1] == [1, 1]
+
+    def count(gold):
+        """Count what is asked under a label and a position, what the head has right, and the same place."""
+        questions = ask_alignment(layout_of(features, gold))
+        right = questions.hits(find_most_attended(rows[None, None], questions.rows))[:, 0]
+        counts = {}
+        for (label, _, position), place in zip(questions.keys, range(len(questions.keys)), strict=True):
+            of = questions.entries[questions.entries[:, 1] == place, 0]
+            counts[label, position] = len(of), right[of].sum(), questions.guesses[of, 0].sum()
+        return counts
+
+    counts = count({(2, 0): "sure", (0, 1): "possible", (1, 1): "sure"})
+    assert (counts[WORDS, "output"], counts[SURE, "output"]) == ((2, 2, 0), (2, 1, 0))
+    assert (counts[WORDS, "input"], counts[SURE, "input"]) == ((2, 1, 0), (2, 1, 0))
+    assert counts[PAIRS, "output"][0] == 1
     # Of 2 words, the first stands at 1.5 / 6 of its text's length, which is word 0 of 3; the second at 2.
-    assert AER.function(block({(0, 0): "sure", (2, 1): "possible"}, rows[None]))[
-        0, 0, 0, PLACE_IN_SURE:
-    ].tolist() == [1, 2, 0]
-    cut = AER.function(block(gold, rows[None], cut=True))[0, 0]
-    assert cut[:, CUT].tolist() == [1, 1]
-    assert cut[:, :CUT].isnan().all()
-
-
-def numbers(random, documents, cells=(1, 1, 1), hit=0.5):
-    """Draw what is counted of documents (document, *cells, number)."""
-    proposed = random.integers(2, 12, documents)
-    sure, more = random.binomial(proposed, 0.6), random.binomial(proposed, 0.3)
-    found = np.zeros((documents, *cells, 8))
-    shaped = (slice(None), *(None,) * len(cells))
-    easy = random.beta(2, 2, documents)[shaped]  # documents differ
-    found[..., PROPOSED], found[..., SURE] = proposed[shaped], sure[shaped]
-    found[..., BOTH] = (proposed + sure)[shaped]
-    found[..., IN_SURE] = random.binomial(np.broadcast_to(sure[shaped], found.shape[:-1]), hit * easy)
-    rest = random.binomial(np.broadcast_to(more[shaped], found.shape[:-1]), hit * easy)
-    found[..., IN_POSSIBLE] = found[..., IN_SURE] + rest
-    found[..., PLACE_IN_SURE] = random.binomial(np.broadcast_to(sure[shaped], found.shape[:-1]), hit * easy)
-    found[..., PLACE_IN_POSSIBLE] = found[..., PLACE_IN_SURE]
-    return found
-
-
-CROSS = Direction(Kind.CROSS, [0, 1], "target_to_source", {0: "output", 1: "input"})
-LABELS = Labels("m", "d", {"asked": {"folds": 4}}, [Place(layer, Kind.CROSS) for layer in range(2)])
+    counts = count({(0, 0): "sure", (2, 1): "possible"})
+    assert (counts[WORDS, "output"][2], counts[SURE, "output"][2]) == (2, 1)
+    cut = ask_alignment(layout_of(features, {(2, 0): "sure"}, cut=True))
+    assert (cut.left_out.tolist(), cut.keys, len(cut.rows)) == ([1, 0, 0], (), 0)
 
 
 def test_chosen_on_other_folds():
     """Each fold is scored with the head that a loop finds to be the best of the others."""
-    random, folds = np.random.default_rng(3), 4
-    names = name_documents(np.arange(80, dtype=np.uint64))
-    drawn = numbers(random, 80, (2, 3, 2))
-    gone = np.zeros((2, 3), bool)
-    gone[0, 1] = True  # which would be the best
-    drawn[:, 0, 1, :, IN_SURE] = drawn[:, 0, 1, :, IN_POSSIBLE] = drawn[:, 0, 1, :, SURE]
-    row = score_best_head(Blocked.of(drawn, documents=names), CROSS, gone, LABELS, 1)
-    fold = assign_folds(folds)[find_block(names)]
-    cells = [cell for cell in np.ndindex(2, 3, 2) if not gone[cell[:2]]]
-
-    def count(cell, some):
-        return drawn[(some, *cell)].sum(0)
+    random, folds, positions = np.random.default_rng(3), 4, ("output", "input")
+    keys = [(label, "target_to_source", position) for label in (WORDS, SURE, PAIRS) for position in positions]
+    counts = LinkCounts.empty(keys, [0, 0], 3, 1)
+    words, sure = counts.number[0, 0], counts.number[2, 0]
+    for place, number in ((0, random.integers(2, 12, BLOCKS)), (2, random.integers(1, 9, BLOCKS))):
+        counts.number[place : place + 2] = number
+        counts.hits[place : place + 2] = random.binomial(number, random.random((2, 2, 3, 1)))
+        counts.guessed[place : place + 2] = random.binomial(number, 0.2)
+    counts.number[4:] = 2
+    counts.hits[:4, 0, 1] = counts.number[:4, 0]  # which would be the best
+    labels = Labels(
+        "m", "d", {"asked": {"folds": folds}}, [Place(layer, Kind.CROSS) for layer in range(2)],
+        removed={(0, 1)},
+    )  # fmt: skip
+    condition = LinkCondition(WORDS, "target_to_source", Kind.CROSS, [0, 1], keys[:2])
+    row = score_best_head(counts, condition, labels, 1)
+    fold = assign_folds(folds)
+    cells = [cell for cell in np.ndindex(2, 2, 3) if cell[1:] != (0, 1)]
 
     def rate(cell, some):
-        return 1 - count(cell, some)[[IN_SURE, IN_POSSIBLE]].sum() / count(cell, some)[BOTH]
+        position, *head = cell
+        right = sum(counts.hits[(place + position, *head)][some].sum() for place in (0, 2))
+        return 1 - right / (words + sure)[some].sum()
 
     chosen = [min(cells, key=lambda cell: rate(cell, fold != one)) for one in range(folds)]
-    total = sum(count(cell, fold == one) for one, cell in enumerate(chosen))
-    place = drawn[:, 0, 0, 0].sum(0)
+    in_words, in_sure = (
+        sum(counts.hits[(place + cell[0], *cell[1:])][fold == one].sum() for one, cell in enumerate(chosen))
+        for place in (0, 2)
+    )
+    total = words.sum() + sure.sum()
     expected = {
-        "n": 80,
-        "aer": 1 - total[[IN_SURE, IN_POSSIBLE]].sum() / total[BOTH],
-        "precision": total[IN_POSSIBLE] / total[PROPOSED],
-        "recall": total[IN_SURE] / total[SURE],
-        "baseline": 1 - place[[PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum() / place[BOTH],
+        "n": 2 * BLOCKS,
+        "aer": 1 - (in_words + in_sure) / total,
+        "precision": in_words / words.sum(),
+        "recall": in_sure / sure.sum(),
+        "baseline": 1 - counts.guessed[[0, 2], 0, 0].sum() / total,
         "aer_selected": min(rate(cell, fold >= 0) for cell in cells),
         "chosen": chosen.count(max(set(chosen), key=chosen.count)) / folds,
     }
     assert {name: row[name] for name in expected} == pytest.approx(expected)
     assert row["gain"] == pytest.approx(row["baseline"] - row["aer"])
-    assert (row["layer"], row["head"]) == max(set(chosen), key=chosen.count)[:2]
+    assert (row["layer"], row["head"]) == max(set(chosen), key=chosen.count)[1:]
     # All documents in one fold: nothing can be chosen.
-    one = fold == 0
-    alone = Blocked.of(drawn[one], documents=names[one])
-    assert score_best_head(alone, CROSS, gone, LABELS, 1) == {"n": 0}
+    for name in ("number", "hits", "guessed"):
+        getattr(counts, name)[..., fold > 0] = 0
+    assert score_best_head(counts, condition, labels, 1) == {"n": 0}

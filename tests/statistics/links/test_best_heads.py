@@ -11,25 +11,27 @@ from attnprobe.corpus.sources.text import Embedded, open_embedded
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.best_heads import BestLinkHead, LinkCondition
-from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control
-from attnprobe.statistics.rules import LinkTask, offsets_to
+from attnprobe.statistics.links import BY_RELATION, SYNTAX, LinkCondition, make_control, score_best_head
+from attnprobe.statistics.rules import LinkTask
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.link_counts import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 
-TASK = LinkTask("to", "", (*offsets_to(1), "nearest"), "label")
+TASK = LinkTask("to", "", ("-1", "0", "1", "nearest"), "label")
 LAYERS, HEADS = 2, 3
-LABELS = Labels("m", "d", {}, number_layers(("encoder",) * LAYERS))
 
 
-def find_best(counts, gone, folds=5, positions=("",)):
-    """Choose and score the best head; give what was chosen too."""
-    condition = LinkCondition("x", "to", None, range(gone.shape[0]), positions)
-    chosen = BestLinkHead.choose(counts, condition, gone, TASK, folds)
-    return chosen, chosen.score(counts, LABELS, 1)
+def find_best(counts, gone=None, folds=5, positions=("",), **more):
+    """Choose and score the best head."""
+    layers, heads = counts.shape
+    keys = [("x", "to", position) if position else ("x", "to") for position in positions]
+    removed = set() if gone is None else {place for place in np.ndindex(layers, heads) if gone[place]}
+    places = number_layers(("encoder",) * layers)
+    labels = Labels("m", "d", {"asked": {"folds": folds}}, places, removed=removed)
+    condition = LinkCondition("x", "to", None, range(layers), keys)
+    return score_best_head(counts, condition, TASK, labels, 1, **more)
 
 
 def tally_of(random, *, positions=1, rules=4):
@@ -39,14 +41,14 @@ def tally_of(random, *, positions=1, rules=4):
     counts = LinkCounts.empty(every, [0] * LAYERS, HEADS, rules)
     asked = random.integers(0, 6, BLOCKS)
     for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
-        counts.asked[some] = links
+        counts.number[some] = links
         counts.hits[some] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
         counts.guessed[some] = random.binomial(links, random.random((rules, 1)))
     return counts
 
 
 def one_layer(heads=1):
-    return LinkCounts.empty([("x", "to")], [0], heads, 4), np.zeros((1, heads), bool)
+    return LinkCounts.empty([("x", "to")], [0], heads, 4)
 
 
 @pytest.mark.parametrize("positions", [1, 2])
@@ -60,9 +62,9 @@ def test_by_hand(folds, positions):
         gone = random.random((LAYERS, HEADS)) < 0.3
         gone[0, 0] = False
         names = ["output", "input"] if positions > 1 else [""]
-        _, row = find_best(counts, gone, folds, names)
+        row = find_best(counts, gone, folds, names)
 
-        fold, asked = assign_folds(folds), counts.asked[0, 0]
+        fold, asked = assign_folds(folds), counts.number[0, 0]
         there = [one for one in np.ndindex(positions, LAYERS, HEADS) if not gone[one[1:]]]
         order = [1, 0, 2, 3]  # offset 0, then -1, then +1, then what has a name
         rule = max(order, key=lambda at: counts.guessed[0, 0, at].sum())
@@ -73,7 +75,7 @@ def test_by_hand(folds, positions):
             right += counts.hits[head][here].sum()
             far += counts.hits[(positions + head[0], *head[1:])][here].sum()
             heads.append(head)
-        n, n_far = asked.sum(), counts.asked[positions, 0].sum()
+        n, n_far = asked.sum(), counts.number[positions, 0].sum()
         expected = {
             "n": n,
             "accuracy": right / n,
@@ -82,32 +84,46 @@ def test_by_hand(folds, positions):
             "n_far": n_far,
             "accuracy_far": far / n_far,
             "baseline_far": counts.guessed[positions, 0, rule].sum() / n_far,
-            "rule": rule,
+            "baseline_rule": TASK.name_of(rule),
             "accuracy_selected": max(counts.hits[one].sum() for one in there) / n,
             "chosen": max(map(heads.count, heads)) / folds,
         }
         assert {name: row[name] for name in expected} == pytest.approx(expected)
+        assert row["baseline_offset"] == (rule - 1 if rule < 3 else None)
         assert 0 <= row["accuracy_far_se"] < 0.5
         named = (names.index(row["position"] or ""), row["layer"], row["head"])
         assert row["chosen"] == heads.count(named) / folds
 
 
+def test_a_group_is_scored_with_what_all_choose():
+    """Its own best head and rule are others."""
+    random = np.random.default_rng(5)
+    counts, part = tally_of(random), tally_of(random)
+    whole, row = find_best(counts), find_best(counts, part=part)
+    fold, hits = assign_folds(5), counts.hits[0].reshape(-1, BLOCKS)
+    heads = [hits[:, fold != one].sum(1).argmax() for one in range(5)]
+    right = sum(part.hits[0].reshape(-1, BLOCKS)[head, fold == one].sum() for one, head in enumerate(heads))
+    assert row["accuracy"] == pytest.approx(right / part.number[0].sum())
+    assert [row[name] for name in ("layer", "head", "baseline_rule")] == [
+        whole[name] for name in ("layer", "head", "baseline_rule")
+    ]
+    assert "accuracy_selected" not in row
+
+
 def test_links_in_one_fold_are_no_choice():
-    counts, gone = one_layer(heads=2)
-    counts.asked[..., :3] = counts.hits[..., :3] = 4
-    chosen, row = find_best(counts, gone)
-    assert chosen.best is None
-    assert row == {"n": 12, "n_far": 0}
+    counts = one_layer(heads=2)
+    counts.number[..., :3] = counts.hits[..., :3] = 4
+    assert find_best(counts) == {"n": 12, "n_far": 0}
 
 
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
-    counts, gone = one_layer()
-    counts.asked[:], counts.hits[:], counts.guessed[:] = 10, 5, 4
-    assert find_best(counts, gone)[1]["baseline"] == 0.4
+    counts = one_layer()
+    counts.number[:], counts.hits[:], counts.guessed[:] = 10, 5, 4
+    assert find_best(counts)["baseline"] == 0.4
     counts.chance[:] = 5
-    _, row = find_best(counts, gone)
-    assert (row["baseline"], TASK.name_of(row["rule"])) == (0.5, "chance")
+    row = find_best(counts)
+    assert (row["baseline"], row["baseline_rule"]) == (0.5, "chance")
     assert row["p"] > 0.05
 
 
@@ -116,18 +132,17 @@ def test_a_control_is_cross_fitted_alike():
     random = np.random.default_rng(8)
     counts, one = (tally_of(random, rules=rules) for rules in (4, 0))
     spare = LinkCounts.empty([("y", "to")], [0] * LAYERS, HEADS, 0)
-    spare.asked[:] = 9
+    spare.number[:] = 9
     control = spare + one  # whose keys come in another order
-    chosen, row = find_best(counts, np.zeros((LAYERS, HEADS), bool))
-    beside = chosen.score_control(control, 5)
+    row = find_best(counts, control=control)
     place, fold = control.keys.index(("x", "to")), assign_folds(5)
     hits = control.hits[place].reshape(-1, BLOCKS)
     right = sum(hits[hits[:, fold != n].sum(1).argmax(), fold == n].sum() for n in range(5))
-    alone = right / control.asked[place].sum()
-    assert beside["control"] == pytest.approx(alone)
-    assert beside["selectivity"] == pytest.approx(row["accuracy"] - alone)
-    assert 0 < beside["control_se"] < row["accuracy_se"] * 3
-    assert chosen.score_control(spare, 5) == {}
+    alone = right / control.number[place].sum()
+    assert row["control"] == pytest.approx(alone)
+    assert row["selectivity"] == pytest.approx(row["accuracy"] - alone)
+    assert 0 < row["control_se"] < row["accuracy_se"] * 3
+    assert "control" not in find_best(counts, control=spare)
 
 
 def survey(checkpoint, gold, statistics, **asked):

@@ -9,8 +9,7 @@ import pytest
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.moved_links import move_links
-from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.questions import move_links, questions_of
 from attnprobe.statistics.rules import LinkTask
 
 WORDS = 12

@@ -108,7 +108,7 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     assert found.left_out.tolist() == [0, 2, 0]  # each question once, not at each position
     assert found.rows.queries[found.row].tolist() == [[2, 5], [3, 6], [1, 2], [2, 3]]
     assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
-        found.rows.own[:2].tolist(), found.rows.candidates[:2].tolist(), strict=True
+        found.rows.itself[:2].tolist(), found.rows.candidates[:2].tolist(), strict=True
     ))  # fmt: skip
     inside = replace(back, candidates=(words[0], words[1], TokenSpan(4, 6)))
     said = replace(said, links=(inside,))

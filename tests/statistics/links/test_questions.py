@@ -42,7 +42,7 @@ def right_spans(found):
 def candidates(found, question):
     row = found.row[question]
     first, stop = found.rows.candidates[row]
-    own = range(*found.rows.own[row])
+    own = range(*found.rows.itself[row])
     return [tuple(map(int, found.rows.spans[one])) for one in range(first, stop) if one not in own]
 
 

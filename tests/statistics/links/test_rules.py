@@ -11,8 +11,7 @@ from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.best_heads import BestLinkHead, LinkCondition
-from attnprobe.statistics.links import LINKS_TASK
+from attnprobe.statistics.links import LINKS_TASK, LinkCondition, score_best_head
 from attnprobe.statistics.links import SYNTAX_TASK as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
@@ -250,17 +249,16 @@ def p_of_chance(random, task, sentences=60, heads=6, models=8):
     )
     found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), task)
     rows, shape = found.rows, (len(found.rows), heads * models)
-    number = np.diff(rows.candidates, axis=1) - np.diff(rows.own, axis=1)
+    number = np.diff(rows.candidates, axis=1) - np.diff(rows.itself, axis=1)
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
-    choice += choice >= rows.own[:, :1]
+    choice += choice >= rows.itself[:, :1]
     counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
     tally = count_layers([(counting, choice)], shape[1], [range(shape[1])])
-    condition = LinkCondition(ALL, task.forward, None, [0])
-    labels = Labels("m", "d", {}, number_layers(("encoder",)))
+    condition = LinkCondition(ALL, task.forward, None, [0], [(ALL, task.forward)])
     for model in range(models):
-        gone = np.arange(shape[1])[None] // heads != model
-        chosen = BestLinkHead.choose(tally, condition, gone, task, 5)
-        yield chosen.score(tally, labels, 1)["p"]
+        gone = {(0, head) for head in range(shape[1]) if head // heads != model}
+        labels = Labels("m", "d", {}, number_layers(("encoder",)), removed=gone)
+        yield score_best_head(tally, condition, task, labels, 1)["p"]
 
 
 def test_false_alarms():

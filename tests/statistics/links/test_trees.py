@@ -22,26 +22,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import (
-    ARC_COUNTS,
-    BARE,
-    BY_HEAD,
-    CHAIN,
-    CUT,
-    DIRECTED,
-    GOLD,
-    HELD,
-    LEFT,
-    NEIGHBOURS,
-    RANDOM,
-    RANDOM_EDGES,
-    RIGHT,
-    RIGHT_HEADS,
-    TREES,
-    WORDS,
-    build_tree,
-    find_root,
-)
+from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES, build_tree, find_root
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
@@ -50,6 +31,8 @@ from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, surve
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
+#: The place of each number.
+AT = {name: place for place, name in enumerate(COUNTS)}
 COLUMNS = [
     *("model", "dataset", "layer", "head", "n", "uuas", "uuas_se", "baseline"),
     *("gain", "gain_se", "p", "p_adjusted", "uuas_random"),
@@ -59,7 +42,7 @@ COLUMNS = [
 
 
 def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> TableRun:
-    corpus = CorpusRequest(documents(sentences), [TREES, DIRECTED], CorpusOptions(**options))
+    corpus = CorpusRequest(documents(sentences), [TREES], CorpusOptions(**options))
     facts = {"command": "syntax", "dataset": {"name": "gold"}}
     (found,) = survey_corpora(
         checkpoint, [TableRequest([corpus], "gold", facts, BY_HEAD)], progress=SilentProgress()
@@ -74,7 +57,7 @@ def eager(folder: Path | str):
 def check(found: TableRun, by_hand: Counts) -> None:
     """Compare counts bit by bit, and the table with the formulas."""
     table = found.table
-    edges, arcs = found.measurement.sums.values()
+    (counts,) = found.measurement.sums.values()
     assert list(table.data) == COLUMNS
     assert len(by_hand.gold) > 5
     _, layers, heads = by_hand.hits.shape
@@ -82,12 +65,12 @@ def check(found: TableRun, by_hand: Counts) -> None:
     best = max(simple.values(), key=np.sum)
     for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
         ours, to_head = by_hand.hits[:, layer, head], by_hand.to_head[:, layer, head]
-        assert edges.total[layer, head, [GOLD, HELD, NEIGHBOURS]].tolist() == [
-            by_hand.gold.sum(), ours.sum(), by_hand.chain.sum(),
-        ]  # fmt: skip
-        assert arcs.total[layer, head, [WORDS, RIGHT_HEADS, LEFT, RIGHT, CHAIN]].tolist() == [
-            one.sum() for one in (by_hand.words, to_head, *simple.values())
-        ]
+        expected = {
+            "gold": by_hand.gold, "held": ours, "neighbours": by_hand.chain, "words": by_hand.words,
+            "right heads": to_head, **simple,
+        }  # fmt: skip
+        for name, number in expected.items():
+            assert counts.total[layer, head, AT[name]] == number.sum(), name
         assert table["n"][row] == len(by_hand.gold)
         for name, over, asked in (
             ("uuas", ours, by_hand.gold),
@@ -96,7 +79,7 @@ def check(found: TableRun, by_hand: Counts) -> None:
             ("uas_gain", to_head - best, by_hand.words),
         ):
             assert table[name][row] == pytest.approx(over.sum() / asked.sum())
-        held, gold = edges.totals[:, layer, head, HELD], edges.totals[:, layer, head, GOLD]
+        held, gold = (counts.totals[:, layer, head, AT[name]] for name in ("held", "gold"))
         without = np.array(
             [np.delete(held, one).sum() / np.delete(gold, one).sum() for one in np.flatnonzero(gold)]
         )
@@ -187,12 +170,9 @@ def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout)
     return AttentionBlock(torch.stack(maps)[None], layout)
 
 
-def count_edges(block: AttentionBlock) -> torch.Tensor:
-    return TREES.reduce_sequences(TREES(block), block.layout)
-
-
-def count_arcs(block: AttentionBlock) -> torch.Tensor:
-    return DIRECTED.reduce_sequences(DIRECTED(block), block.layout)
+def count(block: AttentionBlock, *names: str) -> list[list[float]]:
+    """Give some numbers of each head."""
+    return TREES.reduce_sequences(TREES(block), block.layout)[0][:, [AT[name] for name in names]].tolist()
 
 
 def test_planted_trees():
@@ -201,14 +181,12 @@ def test_planted_trees():
     chain = list(pairwise(LEFT_IN))
     star = [(0, other) for other in LEFT_IN[1:]]
     maps = [map_of(edges) for edges in (GOLD_EDGES, turned, chain, star)]
-    found = count_edges(find_block([*maps, torch.full((10, 10), 0.1)], SENTENCE))
+    block = find_block([*maps, torch.full((10, 10), 0.1)], SENTENCE)
     neighbours = 3  # 0-1, 1-3 and 6-7
     held = [5, 5, neighbours, 1, 1]  # where all weigh the same, the first word is joined to all
-    assert found[0].tolist() == [[5, hits, neighbours, 0, 0] for hits in held]
-
-
-#: Who depends on whom in the sentence: 0-saw 1-root 3-surely 5-the 6-old 7-dog.
-GOLD_ARCS = [(0, 1), (3, 1), (5, 7), (6, 7), (7, 1)]
+    assert count(block, "gold", "held", "neighbours", "cut", "bare") == [
+        [5, hits, neighbours, 0, 0] for hits in held
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,26 +205,27 @@ def test_roots(arcs: set, root: int):
 
 def test_a_word_whose_head_was_left_out_is_not_asked_for():
     said = annotated([(1, 0, "obj"), (2, 0, "obj"), (3, 4, "obj"), (4, 0, "punct")], 5)
-    found = count_arcs(find_block([map_of([(1, 0), (2, 0)], 5)], said))[0, 0]
-    assert found[[WORDS, RIGHT_HEADS]].tolist() == [2, 2]
-    assert found[RANDOM] == pytest.approx(2 * 2 / 4)
+    ((words, right, by_chance),) = count(
+        find_block([map_of([(1, 0), (2, 0)], 5)], said), "words", "right heads", "random heads"
+    )
+    assert (words, right) == (2, 2)
+    assert by_chance == pytest.approx(2 * 2 / 4)
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (replace(SENTENCE, cut=True), CUT),
-        (annotated([], 9), BARE),  # no tree
-        (annotated([(1, 0, "punct")], 2), BARE),  # "Yes ."
-        (annotated([(0, 1, "obj"), (1, 2, "punct")], 3), BARE),  # the only edge leads to a mark
-        (annotated([], 0), BARE),
+        (replace(SENTENCE, cut=True), "cut"),
+        (annotated([], 9), "bare"),  # no tree
+        (annotated([(1, 0, "punct")], 2), "bare"),  # "Yes ."
+        (annotated([(0, 1, "obj"), (1, 2, "punct")], 3), "bare"),  # the only edge leads to a mark
+        (annotated([], 0), "bare"),
     ],
 )
-def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: int):
+def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: str):
     block = find_block([map_of(GOLD_EDGES)], said)
-    (row,) = count_edges(block)[0].tolist()
-    np.testing.assert_equal(row, [np.nan] * 3 + [float(place == reason) for place in (CUT, BARE)])
-    assert count_arcs(block).isnan().all()
+    (row,) = count(block, *COUNTS)
+    np.testing.assert_equal(row, [np.nan] * 10 + [float(name == reason) for name in ("cut", "bare")])
 
 
 class TestTreeOf:
@@ -282,103 +261,79 @@ class TestTreeOf:
 # The table
 
 
-def tabulated(
-    edges: np.ndarray, arcs: np.ndarray | None = None, documents: np.ndarray | None = None, **labels
-) -> HeadTable:
-    """Tabulate (sentence, layer, head, number); as if nothing were asked of directed trees without arcs."""
-    arcs = np.full((*edges.shape[:-1], ARC_COUNTS), np.nan) if arcs is None else arcs
-    kinds = labels.pop("kinds", ["encoder"] * edges.shape[1])
+def tabulated(counts: np.ndarray, documents: np.ndarray | None = None, **labels) -> HeadTable:
+    """Tabulate (sentence, layer, head, number)."""
     if documents is None:  # each in a block of its own
-        documents = np.unique(documents_module.find_block(np.arange(500)), return_index=True)[1][: len(edges)]
-    sums = {"uuas": Blocked.of(edges, documents=documents), "uas": Blocked.of(arcs, documents=documents)}
-    return BY_HEAD.build(
-        BY_HEAD.title,
-        Measurement(sums, len(edges)),
-        [TREES, DIRECTED],
-        Labels("tiny", "gold", {}, number_layers(kinds), **labels),
-    )
+        documents = np.unique(documents_module.find_block(np.arange(500)), return_index=True)[1]
+    sums = {"uuas": Blocked.of(counts, documents=documents[: len(counts)])}
+    kinds = number_layers(["encoder"] * counts.shape[1])
+    measurement = Measurement(sums, len(counts))
+    return BY_HEAD.build(BY_HEAD.title, measurement, [TREES], Labels("tiny", "gold", {}, kinds, **labels))
 
 
 def counted(sentences: int = 50, heads: int = 3, gold: int = 8) -> np.ndarray:
-    """One layer: a head like the chain, one that holds more, one that holds fewer edges."""
+    """One layer: a head like the simple trees, one that holds more, one that holds fewer edges and arcs."""
     draw = np.random.default_rng(3)
-    values = np.zeros((sentences, 1, heads, 5))
-    values[..., GOLD] = gold
-    values[..., NEIGHBOURS] = draw.integers(2, 5, (sentences, 1, 1))
-    for head, more in enumerate((0, 1, -1)):
-        noise = draw.integers(-1, 2, (sentences, 1)) * (more != 0)
-        values[..., head, HELD] = values[..., head, NEIGHBOURS] + more + noise
+    values = np.zeros((sentences, 1, heads, len(COUNTS)))
+    values[..., [AT["gold"], AT["words"]]] = gold
+    for name, simple in (("held", "neighbours"), ("right heads", "right")):
+        values[..., AT[simple]] = draw.integers(2, 5, (sentences, 1, 1))
+        for head, more in enumerate((0, 1, -1)):
+            noise = draw.integers(-1, 2, (sentences, 1)) * (more != 0)
+            values[..., head, AT[name]] = values[..., head, AT[simple]] + more + noise
+    values[..., [AT["left"], AT["chain"]]] = 1
+    values[..., AT["random heads"]], values[..., AT["random edges"]] = 1.25, 2 * 8 / 9
     return values
 
 
-def test_heads_against_the_chain():
+@pytest.mark.parametrize(
+    ("names", "held", "simple", "baseline"),
+    [
+        (("gain", "p"), "held", "neighbours", "baseline"),
+        (("uas_gain", "uas_p"), "right heads", "right", "uas_baseline"),
+    ],
+)
+def test_heads_against_the_simple_trees(names, held, simple, baseline):
     """Where all sentences have as many gold edges, this is the paired t test."""
-    values = counted()
+    values, (gain, p) = counted(), names
     table = tabulated(values)
     for head in range(1, 3):
-        ours, chain = values[:, 0, head, HELD], values[:, 0, head, NEIGHBOURS]
-        expected = ttest_rel(ours, chain, alternative="greater").pvalue
-        assert table["p"][head] == pytest.approx(expected)
-        assert table["gain"][head] == pytest.approx((ours - chain).mean() / 8)
-        assert table["gain_se"][head] == pytest.approx((ours - chain).std(ddof=1) / 8 / 50**0.5)
-    assert (table["gain"][0], table["gain_se"][0], table["p"][0]) == (0, 0, 1)
-    np.testing.assert_allclose(table["p_adjusted"], adjust(table["p"]))
-    assert len(set(table["baseline"])) == 1
+        ours, theirs = values[:, 0, head, AT[held]], values[:, 0, head, AT[simple]]
+        assert table[p][head] == pytest.approx(ttest_rel(ours, theirs, alternative="greater").pvalue)
+        assert table[gain][head] == pytest.approx((ours - theirs).mean() / 8)
+        assert table[f"{gain}_se"][head] == pytest.approx((ours - theirs).std(ddof=1) / 8 / 50**0.5)
+    assert (table[gain][0], table[f"{gain}_se"][0], table[p][0]) == (0, 0, 1)
+    np.testing.assert_allclose(table[f"{p}_adjusted"], adjust(table[p]))
+    np.testing.assert_allclose(table[baseline], values[..., AT[simple]].sum() / (50 * 3 * 8))
+
+
+def test_the_table():
+    table = tabulated(counted())
+    assert list(table.data) == COLUMNS
+    np.testing.assert_allclose(table["uas_random"], 1.25 / 8)
+    np.testing.assert_allclose(table["uuas_random"], 2 / 9)
     assert table["n"].tolist() == [50] * 3
     assert table.notes == []
 
 
-def counted_arcs(edges: np.ndarray) -> np.ndarray:
-    """Nine words: one head beats the right-branching tree, one is like it, one is below it."""
-    draw = np.random.default_rng(4)
-    values = np.zeros((*edges.shape[:-1], ARC_COUNTS))
-    values[..., WORDS] = 8
-    values[..., RIGHT] = draw.integers(2, 5, (*edges.shape[:2], 1))
-    values[..., LEFT] = values[..., CHAIN] = 1
-    values[..., RIGHT_HEADS] = values[..., RIGHT]
-    values[..., 1, RIGHT_HEADS] += draw.integers(0, 3, edges.shape[:2])
-    values[..., 2, RIGHT_HEADS] -= draw.integers(0, 2, edges.shape[:2])
-    values[..., RANDOM] = 1.25
-    values[..., RANDOM_EDGES] = 2 * 8 / 9
-    return values
-
-
-def test_directed_trees_against_the_best_simple_one():
-    edges = counted()
-    arcs = counted_arcs(edges)
-    table = tabulated(edges, arcs)
-    assert list(table.data) == COLUMNS
-    np.testing.assert_allclose(table["uas_baseline"], arcs[..., RIGHT].sum() / arcs[..., WORDS].sum())
-    np.testing.assert_allclose(table["uas_random"], 1.25 / 8)
-    np.testing.assert_allclose(table["uuas_random"], 2 / 9)
-    for head in (1, 2):
-        ours, simple = arcs[:, 0, head, RIGHT_HEADS], arcs[:, 0, head, RIGHT]
-        expected = ttest_rel(ours, simple, alternative="greater").pvalue
-        assert table["uas_p"][head] == pytest.approx(expected)
-        assert table["uas_gain"][head] == pytest.approx((ours - simple).mean() / 8)
-    np.testing.assert_allclose(table["uas_p_adjusted"], adjust(table["uas_p"]))
-    assert (np.asarray(table["uas_p_adjusted"]) < 0.05).tolist() == [False, True, False]
-
-
 def test_p_is_over_documents():
-    edges = counted()
-    arcs = counted_arcs(edges)
-    table = tabulated(edges, arcs, np.arange(50) // 10 + 1000)
-    gains = (arcs[:, 0, 1, RIGHT_HEADS] - arcs[:, 0, 1, RIGHT]).reshape(5, 10).sum(1)
+    values = counted()
+    table = tabulated(values, np.arange(50) // 10 + 1000)
+    gains = (values[:, 0, 1, AT["right heads"]] - values[:, 0, 1, AT["right"]]).reshape(5, 10).sum(1)
     assert table["uas_p"][1] == pytest.approx(ttest_1samp(gains, 0, alternative="greater").pvalue)
     assert table["uas_p"][0] == 1
 
 
 def test_removed_heads_have_no_rows_and_count_nothing_away():
     values = counted()
-    values[:8, ..., :CUT] = np.nan
-    values[:7, ..., CUT] = values[7, ..., BARE] = 1
+    values[:8, ..., : AT["cut"]] = np.nan
+    values[:7, ..., AT["cut"]] = values[7, ..., AT["bare"]] = 1
     values[:, 0, 0] = np.nan
     table = tabulated(values, removed={(0, 0)})
     assert table["head"].tolist() == [1, 2]
     assert table["n"].tolist() == [42, 42]
-    said = " ".join(table.notes)
-    assert "7 parts of sentences were left out" in said
-    assert "1 sentence was left out: it has no gold edge" in said
+    notes = " ".join(table.notes)
+    assert "7 parts of sentences were left out" in notes
+    assert "1 sentence was left out: it has no gold edge" in notes
     expected = adjust(tabulated(values[8:, :, 1:])["p"])
     np.testing.assert_allclose(table["p_adjusted"], expected)
