@@ -75,7 +75,7 @@ COMPARED = {
         "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
         "With --match outputs: matched_layer, matched_head": "attnprobe.findings.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.differences:compare_paired"
+            "attnprobe.findings.comparison:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
@@ -106,9 +106,8 @@ FOUND = {
         "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:decide_roles",
+        "role, measure, value, threshold, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "pattern": "attnprobe.statistics.role_table:name_patterns",
     },
     "positional --control": {

@@ -6,11 +6,7 @@ from importlib import import_module
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification, find_prediction
-from attnprobe.intervention.objectives.language_modelling import (
-    CausalLanguageModel,
-    MaskedLanguageModel,
-    fills_masks,
-)
+from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, fills_masks
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import WHERE, TaskOptions, check_gold
 from attnprobe.model.checkpoint import Checkpoint
@@ -22,6 +18,8 @@ from attnprobe.tasks import OBJECTIVES, Gold
 #: images or sound: (heads, force, modality).
 Loader = Callable[..., Checkpoint]
 _REPRESENTATION = "representation"
+#: What is looked for where there are no labels, or no head for them.
+_LANGUAGE = "masked-lm", "causal-lm"
 #: The labels that some heads can't do without.
 _NEEDED = {TOKEN_CLASSIFICATION: Gold.WORDS, QUESTION_ANSWERING: Gold.ANSWERS}
 
@@ -42,19 +40,16 @@ def choose_task(
     head, else masked or causal language modelling if it holds that head, else representation.
     """
     if options.objective is not None:
-        name = options.objective
-        check_gold(name, labelled)
-        checkpoint, unused = _load_for(load, name, modality, force=options.force_head), None
-    else:
-        checkpoint, name = _load_any(load, modality, labelled)
-        unused = _describe_unused_head(checkpoint, name, labelled)
-        if options.labels_named and not OBJECTIVES[name].gold:
-            usual = _list_objectives(labelled or Gold.CLASS)[0]
-            raise AttnprobeError(
-                unused
-                or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
-                f"--label-column, or pass --objective {usual} --force-head."
-            )
+        check_gold(options.objective, labelled)
+    checkpoint, name = _load(load, options, modality, labelled)
+    unused = None if options.objective else _describe_unused_head(checkpoint, name, labelled)
+    if options.labels_named and not options.objective and not OBJECTIVES[name].gold:
+        usual = _list_objectives(labelled or Gold.CLASS)[0]
+        raise AttnprobeError(
+            unused
+            or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
+            f"--label-column, or pass --objective {usual} --force-head."
+        )
     kind = import_objective(name)
     kind.check(checkpoint)
     how = "by the pooled final state; no trained head is used"
@@ -73,33 +68,27 @@ def choose_task(
     return checkpoint, name
 
 
-def _load_for(load: Loader, name: str, modality: str, *, force: bool) -> Checkpoint:
-    """Load a checkpoint for an objective that the user named."""
-    kind = import_objective(name)
-    head = _find_head(kind, modality)
-    if head is None and kind.head is not None:
-        raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
-    checkpoint = load((head,) if head else (), force, modality)
-    if head is not None and checkpoint.head != head:
+def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
+    """Load a checkpoint with the first head that it holds of those that could do, and name the objective."""
+    named = options.objective
+    names = [named] if named else [*_list_objectives(labelled), *_LANGUAGE]
+    kinds = [*map(import_objective, names)]
+    heads = {} if kinds[0].head is None else {kind.name: _find_head(kind, modality) for kind in kinds}
+    if named and heads == {named: None}:
+        raise AttnprobeError(f"--objective {named} is not one for {modality}; leave it out.")
+    wanted = tuple(dict.fromkeys(head for head in heads.values() if head is not None))
+    checkpoint = load(wanted, options.force_head, modality)
+    name = names[0] if not heads else _REPRESENTATION
+    if checkpoint.head is not None:
+        name = next((name for name, head in heads.items() if head == checkpoint.head), name)
+    if named and name != named:
         raise AttnprobeError(
-            f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
-            "nothing; choose another --objective, or pass --force-head."
+            f"{checkpoint.name} holds no trained {wanted[0].name} head, and numbers from a made-up one would "
+            "mean nothing; choose another --objective, or pass --force-head."
         )
-    return checkpoint
-
-
-def _load_any(load: Loader, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
-    """Load a checkpoint with the first head that it holds of those that the labels are for."""
-    names = _list_objectives(labelled)
-    if labelled and OBJECTIVES[names[0]].relation:  # which needs no head
-        return load((), False, modality), names[0]
-    kinds = [*map(import_objective, names), MaskedLanguageModel, CausalLanguageModel]
-    heads = {kind.name: head for kind in kinds if (head := _find_head(kind, modality)) is not None}
-    checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
-    name = next((name for name, head in heads.items() if checkpoint.head == head), _REPRESENTATION)
-    if name == Classification.name:
+    if name == Classification.name and not named:
         name = find_prediction(checkpoint)
-    if name == MaskedLanguageModel.name and not fills_masks(checkpoint):
+    if name == MaskedLanguageModel.name and not named and not fills_masks(checkpoint):
         name = _REPRESENTATION
     return checkpoint, name
 

@@ -13,8 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import bleu, count_ngrams
+from attnprobe.intervention.metrics.score import Score, bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -55,14 +54,11 @@ class MaskedLanguageModel(Objective):
             why = "fills masks with its decoder, or its tokenizer has no mask token"
             raise AttnprobeError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
-    def read_labels(self, corpus: Corpus) -> None:
-        tokenizer: Any = self.checkpoint.tokenizer
-        self._mask, self._special = tokenizer.mask_token_id, list(getattr(tokenizer, "all_special_ids", ()))
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
-        masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, self._mask)}
+        tokenizer: Any = self.checkpoint.tokenizer
+        masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, tokenizer.mask_token_id)}
         logits = upcast(read_tokens(self.checkpoint, masked, hidden))
         right = batch.ids[hidden].to(logits.device)
         mean = mean_by_example(hidden.nonzero()[:, 0].to(logits.device), len(batch.ids))
@@ -73,8 +69,8 @@ class MaskedLanguageModel(Objective):
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
         assert batch.tokens is not None
-        special = batch.tokens.special.cpu().numpy()
-        ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
+        special = [*getattr(self.checkpoint.tokenizer, "all_special_ids", ())]
+        ordinary = ~(batch.tokens.special.cpu().numpy() | np.isin(batch.ids.cpu().numpy(), special))
         chosen = np.zeros_like(ordinary)
         for row, member in enumerate(batch.members):
             places = np.flatnonzero(ordinary[row])
@@ -134,9 +130,8 @@ class CausalLanguageModel(Objective):
 class SequenceToSequence(Objective):
     """Sequence to sequence: cross-entropy of the target text, and the text that is generated.
 
-    The label is the target text: a translation, a summary.
-
-    ``targets`` are the token ids of every example's target; those of a batch agree in their length.
+    The label is the target text: a translation, a summary. ``targets`` are the token ids of each; those of a
+    batch agree in their length.
     """
 
     name = "seq2seq"

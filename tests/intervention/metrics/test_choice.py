@@ -8,12 +8,16 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.choosing import import_objective
-from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.classification import (
+    Classification,
+    MultiLabel,
+    Regression,
+    TokenClassification,
+)
 from attnprobe.intervention.objectives.embeddings import Representation
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, SequenceToSequence
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.tagging import TokenClassification
 from attnprobe.intervention.request import check_metric
 from attnprobe.intervention.task import build_metric
 from attnprobe.tasks import METRICS, OBJECTIVES
