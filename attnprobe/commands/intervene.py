@@ -26,10 +26,7 @@ if TYPE_CHECKING:
             given=("method=confidence",),
             beside=("objective", "force_head", "label_column", "labels"),
         ),
-        Rule(
-            "--content-only is for --method confidence; no other has tokens to leave out.",
-            given=("content_only", "not method=confidence"),
-        ),
+        Rule("--content-only is for --method confidence.", given=("content_only", "not method=confidence")),
     ],
 )
 def importance(
@@ -41,14 +38,7 @@ def importance(
         Literal["gradient", "ig", "lrp", "confidence"],
         Option("gradient, ig, lrp or confidence.", metavar="NAME"),
     ] = "gradient",
-    nodes: Annotated[
-        int | None,
-        Option(
-            "With --method ig: points between off and on. Default: 4.",
-            low=1,
-            high=64,
-        ),
-    ] = None,
+    nodes: Annotated[int, Option("With --method ig: points between off and on.", low=1, high=64)] = 4,
     content_only: Annotated[
         bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
     ] = False,
@@ -96,7 +86,7 @@ def importance(
             return measure_confidence(session)
         from attnprobe.intervention.importance import run_importance
 
-        return run_importance(session, method, **({} if nodes is None else {"nodes": nodes}))
+        return run_importance(session, method, nodes)
 
 
 @command(
