@@ -109,6 +109,15 @@ def count_heads(pairs: int) -> int:
     return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
+def arrange_pairs(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Arrange numbers of pairs (..., pair) as matrices (..., head, head), NaN on the diagonal."""
+    heads = count_heads(pairs.shape[-1])
+    a, b = np.triu_indices(heads, 1)
+    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
+    matrices[..., a, b] = matrices[..., b, a] = pairs
+    return matrices
+
+
 def head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
