@@ -36,10 +36,7 @@ def divergence(block: AttentionBlock) -> Tensor:
 
 
 def to_others(values: Tensor, layout: Layout) -> Tensor:
-    """Average, for each head, over its pairs with the other heads of the layer.
-
-    A head without rows, as one that carries nothing where rows are weighted by norm, is no other head.
-    """
+    """Average, for each head, over its pairs with the other heads of the layer that have rows."""
     import torch
 
     pairs = mean_over_queries(values, layout)
@@ -81,10 +78,7 @@ ALL_PAIRS = _define(
 
 
 def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate the divergence of pairs: within each layer, or of all heads of the model.
-
-    The Jensen-Shannon distance is the square root of the mean divergence.
-    """
+    """Tabulate the divergence of pairs, within each layer or of all heads, and its root, the distance."""
     sums = measurement.sums
     moments, heads = sums.get(ALL_PAIRS.name, sums.get(PAIRS.name)), sums[MEAN.name].count.shape[1]
     groups: list[list[int]] = [[layer] for layer in range(len(labels.places))]

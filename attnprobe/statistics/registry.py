@@ -18,8 +18,7 @@ from attnprobe.table.naming import join_names
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
-#: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
-#: ``name = "package.module:statistic"``.
+#: The group of entry points under which a package names its statistics.
 GROUP = "attnprobe.statistics"
 #: Names all that is measured where nothing is named.
 DEFAULT = "census"
