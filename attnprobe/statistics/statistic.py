@@ -109,7 +109,7 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) with its error, and its own number of sequences if it has one."""
+    """Append the mean of cells (layer, head) with its error, and its own number of sequences."""
     look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
         build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
