@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import Arrays, Sum
-from attnprobe.sums.blocked import find_share
 from attnprobe.sums.documents import BLOCKS
 
 Ints = NDArray[np.int64]
@@ -123,18 +122,6 @@ class LinkCounts(Sum):
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
         return super().from_arrays(arrays, keys=keys, **known)
-
-    def accuracy(self) -> tuple[Floats, Floats]:
-        """Give the share of links that each head answers rightly, and its standard error (``find_share``).
-
-        Returns:
-            Two arrays (key, layer, head); NaN without a link, the error also below two blocks of documents.
-        """
-        share, error = np.full((2, *self.hits.shape[:-1]), np.nan)
-        for key, layer in np.ndindex(self.hits.shape[:2]):
-            estimate = find_share(self.hits[key, layer], self.number[key, self.kinds[layer]])
-            share[key, layer], error[key, layer] = estimate.value, estimate.error
-        return share, error
 
 
 def order_keys(keys: Iterable[Key]) -> tuple[Key, ...]:

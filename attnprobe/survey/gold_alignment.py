@@ -10,7 +10,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.words import find_most_attended
-from attnprobe.statistics.alignment import BACKWARD, FORWARD, SURE, WORDS, ask_alignment, compute_rates
+from attnprobe.statistics.alignment import BACKWARD, FORWARD, RATES, SURE, WORDS, ask_alignment, compute_rates
 from attnprobe.statistics.questions import Questions
 from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.sums.crossfit import Links
@@ -88,7 +88,8 @@ def _make_way(gold: Questions, way: Key, right: NDArray[np.bool_], standing: NDA
     """Give the rates of all heads that are asked in one way, as tables give them."""
     words, sure = (_find_questions(gold, (label, *way)) for label in (WORDS, SURE))
     links = [Links(np.array([len(of)]), right[:, of].sum(1)[..., None]) for of in (words, sure)]
-    rates = np.stack([rate.value for rate in compute_rates(*links).values()], -1)
+    computed = compute_rates(*links)
+    rates = np.stack([computed[name] for name in RATES], -1)
     hits, number = links[1].hits[..., 0].astype(np.float64), np.full(standing.shape, float(len(sure)))
     hits[~standing] = number[~standing] = rates[~standing] = np.nan
     return Way(_NAMES[way], hits, number, rates)

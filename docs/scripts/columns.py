@@ -92,7 +92,7 @@ FOUND = {
         "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.questions:move_links",
-        "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
+        "--by head: accuracy_se": "attnprobe.sums.blocked:find_share",
     },
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
