@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,19 +10,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
-from attnprobe.statistics.best_heads import (
-    NAME_COLUMNS,
-    LinkAnswers,
-    LinkCondition,
-    cross_fit,
-    list_asked,
-    name_condition,
-    read_answers,
-    score_best,
-    score_share,
-    tabulate_best,
-    tabulate_heads,
-)
+from attnprobe.statistics import best_heads
+from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkAnswers, LinkCondition
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.questions import QuestionBuilder, Questions
 from attnprobe.statistics.rules import INPUT, NONE, OUTPUT, SAME_PLACE, Ends, Words
@@ -31,8 +19,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
-from attnprobe.sums.crossfit import CrossFit, Links
-from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.sums.links import CrossFit, Key, LinkCounts, Links
 from attnprobe.table.builder import Labels, measure_columns, p_columns
 from attnprobe.table.table import Column, HeadTable
 
@@ -172,18 +159,15 @@ def _read_pairs(
     removed: Collection[tuple[int, int]] = (),
 ) -> tuple[LinkAnswers, LinkAnswers, CrossFit, int]:
     """Read the answers of words, whose keys are given, of sure links and of the same place; count pairs."""
-    words = read_answers(counts, keys, layers, removed)
-    sure = read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
-    assert words is not None
-    if sure is None:  # no link is sure
-        sure = replace(words, number=0 * words.number, hits=0 * words.hits, rules=0 * words.rules)
+    words = best_heads.read_answers(counts, keys, layers, removed)
+    sure = best_heads.read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
     place = CrossFit.fixed(words.number + sure.number, words.rules[0] + sure.rules[0])
     pairs = counts.links[counts.keys.index((PAIRS, *keys[0][1:])), layers[0]]
     return words, sure, place, int(pairs)
 
 
 def _list_conditions(counts: LinkCounts, labels: Labels) -> list[LinkCondition]:
-    return [condition for condition, _ in list_asked(counts, labels) if condition.label == WORDS]
+    return [condition for condition, _ in best_heads.list_asked(counts, labels) if condition.label == WORDS]
 
 
 def _list_rate_columns() -> list[Column]:
@@ -224,7 +208,7 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
         Column("aer_selected", AER.unit, title="error rate where the head was chosen"),
         Column("chosen", "share", title="folds that chose the head"),
     ]
-    return tabulate_best(title, labels, columns, rows, list(_note_left_out(counts)))
+    return best_heads.tabulate_best(title, labels, columns, rows, list(_note_left_out(counts)))
 
 
 def score_best_head(
@@ -235,14 +219,16 @@ def score_best_head(
     No more than the number 0 where there are no two folds with pairs of texts, or no candidate. ``tests``
     says how many p values are adjusted together.
     """
-    row = name_condition(condition)
+    row = best_heads.name_condition(condition)
     words, sure, place, pairs = _read_pairs(counts, condition.keys, condition.layers, labels.absent)
-    fit = cross_fit(join_links(words, sure), labels)
+    fit = best_heads.cross_fit(join_links(words, sure), labels)
     if fit is None:
         return row | {"n": 0}
-    row |= score_best("aer", fit, place, words.candidates, labels, tests) | {"n": pairs}
+    row |= best_heads.score_best("aer", fit, place, words.candidates, labels, tests) | {"n": pairs}
     row |= {name: 1 - row[name] for name in ("aer", "aer_selected", "baseline")}
-    row |= score_share("precision", fit.transfer(words)) | score_share("recall", fit.transfer(sure))
+    row |= best_heads.score_share("precision", fit.transfer(words)) | best_heads.score_share(
+        "recall", fit.transfer(sure)
+    )
     return row
 
 
@@ -259,7 +245,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
         _list_conditions(counts, labels),
     )
     notes = list(_note_left_out(counts))
-    return tabulate_heads(title, labels, columns, conditions, counts.shape[1], measure, notes)
+    return best_heads.tabulate_heads(title, labels, columns, conditions, counts.shape[1], measure, notes)
 
 
 def _note_left_out(counts: LinkCounts) -> Iterator[str]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.sums.crossfit import FOLDS, CrossFit, Difference, Links
-from attnprobe.sums.link_counts import FAR, Key, LinkCounts
+from attnprobe.sums.links import FAR, FOLDS, CrossFit, Difference, Key, LinkCounts, Links
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import Column, HeadTable
 
@@ -74,21 +73,22 @@ def read_answers(
     removed: Collection[tuple[int, int]] = (),
     *,
     far: bool = False,
-) -> LinkAnswers | None:
-    """Read the answers to links that are asked at several positions; None where there are no such links.
+) -> LinkAnswers:
+    """Read the answers to links that are asked at several positions, or to those of them at a distance.
 
     ``layers`` are of one kind of attention; heads that are ``removed``, as (layer, head), are no candidates.
-    ``far`` reads those of links at a distance.
     """
+    wanted, heads = [(*key, FAR) if far else key for key in keys], counts.shape[1]
     places = {key: place for place, key in enumerate(counts.keys)}
-    at, kind = [places.get((*key, FAR) if far else key) for key in keys], counts.kinds[layers[0]]
-    if None in at or not counts.number[at[0], kind].any():
-        return None
+    if not places.keys() >= set(wanted):  # nobody asked
+        counts = LinkCounts.empty(wanted, counts.kinds.tolist(), heads, counts.guessed.shape[2])
+        places = {key: place for place, key in enumerate(wanted)}
+    at, kind = [places[key] for key in wanted], counts.kinds[layers[0]]
     candidates = [
         (place, layer, head)
         for place in range(len(keys))
         for layer in layers
-        for head in range(counts.shape[1])
+        for head in range(heads)
         if (layer, head) not in removed
     ]
     place, layer, head = np.array(candidates, np.int64).reshape(-1, 3).T

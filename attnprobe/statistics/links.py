@@ -8,18 +8,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from attnprobe.statistics.best_heads import (
-    NAME_COLUMNS,
-    LinkCondition,
-    cross_fit,
-    list_asked,
-    name_condition,
-    read_answers,
-    score_best,
-    score_share,
-    tabulate_best,
-    tabulate_heads,
-)
+from attnprobe.statistics import best_heads
+from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkCondition
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -36,8 +26,7 @@ from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
-from attnprobe.sums.crossfit import CrossFit
-from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.sums.links import CrossFit, Key, LinkCounts
 from attnprobe.table.builder import Labels, measure_columns, p_columns
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
@@ -59,24 +48,25 @@ def list_conditions(
     counts: LinkCounts, labels: Labels, task: LinkTask
 ) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
-    wanted, every = labels.provenance.get("asked", {}), list(list_asked(counts, labels))
+    wanted, every = labels.provenance.get("asked", {}), list(best_heads.list_asked(counts, labels))
     fewest, most = int(wanted.get("min_links", FEWEST)), dict[str, int]()
     for condition, number in every:
         most[condition.label] = max(number, most.get(condition.label, 0))
     named = {label: number for label, number in most.items() if label != ALL}
-    # A label that all links have says the same as all.
-    hidden = bool(named) and (wanted.get("labels") is not None or most.get(ALL) in named.values())
-    shown = [one for one, number in every if (not hidden if one.label == ALL else number >= fewest)]
-    kinds, directions = list(dict.fromkeys(one.kind for one in shown)), [task.forward, task.backward]
-    shown.sort(
-        key=lambda one: (
-            kinds.index(one.kind),
-            one.label != ALL,
-            -most[one.label],
-            one.label,
-            directions.index(one.direction),
-        )
-    )
+    # The one label says the same as all.
+    same = {(one.kind, one.direction, number) for one, number in every if [one.label] == [*named]}
+    chosen, kinds = bool(named) and wanted.get("labels") is not None, [one.kind for one, _ in every]
+
+    def is_shown(one: LinkCondition, number: int) -> bool:
+        if one.label != ALL:
+            return number >= fewest
+        return not chosen and (one.kind, one.direction, number) not in same
+
+    def order(one: LinkCondition) -> tuple[Any, ...]:
+        backward = one.direction == task.backward
+        return kinds.index(one.kind), one.label != ALL, -most[one.label], one.label, backward
+
+    shown = sorted((one for one, number in every if is_shown(one, number)), key=order)
     notes = [] if counts.keys else ["No text has a link that is asked for."]
     if rare := sorted((-number, label) for label, number in named.items() if number < fewest):
         names = join_names([label for _, label in rare], 8)
@@ -131,32 +121,30 @@ def score_best_head(
     ``part`` are the counts of a group of documents, to be scored with what all choose; ``control`` those of
     moved links, which are not scored by group. ``tests`` says how many p values are adjusted together.
     """
-    keys, layers = condition.keys, condition.layers
-    scores = [counts, counts if part is None else part]
-    answers, scored = (read_answers(one, keys, layers, labels.removed) for one in scores)
-    row: dict[str, Any] = {task.label: condition.label, **name_condition(condition), "n": 0, "n_far": 0}
-    if answers is None or scored is None:
-        return row
-    row["n"], fit = scored.total, cross_fit(answers, labels)
-    if fit is None:
+    read = partial(
+        best_heads.read_answers, keys=condition.keys, layers=condition.layers, removed=labels.removed
+    )
+    answers, whole = read(counts), counts if part is None else part
+    scored, far = read(whole), read(whole, far=True)
+    row: dict[str, Any] = {task.label: condition.label, **best_heads.name_condition(condition)}
+    row |= {"n": scored.total, "n_far": far.total}
+    fit = best_heads.cross_fit(answers, labels)
+    if fit is None or not scored.total:
         return row
     at = task.best_rule(answers.rules.sum(-1))
     rule, of_part = CrossFit.fixed(scored.number, scored.rules[at]), None if part is None else scored
-    row |= score_best("accuracy", fit, rule, answers.candidates, labels, tests, of_part)
+    row |= best_heads.score_best("accuracy", fit, rule, answers.candidates, labels, tests, of_part)
     if rule.share:
         row["baseline_rule"] = task.name_of(at)
         row["baseline_offset"] = task.offsets[at] if at < len(task.offsets) else None
-    far = read_answers(scores[1], keys, layers, labels.removed, far=True)
-    if far is not None:
-        head = fit.transfer(far) if part is None else fit.keep_choice(far)
-        row |= score_share("accuracy_far", head) | {"n_far": far.total}
+    if far.total:
+        row |= best_heads.score_share(
+            "accuracy_far", fit.transfer(far) if part is None else fit.keep_choice(far)
+        )
         row["baseline_far"] = float(far.rules[at].sum() / far.total)
-    moved = (
-        read_answers(control, keys, layers, labels.removed) if control is not None and part is None else None
-    )
-    beside = None if moved is None else cross_fit(moved, labels)
+    beside = None if control is None or part is not None else best_heads.cross_fit(read(control), labels)
     if beside is not None:
-        row |= score_share("control", beside) | score_share("selectivity", fit, beside)
+        row |= best_heads.score_share("control", beside) | best_heads.score_share("selectivity", fit, beside)
     return row
 
 
@@ -195,10 +183,10 @@ def by_label_table(
         score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
         for condition in conditions
     ]
-    if counts.documents < _FEW_BLOCKS and any("p" in row for row in rows):
-        least = format_number(0.5**counts.documents, digits=2)
-        blocks = f"there are {counts.documents} blocks of them"
-        notes.insert(0, f"Few documents: no p is below {least}, as {blocks}.")
+    blocks = counts.documents
+    if blocks < _FEW_BLOCKS and any("p" in row for row in rows):
+        least = format_number(0.5**blocks, digits=2)
+        notes.insert(0, f"Few documents: no p is below {least}, as there are {blocks} blocks of them.")
     absent = {
         "direction": not task.backward,
         "baseline_offset": not task.offsets,
@@ -206,7 +194,7 @@ def by_label_table(
         "selectivity": control is None,
     }
     columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
-    return tabulate_best(title, labels, [Column(task.label, role="key"), *columns], rows, notes)
+    return best_heads.tabulate_best(title, labels, [Column(task.label, role="key"), *columns], rows, notes)
 
 
 def by_label_and_group_table(
@@ -251,13 +239,15 @@ def by_head_table(
     conditions, notes = list_conditions(counts, labels, task)
 
     def measure(key: Key, layer: int) -> dict[str, Any]:
-        cells: dict[str, Any] = {"n_far": 0}
+        cells = dict[str, Any]()
         for end, far in (("", False), ("_far", True)):
-            answers = read_answers(counts, [key], [layer], far=far)
-            if answers is not None:
-                cells[f"n{end}"] = answers.total
-                share = find_share(answers.hits, answers.number)
-                cells |= {f"accuracy{end}": share.value, f"accuracy{end}_se": share.error}
+            answers = best_heads.read_answers(counts, [key], [layer], far=far)
+            share = find_share(answers.hits, answers.number)
+            cells |= {
+                f"n{end}": answers.total,
+                f"accuracy{end}": share.value,
+                f"accuracy{end}_se": share.error,
+            }
         return cells
 
     columns = [
@@ -266,20 +256,26 @@ def by_head_table(
         Column("n_far", "links", role="count"),
         *measure_columns("accuracy_far", UNIT, "links with a word between their ends that are found"),
     ]
-    heads = counts.shape[1]
-    return tabulate_heads(title, labels, columns, conditions, heads, measure, notes, label=task.label)
+    return best_heads.tabulate_heads(
+        title, labels, columns, conditions, counts.shape[1], measure, notes, label=task.label
+    )
 
 
 # Tasks
 
 
-#: The rules that a head has to beat, as the guesses of links name them.
-NEAREST, SAME_LAST_WORD = "nearest", "same last word"
-SAME_HEAD_WORD, SAME_STRING = "same head word", "same string"
-NEAREST_OF_KIND = ("nearest pronoun", "nearest proper", "nearest nominal")
 #: A fixed offset looks so many words far at most.
 FURTHEST_LINK = 48
-
+#: As the guesses of links name them.
+_GUESSES = (
+    *("nearest", "same last word", "same head word", "same string", FIRST),
+    *("nearest pronoun", "nearest proper", "nearest nominal"),
+)
+_RULES = (
+    *map(str, range(-FURTHEST_LINK, FURTHEST_LINK + 1)),
+    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
+    *OF_PARTS_OF_SPEECH,
+)
 SYNTAX_TASK = LinkTask(
     "dependent_to_head",
     "head_to_dependent",
@@ -287,18 +283,7 @@ SYNTAX_TASK = LinkTask(
     label="relation",
     least=len(OFFSETS),
 )
-COREFERENCE_TASK = LinkTask(
-    "mention_to_antecedent",
-    "",
-    (NEAREST, SAME_LAST_WORD, SAME_HEAD_WORD, SAME_STRING, FIRST, *NEAREST_OF_KIND),
-    label="mention",
-    least=2,
-)
-_RULES = (
-    *map(str, range(-FURTHEST_LINK, FURTHEST_LINK + 1)),
-    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
-    *OF_PARTS_OF_SPEECH,
-)
+COREFERENCE_TASK = LinkTask("mention_to_antecedent", "", _GUESSES, label="mention", least=2)
 LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
 
 

@@ -21,7 +21,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
-from attnprobe.sums.link_counts import FAR, Key
+from attnprobe.sums.links import FAR, Key
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
@@ -39,29 +39,19 @@ _ALL = 1 << 30
 class Questions:
     """What is asked of every head about the links of a batch, in one kind of attention.
 
-    Attributes:
-        rows: Who is asked; several questions may share a row.
-        row: (question,) its row.
-        right: (answer, 2) candidates that are right, as first and the one behind the last.
-        answers: (question, 2) where its right answers are among ``right``.
-        rules: What heads are compared with.
-        keys: What questions count for; those of links at a distance end in ``FAR``.
-        entries: (entry, 3) a question, its key, and the sequence it lies in.
-        choices: (question, rule) the candidate that each rule chooses; -1 where it says nothing.
-        chance: (question,) the share of its candidates that are right; 0 where the link names none.
-        left_out: Questions not asked: both ends are the same tokens, a decoder sees no answer, every
-            candidate is right. Of alignments, the first are the pairs that were cut.
+    ``left_out`` counts questions that are not asked, as both ends are the same tokens, a decoder sees no
+    answer, or every candidate is right; of alignments, the first are pairs that were cut.
     """
 
     rows: Rows
-    row: Ints
-    right: Ints
-    answers: Ints
+    row: Ints  # (question,) its row, which several may share
+    right: Ints  # (answer, 2) candidates that are right: the first and the one behind the last
+    answers: Ints  # (question, 2) where its right answers are among these
     rules: tuple[str, ...]
-    keys: tuple[Key, ...]
-    entries: Ints
-    choices: Ints
-    chance: NDArray[np.float64]
+    keys: tuple[Key, ...]  # what questions count for; those of links at a distance end in ``FAR``
+    entries: Ints  # (entry, 3) a question, its key, and the sequence it lies in
+    choices: Ints  # (question, rule) the candidate that each rule chooses; -1 for none
+    chance: NDArray[np.float64]  # (question,) the share of candidates that are right, if the link names some
     left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -91,7 +81,7 @@ def part_by_stratum(questions: Questions, strata: Strata) -> Questions:
 
 
 class QuestionBuilder:
-    """Collects the questions of a batch, sequence by sequence."""
+    """Collects the questions of a batch."""
 
     def __init__(self) -> None:
         self.spans: list[Ends] = []
@@ -169,7 +159,7 @@ def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Ques
 
 
 def _read_sides(annotation: TokenAnnotation) -> tuple[Words, Words]:
-    """Read the words that ask, and those that answer: the same ones but in cross-attention."""
+    """Read the words that ask, and those that answer: the same but in cross-attention."""
     words = Words(annotation.words, annotation.second, annotation.forms, annotation.parts_of_speech)
     if annotation.keys is None:
         return words, words
@@ -268,13 +258,13 @@ def _are_far(
     if across or (annotation.keys is not None and not annotation.same):
         return False
     shift = annotation.keys is not None  # a decoder reads the same text one place later
-    for span, words in answers:
-        ours, theirs = place, words
-        if NONE in (ours, theirs):
-            ours, theirs = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
-        if max(theirs[0] - ours[1], ours[0] - theirs[1]) < 1:
-            return False
-    return True
+    pairs = [
+        ((asker.start - shift, asker.stop - shift), (span.start, span.stop))
+        if NONE in (place, words)
+        else (place, words)
+        for span, words in answers
+    ]
+    return all(theirs[0] > ours[1] or ours[0] > theirs[1] for ours, theirs in pairs)
 
 
 def _number_by_word(candidates: Sequence[int], words: Words, answering: Words, begin: int) -> dict[int, int]:

@@ -14,9 +14,8 @@ from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import find_most_attended
 from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, ask_alignment, score_best_head
 from attnprobe.statistics.best_heads import LinkCondition
-from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts, assign_folds
 from attnprobe.table.builder import Labels
 
 VOCABULARY = [

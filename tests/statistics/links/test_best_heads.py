@@ -14,9 +14,8 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control, score_best_head
 from attnprobe.statistics.rules import LinkTask
-from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import FAR, LinkCounts
+from attnprobe.sums.links import FAR, LinkCounts, assign_folds
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 

@@ -24,7 +24,7 @@ from attnprobe.statistics.rules import (
     SAME_PLACE,
     SAME_TEXT,
 )
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.links import FAR
 from attnprobe.survey.finder import QuestionIndex, count_layers
 from attnprobe.table.builder import Labels
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import FAR, LinkCounts
+from attnprobe.sums.links import FAR, LinkCounts
 
 HEADS, RULES = 3, 4
 #: The kind of each layer, in which links and rules are alike.
