@@ -1,11 +1,52 @@
 """attnprobe: what every attention head of a pretrained checkpoint does, with error bars.
 
 The names load on first use, so that ``import attnprobe`` and ``attnprobe --help`` need neither torch nor
-transformers. Each command is a function; ``__init__.pyi`` shows editors its keywords.
+transformers. Each command is a function, whose keywords editors see by its annotations.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnprobe.attention.block import AttentionBlock as AttentionBlock
+    from attnprobe.commands.call.training import HeadCallback as HeadCallback
+    from attnprobe.commands.census import census as census
+    from attnprobe.commands.census import distance as distance
+    from attnprobe.commands.census import entropy as entropy
+    from attnprobe.commands.census import mixing as mixing
+    from attnprobe.commands.census import modality as modality
+    from attnprobe.commands.census import positional as positional
+    from attnprobe.commands.census import rank as rank
+    from attnprobe.commands.census import rare as rare
+    from attnprobe.commands.census import special as special
+    from attnprobe.commands.compare import compare as compare
+    from attnprobe.commands.compare import correlate as correlate
+    from attnprobe.commands.compare import merge as merge
+    from attnprobe.commands.doctor import doctor as doctor
+    from attnprobe.commands.dynamics import dynamics as dynamics
+    from attnprobe.commands.interact import interact as interact
+    from attnprobe.commands.intervene import ablate as ablate
+    from attnprobe.commands.intervene import importance as importance
+    from attnprobe.commands.links import coreference as coreference
+    from attnprobe.commands.links import links as links
+    from attnprobe.commands.links import syntax as syntax
+    from attnprobe.commands.patch import patch as patch
+    from attnprobe.commands.probe import probe as probe
+    from attnprobe.commands.prune import prune as prune
+    from attnprobe.commands.roles import induction as induction
+    from attnprobe.commands.roles import roles as roles
+    from attnprobe.commands.show import plot as plot
+    from attnprobe.commands.show import report as report
+    from attnprobe.commands.view import view as view
+    from attnprobe.corpus.sources.text import Source as Source
+    from attnprobe.errors import AttnprobeError as AttnprobeError
+    from attnprobe.errors import AttnprobeWarning as AttnprobeWarning
+    from attnprobe.model.pruned import load_pruned as load_pruned
+    from attnprobe.statistics.statistic import Statistic as Statistic
+    from attnprobe.statistics.statistic import statistic as statistic
+    from attnprobe.table.table import HeadTable as HeadTable
+
+    __version__: str
 
 _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",

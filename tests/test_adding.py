@@ -53,17 +53,16 @@ def read(stream, source):
 FORMATS = [DocumentFormat((".md",), read)]
 '''
 COMMAND = '''
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import command
-from attnprobe.option import Option
-from attnprobe.options import TEXTS, OneModel
+from attnprobe.options import CensusOptions, ModelArgument, TableOutput, TextsArgument
+from attnprobe.registry import Option, command
 
 
-@command(OneModel, *TEXTS, Output)
-def sharpest(model: Any, texts: Any = None, *,
-             count: Annotated[int, Option("So many heads.", low=1)] = 3, **options: Any) -> Any:
+@command(TableOutput)
+def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
+             count: Annotated[int, Option("So many heads.", low=1)] = 3,
+             **options: Unpack[CensusOptions]) -> Any:
     """Name the sharpest heads.
 
     Examples:
@@ -101,7 +100,7 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     assert (cells["objective"], cells["metric"]) == ("norm", "length")
     assert float(cells["score"]) > 0
     help_text = run("ablate", "--help")
-    assert "norm: length (in all), loss" in " ".join(help_text.split())
+    assert "--metric" in help_text
     rows = run("sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,n,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}

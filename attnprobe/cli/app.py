@@ -16,17 +16,16 @@ import typer
 from attnprobe import commands
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
-from attnprobe.option import Option
 from attnprobe.options import MODEL, OUTPUT, TEXT
+from attnprobe.registry import Command, Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 
-#: A line break within a paragraph; one stays before examples, and between sentences before what is bold.
-_BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
+#: A line break within a paragraph; one stays before what is indented.
+_BREAK = re.compile(r"(?<!\n)\n(?![\n ])")
 
 
 def unwrap(docstring: str) -> str:
@@ -34,8 +33,8 @@ def unwrap(docstring: str) -> str:
 
     Typer would keep the line breaks of the source, and break its lines again where they are too long.
 
-    >>> unwrap("Measure.\n\nThe entropy, in nats, and\nnot in bits.\n[bold]--by layer[/bold]: means.")
-    'Measure.\n\nThe entropy, in nats, and not in bits.\n[bold]--by layer[/bold]: means.'
+    >>> unwrap("What?\n\nThe entropy, in nats, and\nnot in bits.\n\nColumns:\n  entropy  in nats")
+    'What?\n\nThe entropy, in nats, and not in bits.\n\nColumns:\n  entropy  in nats'
     """
     return _BREAK.sub(" ", docstring)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from attnprobe.cli.session import Given, call, is_first_process, prepare_picture, print_written
 from attnprobe.cli.stopping import stopping
-from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import reason
+from attnprobe.registry import Command
 
 if TYPE_CHECKING:
     from attnprobe.reports.report.report import Report

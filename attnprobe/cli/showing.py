@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from attnprobe.cli.session import Given, call, choose_destination, emit, prepare
-from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, CheckFailedError, UnfinishedError
+from attnprobe.registry import Command
 
 #: How many heads that disagree a terminal shows.
 SHOWN = 10

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import chain
 
-from attnprobe.commands.registry import Command
+from attnprobe.registry import Command
 
 #: Commands by what they are about, in the order of ``--help``; a command that is not named comes last.
 GROUPS = {

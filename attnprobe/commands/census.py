@@ -2,24 +2,18 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command, split_names
-from attnprobe.option import Option
-from attnprobe.options import SURVEY, TEXT, OneModel, Weights
+from attnprobe.options import TEXT, CensusOptions, ModelArgument, SurveyOptions, TableOutput, TextsArgument
+from attnprobe.registry import Option, Rule, command, split_names
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--everything measures all there is, under both weightings; leave out --statistics and "
@@ -30,8 +24,8 @@ if TYPE_CHECKING:
     ],
 )
 def census(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     statistics: Annotated[
         "Sequence[str | Statistic] | None",
@@ -60,7 +54,7 @@ def census(
         Sequence[str] | None,
         Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
     ] = None,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """What does every head look at?
 
@@ -120,8 +114,10 @@ def census(
     )
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+@command(TableOutput)
+def entropy(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
     """How spread is the attention of each head?
 
     Numbers are means over queries, then over the n sequences.
@@ -147,15 +143,10 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("entropy", model, texts, partial(ask_family, "entropy"), options)
 
 
-@command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
-)
+@command(TableOutput)
 def positional(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     control: Annotated[
         bool,
@@ -164,7 +155,7 @@ def positional(
             panel=TEXT,
         ),
     ] = False,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """Which heads look at neighbours, or at a fixed offset?
 
@@ -200,8 +191,10 @@ def positional(
     return survey_texts("positional", model, texts, question, options, shuffled=control)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+@command(TableOutput)
+def special(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
     """How much attention goes to special tokens and punctuation?
 
     Numbers are means over queries, then over the n sequences. A model without such a token has an
@@ -229,13 +222,10 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
 )
-def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]) -> "HeadTable":
     """Which heads look at rare tokens?
 
     Rare are the types that, from the rarest up, make up a tenth of the text's tokens. Numbers are
@@ -261,8 +251,10 @@ def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
-def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+@command(TableOutput)
+def modality(
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
+) -> "HeadTable":
     """Which heads look at the image, which at the text, where a model reads both together?
 
     Numbers are means over queries, then over the n sequences.
@@ -292,21 +284,18 @@ def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
 
 @command(
-    OneModel,
-    *SURVEY,
-    Weights,
-    Output,
+    TableOutput,
     rules=[Rule("--all-pairs gives one row per pair; leave out --by.", given=("all_pairs",), beside=("by",))],
 )
 def distance(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["pair", "head", "layer"], Option("Give one row per pair, per head, or per layer.")
     ] = "pair",
     all_pairs: Annotated[bool, Option("Compare all heads of the model, not only those of a layer.")] = False,
-    **options: Any,
+    **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """Which heads of a layer are copies, and which is the outlier?
 
@@ -335,15 +324,15 @@ def distance(
     return survey_texts("distance", model, texts, question, options)
 
 
-@command(OneModel, *SURVEY, Output)
+@command(TableOutput)
 def mixing(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     by: Annotated[
         Literal["head", "layer", "pair"], Option("Give one row per head, per layer, or per pair.")
     ] = "head",
-    **options: Any,
+    **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
     """Do the heads of a layer repeat each other, or cancel?
 
@@ -386,13 +375,13 @@ def mixing(
     return survey_texts("mixing", model, texts, partial(ask_mixing, by), options, as_far_as_possible=True)
 
 
-@command(OneModel, *SURVEY, Output)
+@command(TableOutput)
 def rank(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
     *,
     map_rank: Annotated[bool, Option("Measure the rank of maps too; up to 2.2 passes more.")] = False,
-    **options: Any,
+    **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
     """Are heads too narrow for the sequences?
 

@@ -2,38 +2,55 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
 from attnprobe.options import (
     MODEL,
-    TEXTS,
-    Batches,
-    Hub,
-    Labels,
-    Layers,
-    Metric,
-    Model,
-    Reading,
-    Resume,
-    Targets,
-    Task,
-    Weights,
+    FrequencyOptions,
+    LabelsArgument,
+    LayerOptions,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TargetOptions,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    TokenOptions,
+    WeightOptions,
 )
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from transformers import PreTrainedModel
 
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
+
+
+class CompareOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TargetOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """A survey of several models."""
+
+
+class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
+    """A task over the data of two domains."""
+
 
 _RULES = (
     *(
@@ -46,17 +63,7 @@ _RULES = (
 )
 
 
-@command(
-    Model,
-    *TEXTS,
-    Labels,
-    Targets,
-    Weights,
-    Layers,
-    Resume,
-    Output,
-    rules=_RULES,
-)
+@command(TableOutput, rules=_RULES)
 def compare(
     model: Annotated[
         "Sequence[str | Path | PreTrainedModel] | str | Path",
@@ -68,8 +75,8 @@ def compare(
             argument=True,
         ),
     ],
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     revisions: Annotated[
         str | Sequence[str] | None,
@@ -102,7 +109,7 @@ def compare(
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> "HeadTable":
     """What did fine-tuning change in the heads?
 
@@ -151,16 +158,7 @@ def compare(
     return run(model, texts, labels, **chosen, tokenizers=tokenizers, **options)
 
 
-@command(
-    Model,
-    Hub,
-    Reading,
-    Batches,
-    Task,
-    Metric,
-    Resume,
-    Output,
-)
+@command(TableOutput)
 def correlate(
     in_domain: Annotated[
         "HeadTable | Texts",
@@ -179,7 +177,7 @@ def correlate(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            "A hub id, a local folder, or demo; none for tables.",
             doc="Measure both sides with this model first. None compares two tables.",
             metavar="MODEL",
             line=str | None,
@@ -207,7 +205,7 @@ def correlate(
         Option("One row, or one for each head, those that disagree most first."),
     ] = "model",
     tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Any,
+    **options: Unpack[CorrelateOptions],
 ) -> "HeadTable":
     """Do the same heads matter on other data?
 
@@ -243,7 +241,7 @@ def correlate(
     return sides.tabulate_heads() if by == "head" else sides.tabulate_pairs()
 
 
-@command(Output)
+@command(TableOutput)
 def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",
@@ -287,7 +285,7 @@ def merge(
     >>> merge([one, two])["n"][0]
     np.int64(2)
     """
-    from attnprobe.commands.call.record import describe_call
     from attnprobe.findings.merge import merge_tables
+    from attnprobe.session.session import describe_call
 
     return merge_tables(tables, describe_call("merge"), statistics)

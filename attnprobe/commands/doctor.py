@@ -1,22 +1,29 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import command
-from attnprobe.options import Data, Hub, Images, OneModel
+from attnprobe.options import (
+    HubOptions,
+    ImageOptions,
+    LoadedOptions,
+    ModelArgument,
+    TableOutput,
+    TextsArgument,
+)
+from attnprobe.registry import command
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
-@command(OneModel, Data, Hub, Images, Output)
+class DoctorOptions(LoadedOptions, HubOptions, ImageOptions, total=False):
+    """A checkpoint, and texts that say what it is to read."""
+
+
+@command(TableOutput)
 def doctor(
-    model: Any,
-    texts: "Texts" = None,
-    **options: Any,
-) -> "HeadTable":  # fmt: skip
+    model: ModelArgument, texts: TextsArgument = None, **options: Unpack[DoctorOptions]
+) -> "HeadTable":
     """Can attnprobe read this checkpoint?
 
     Runs two short sequences and compares what attnprobe reads with the untouched model and with its
@@ -35,10 +42,16 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first, sees_text
-    from attnprobe.commands.call.record import describe_call
-    from attnprobe.commands.call.texts import open_texts
     from attnprobe.model.refusals import BadCheckpointError
+    from attnprobe.session.session import (
+        check_model,
+        describe_call,
+        load_model,
+        open_call,
+        read_first,
+        sees_text,
+    )
+    from attnprobe.session.texts import open_texts
     from attnprobe.table.builder import Labels
 
     with open_call(options, model) as call:

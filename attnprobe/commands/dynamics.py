@@ -1,33 +1,50 @@
 """The command that follows a measure over the checkpoints of a training run."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+from attnprobe.options import (
+    MODEL,
+    OUTPUT,
+    FrequencyOptions,
+    LabelsArgument,
+    LayerOptions,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    TokenOptions,
+    WeightOptions,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
+class DynamicsOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TaskOptions,
+    MetricOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What the measures of a training run are asked with."""
+
+
 @command(
-    Model,
-    *TEXTS,
-    Labels,
-    Task,
-    Metric,
-    Weights,
-    Layers,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
@@ -47,8 +64,8 @@ def dynamics(
             argument=True,
         ),
     ],
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     measure: Annotated[
         str,
@@ -75,6 +92,7 @@ def dynamics(
             doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
             "epoch-04, step1000.",
             metavar="0,500,1000",
+            hidden=True,
             line=str | None,
             panel=MODEL,
         ),
@@ -88,15 +106,25 @@ def dynamics(
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as of importance.", metavar="NAME"),
+        Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
     ] = "gradient",
-    prune_by: By = "gradient",
-    highest_first: HighestFirst = False,
-    prune_step: Step = 0.1,
-    rerank: Rerank = False,
-    random_orders: RandomOrders = 19,
-    rank_texts: RankTexts = None,
-    **options: Any,
+    prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
+    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
+    prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
+    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
+    random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
+    rank_texts: Annotated[
+        "Texts",
+        Option(
+            "With prune: its --rank-data.",
+            name="rank_data",
+            metavar="DATA",
+            line=str | None,
+            reads="data",
+            hidden=True,
+        ),
+    ] = None,
+    **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
     """How do heads change over a training run?
 

@@ -1,33 +1,22 @@
 """The command that asks which heads stand in for each other."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import command
-from attnprobe.option import Option
-from attnprobe.options import SWITCHING, OneModel, Resume
+from attnprobe.options import CauseOptions, LabelsArgument, ModelArgument, TableOutput, TextsArgument
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.table.table import HeadTable
 
 
-@command(
-    OneModel,
-    *SWITCHING,
-    Resume,
-    Output,
-)
+@command(TableOutput)
 def interact(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     pairs: Annotated[int, Option("Number of pairs to test, the strongest proposals.", low=1)] = 20,
-    **options: Any,
+    **options: Unpack[CauseOptions],
 ) -> "HeadTable":
     """Which heads stand in for each other?
 
@@ -51,7 +40,7 @@ def interact(
     Returns:
         One row a tested pair, the strongest proposal first.
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("interact", model, texts, labels, options) as session:
         from attnprobe.intervention.interaction import run_interactions

@@ -1,25 +1,24 @@
 """The commands that switch heads: importance, by a derivative, and ablation, by switching each off."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
+from attnprobe.options import (
+    TEXT,
+    CauseOptions,
+    LabelsArgument,
+    ModelArgument,
+    ScoreOptions,
+    TableOutput,
+    TextsArgument,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
     from attnprobe.table.table import HeadTable
 
 
 @command(
-    OneModel,
-    *SWITCHING,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule("--nodes is for --method ig; leave it out.", given=("nodes", "not method=ig")),
         Rule(
@@ -27,64 +26,48 @@ if TYPE_CHECKING:
             given=("method=confidence",),
             beside=("objective", "force_head", "label_column", "labels"),
         ),
-        Rule(
-            "--content-only is for --method confidence; no other has tokens to leave out.",
-            given=("content_only", "not method=confidence"),
-        ),
+        Rule("--content-only is for --method confidence.", given=("content_only", "not method=confidence")),
     ],
 )
 def importance(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option(
-            "Take the derivative of the loss, the derivative integrated from heads off to heads on, the "
-            "relevance for what is predicted, or the largest attention weight.",
-            panel=TASK,
-        ),
+        Option("gradient, ig, lrp or confidence.", metavar="NAME"),
     ] = "gradient",
-    nodes: Annotated[
-        int | None,
-        Option(
-            "With --method ig: points between off and on at which the derivative is taken. Default: 4.",
-            low=1,
-            high=64,
-            panel=TASK,
-        ),
-    ] = None,
+    nodes: Annotated[int, Option("With --method ig: points between off and on.", low=1, high=64)] = 4,
     content_only: Annotated[
         bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
     ] = False,
-    **options: Any,
+    **options: Unpack[CauseOptions],
 ) -> "HeadTable":
-    """Measure how much each head matters for the task.
+    """How much does each head matter for the task?
 
-    [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
-    loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
-    l2 norm of its layer. From the same pass: [bold]gradient_signed[/bold], the mean of the derivative
-    itself (positive: the loss rises with the head, which harms), and [bold]fisher[/bold], the mean of its
-    square.
-    With [bold]--method ig[/bold]: [bold]ig[/bold], the derivative integrated while all heads of a layer go
-    from off to on (Sundararajan et al. 2017), so that the heads of a layer add up to what the layer does to
-    the loss; a note says how nearly. [bold]ig_abs[/bold] is the mean over examples of its size.
-    With [bold]--method lrp[/bold]: [bold]relevance[/bold], the mean over examples of how much of what is
-    predicted came through the head, by layer-wise relevance propagation (Voita et al. 2019); for a
-    classifier, of the predicted class's logit less the runner-up's. [bold]relevance_abs[/bold] is the mean of
-    its size, [bold]relevance_share[/bold] the share of that in its layer.
-    With [bold]--method confidence[/bold]: the mean of the head's largest attention weight (Voita et al.
-    2019), which needs no task.
-    The task is chosen from the checkpoint's trained head and the labels, and said; --objective overrides it.
+    The task is chosen from the checkpoint's trained head and the labels, and said; --objective
+    overrides it.
+
+    Columns:
+      importance       mean over examples of |d loss / d gate| (Michel 2019)
+      importance_normalized
+                       divided by the l2 norm of its layer
+      gradient_signed  mean of the derivative itself; positive: the head harms
+      fisher           mean of its square
+      ig, ig_abs       with --method ig: the derivative integrated from heads off
+                       to heads on (Sundararajan et al. 2017); its size
+      relevance, relevance_abs, relevance_share
+                       with --method lrp: what of the prediction came through it
+                       (Voita et al. 2019); its size, and share of the layer
+      NAME_se, n       standard error over documents; examples
+
+    With --method confidence, importance is the mean largest attention weight, without a task.
 
     Examples:
       attnprobe importance demo > heads.csv
-
       attnprobe importance my-bert -d reviews.tsv --label-column stars -o in.csv
-
       attnprobe importance my-bert -d reviews.tsv --method lrp
-
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
 
     Returns:
@@ -94,7 +77,7 @@ def importance(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
@@ -103,67 +86,60 @@ def importance(
             return measure_confidence(session)
         from attnprobe.intervention.importance import run_importance
 
-        return run_importance(session, method, **({} if nodes is None else {"nodes": nodes}))
+        return run_importance(session, method, nodes)
 
 
 @command(
-    OneModel,
-    *SWITCHING,
-    Metric,
-    Resume,
-    Output,
-    rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
+    TableOutput, rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))]
 )
 def ablate(
-    model: Any,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
-    keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.", panel=TASK)] = False,
+    keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.")] = False,
     correction: Annotated[
         Literal["holm", "bh"],
-        Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.", panel=TASK),
+        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
     ] = "holm",
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],
         Option(
-            "Replace what a head gives by zero, by its mean (of the first special token, the last one, and "
-            "all others), or by what it gives in other examples, at the same position.",
+            "zero, mean, or resample (from other examples).",
+            doc="Replace what a head gives by zero, by its mean (of the first special token, the last one, "
+            "and all others), or by what it gives in other examples, at the same position.",
             flags=("--with",),
-            panel=TASK,
+            metavar="NAME",
         ),
     ] = "zero",
-    draws: Annotated[
-        int, Option("With --with resample: number of other examples for each.", low=4, panel=TASK)
-    ] = 4,
-    **options: Any,
+    draws: Annotated[int, Option("With --with resample: number of other examples for each.", low=4)] = 4,
+    **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
-    """Measure what the score becomes when a head is off.
+    """What does the score become when a head is off?
 
-    [bold]score[/bold]: over the same examples without the head, beside [bold]baseline[/bold], with all heads;
-    [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over documents (sign flip for right or
-    wrong, t for means, permutation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
-    number of heads.
-    [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
-    of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
-    With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
-    A head that is off gives zero, or with [bold]--with mean[/bold] what it gives on average, or with
-    [bold]--with resample[/bold] what it gives in other examples of about the same length
-    ([bold]--draws[/bold]); [bold]replaced_by[/bold] says which.
+    A head that is off gives zero; with --with mean what it gives on average, with --with resample
+    what it gives in other examples of about the same length.
+
+    Columns:
+      baseline       the score with all heads
+      score          over the same examples without the head
+      delta          score less baseline, with delta_se
+      p, p_adjusted  paired over documents: sign flip for right or wrong, t for
+                     means, permutation for mcc, f1, bleu, ...; for all heads
+      moved          mean over examples of |score without the head - with it|
+      replaced_by    what stands for the head: zero, mean, resample
+      n              examples
 
     Examples:
       attnprobe ablate demo -L 50
-
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
-
       attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
-
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
     Returns:
         One row a head.
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("ablate", model, texts, labels, options) as session:
         from attnprobe.intervention.ablation import run_ablation

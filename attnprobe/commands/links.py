@@ -3,31 +3,34 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Group, Option
-from attnprobe.options import GOLD, TEXT, OneModel, Targets
+from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, TableOutput, TargetOptions
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
-class BestHeads(Group):
+class LinkOptions(GoldOptions, total=False):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
-    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True)] = 5
+    folds: Annotated[
+        int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True, default=5)
+    ]
     control: Annotated[
         Literal["links"] | None,
         Option(
             "links: compare with the same links, each moved to another word at the same distance.",
             metavar="links",
         ),
-    ] = None
+    ]
+
+
+class AlignmentOptions(LinkOptions, TargetOptions, total=False):
+    """The same, where links may lead to what a decoder reads."""
 
 
 _MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
@@ -41,10 +44,7 @@ _OF_BEST_HEADS = [
 
 
 @command(
-    OneModel,
-    *GOLD,
-    BestHeads,
-    Output,
+    TableOutput,
     rules=[
         Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
         Rule(
@@ -57,8 +57,8 @@ _OF_BEST_HEADS = [
     ],
 )
 def syntax(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["relation", "head"],
@@ -79,7 +79,7 @@ def syntax(
         bool,
         Option("Score the maximum spanning tree of each head instead (UUAS, UAS)."),
     ] = False,
-    **options: Any,
+    **options: Unpack[LinkOptions],
 ) -> "HeadTable":
     """Which heads know subjects, objects and the other dependencies of a treebank?
 
@@ -116,30 +116,24 @@ def syntax(
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
     rows = "trees" if trees else by
     return find_links("syntax", GoldLinks.TREEBANK, model, texts, rows, chosen, options)
 
 
-@command(
-    OneModel,
-    *GOLD,
-    BestHeads,
-    Output,
-    rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
-)
+@command(TableOutput, rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS])
 def coreference(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["mention", "head"],
         Option("A row for each kind of mention with its best head, or for each head."),
     ] = "mention",
     min_links: _MinLinks = 20,
-    **options: Any,
+    **options: Unpack[LinkOptions],
 ) -> "HeadTable":
     """Which heads look from a pronoun or a name to what it stands for?
 
@@ -170,18 +164,14 @@ def coreference(
         One row a kind of mention, with its best head; or see ``by``.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"min_links": min_links}
     return find_links("coreference", GoldLinks.COREFERENCE, model, texts, by, chosen, options)
 
 
 @command(
-    OneModel,
-    *GOLD,
-    Targets,
-    BestHeads,
-    Output,
+    TableOutput,
     rules=[
         _LAYERS_OF_HEADS,
         Rule(
@@ -202,8 +192,8 @@ def coreference(
     ],
 )
 def links(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["label", "head"],
@@ -266,7 +256,7 @@ def links(
         ),
     ] = None,
     min_links: _MinLinks = 20,
-    **options: Any,
+    **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
     """Which heads look from one end of any gold links to the other?
 
@@ -304,12 +294,12 @@ def links(
     """
     from attnprobe.commands.call.alignments import open_aligned
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     aligned = None
     if alignments is not None:
         aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
-    chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
+    chosen, named = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
     return find_links(
-        "links", GoldLinks.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned
+        "links", GoldLinks.LINKS, model, texts, by, chosen, named, metric=metric, aligned=aligned
     )

@@ -1,24 +1,16 @@
 """The command that patches heads between two texts: what carries the difference."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TEXT, Batches, Hub, OneModel, Reading, Resume, Task
+from attnprobe.options import DEFAULTS, TEXT, CauseOptions, ModelArgument, TableOutput
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
 @command(
-    OneModel,
-    Hub,
-    Reading,
-    Batches,
-    Task,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--top is about --fast, which patches the first heads only; give both.",
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
     ],
 )
 def patch(
-    model: Any,
+    model: ModelArgument,
     pairs: Annotated[
         Any,
         Option(
@@ -66,7 +58,7 @@ def patch(
         Literal["holm", "bh"],
         Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
     ] = "holm",
-    **options: Any,
+    **options: Unpack[CauseOptions],
 ) -> "HeadTable":
     """Which heads carry the difference between two texts?
 
@@ -107,10 +99,9 @@ def patch(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import check_model, make_session, open_call, read_first
-    from attnprobe.commands.call.texts import open_pairs
     from attnprobe.intervention.request import TaskOptions
-    from attnprobe.options import DEFAULTS
+    from attnprobe.session.session import check_model, make_session, open_call, read_first
+    from attnprobe.session.texts import open_pairs
 
     with open_call(options, model) as call:
         seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))

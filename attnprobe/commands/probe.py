@@ -1,26 +1,29 @@
 """The command that asks what all heads know together: a linear probe of attention."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TEXT, Batches, GoldData, Hub, OneModel, Reading, Resume
+from attnprobe.options import (
+    TEXT,
+    GoldArgument,
+    LoadedOptions,
+    ModelArgument,
+    ResumeOptions,
+    TableOutput,
+    TextOptions,
+)
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
+class ProbeOptions(LoadedOptions, TextOptions, ResumeOptions, total=False):
+    """A survey of gold links that are kept in memory."""
+
+
 @command(
-    OneModel,
-    GoldData,
-    Hub,
-    Reading,
-    Batches,
-    Resume,
-    Output,
+    TableOutput,
     rules=[
         Rule(
             "--subtypes is about treebanks; leave it out with another --gold.",
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     ],
 )
 def probe(
-    model: Any,
-    texts: "Texts" = None,
+    model: ModelArgument,
+    texts: GoldArgument = None,
     *,
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
@@ -77,7 +80,7 @@ def probe(
             hidden=True,
         ),
     ] = 100.0,
-    **options: Any,
+    **options: Unpack[ProbeOptions],
 ) -> "HeadTable":
     """What do all heads know together of dependencies, coreference or other links?
 
@@ -112,7 +115,7 @@ def probe(
         Clark et al. (2019), What does BERT look at?, section 5.
     """
     from attnprobe.commands.call.finding import probe_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
     how = {"folds": folds, "penalty": penalty}

@@ -1,78 +1,105 @@
 """The commands that name what heads do: roles, and induction, which gives them random tokens."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
-from attnprobe.commands.output import Output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Group, Option
 from attnprobe.options import (
     TEXT,
-    Batches,
-    Data,
-    Frequencies,
-    Hub,
-    Layers,
-    OneModel,
-    Parts,
-    Reading,
-    Resume,
-    Targets,
+    FrequencyOptions,
+    LayerOptions,
+    LoadedOptions,
+    ModelArgument,
+    PartOptions,
+    ResumeOptions,
+    TableOutput,
+    TargetOptions,
+    TextOptions,
+    TextsArgument,
+    text_option,
 )
+from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from attnprobe.commands.call.texts import Texts
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
-class RoleGold(Group, panel=TEXT):
+class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
     treebank: Annotated[
         "Texts",
-        Option(
+        text_option(
             "Dependencies in CoNLL-U. Default: a sample, where no text is given either.",
             doc="As the texts of syntax, so that heads can have relations. By default the treebank that "
             "ships with attnprobe, where no texts are given either; otherwise no head gets a relation.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     coreference: Annotated[
         "Texts",
-        Option(
+        text_option(
             "Coreference: CorefUD or GAP.",
             doc="As the texts of coreference. Without it, no head gets coreference.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     links: Annotated[
         "Texts",
-        Option(
+        text_option(
             "Links of your own, as links reads them.",
             doc="As the texts of links, so that heads can have a role by links of one's own.",
-            metavar="FILE", line=list[str] | None, reads="data",
+            metavar="FILE",
+            line=list[str] | None,
+            reads="data",
         ),
-    ] = None  # fmt: skip
+    ]
     links_name: Annotated[
         str | None,
-        Option(
+        text_option(
             "What roles by --links are called.",
             doc="What roles by links are called, before the label, such as atom-map; links by default.",
-            flags=("--name",), metavar="NAME",
+            flags=("--name",),
+            metavar="NAME",
         ),
-    ] = None  # fmt: skip
+    ]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
-        Option(
+        text_option(
             "Other thresholds than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
             "aligns=0.5, sink=0.3, pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
             "THRESHOLDS in attnprobe.statistics.role_table.",
-            metavar="NAME=VALUE,...", line=str | None,
+            metavar="NAME=VALUE,...",
+            line=str | None,
         ),
-    ] = None  # fmt: skip
+    ]
+
+
+class RolesOptions(
+    LoadedOptions,
+    TextOptions,
+    TargetOptions,
+    RoleGold,
+    PartOptions,
+    FrequencyOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What roles are decided by."""
+
+
+class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
+    """A survey of random tokens."""
+
+    batch_tokens: Annotated[int | None, text_option("Number of tokens in a batch.", low=1, hidden=True)]
 
 
 #: What goes with links of one's own alone.
@@ -81,20 +108,11 @@ NAMED = Rule(
 )
 
 
-@command(
-    *(OneModel, Data, Hub, Targets, RoleGold, Reading, Parts, Batches, Frequencies, Layers, Resume, Output),
-    rules=[NAMED],
-)
+@command(TableOutput, rules=[NAMED])
 def roles(
-    model: Any,
-    texts: "Texts" = None,
-    *,
-    treebank: "Texts" = None,
-    coreference: "Texts" = None,
-    links: "Texts" = None,
-    links_name: str | None = None,
-    thresholds: "Mapping[str, float] | str | None" = None,
-    **options: Any,
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    **options: Unpack[RolesOptions],
 ) -> "HeadTable":
     """What does each head do, in one word?
 
@@ -133,13 +151,13 @@ def roles(
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
     from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
-    from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
-    from attnprobe.commands.call.texts import check_standard_input
+    from attnprobe.session.session import check_model, load_model, open_call, parse_layers
+    from attnprobe.session.texts import check_standard_input
 
-    own = RoleOptions(treebank, coreference, links, links_name, thresholds, options.get("label_column"))
+    own = RoleOptions.read(options)
     own.check()
     layers = parse_layers(options.get("layers"))
-    check_standard_input(texts, treebank, coreference, links)
+    check_standard_input(texts, *own.files.values())
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         sources = open_sources(texts, own, options)
@@ -156,15 +174,11 @@ def roles(
 
 
 @command(
-    OneModel,
-    Batches,
-    Layers,
-    Resume,
-    Output,
+    TableOutput,
     rules=[Rule("Random tokens have no prompt before them; leave out --prompt.", given=("prompt",))],
 )
 def induction(
-    model: Any,
+    model: ModelArgument,
     *,
     length: Annotated[
         int,
@@ -172,7 +186,7 @@ def induction(
     ] = 50,
     sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
     seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,
-    **options: Any,
+    **options: Unpack[InductionOptions],
 ) -> "HeadTable":
     """Which heads are induction heads?
 
@@ -208,9 +222,8 @@ def induction(
     >>> list(table.data)[:7]
     ['model', 'dataset', 'layer', 'head', 'n', 'induction', 'induction_se']
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, parse_layers
-    from attnprobe.commands.call.record import describe_call
     from attnprobe.run.repeated import RepeatedTokens
+    from attnprobe.session.session import check_model, describe_call, make_loader, open_call, parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options.get("layers"))

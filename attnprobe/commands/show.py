@@ -2,45 +2,72 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from attnprobe.commands.output import picture_output
-from attnprobe.commands.registry import command, split_names
 from attnprobe.commands.roles import NAMED, RoleGold
-from attnprobe.option import Group, Option
 from attnprobe.options import (
     TEXT,
-    Batches,
-    Data,
-    Frequencies,
-    Hub,
-    Labels,
-    Metric,
-    Model,
-    Panels,
-    Reading,
-    Task,
+    FrequencyOptions,
+    GroupOptions,
+    LabelsArgument,
+    LoadedOptions,
+    MetricOptions,
+    Saying,
+    TaskOptions,
+    TextOptions,
+    TextsArgument,
+    output_option,
 )
+from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import READABLE, either
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from transformers import PreTrainedModel
 
-    from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.picture import Picture
     from attnprobe.reports.report.report import Report
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
-class _Drawing(Group):
-    """How tables are drawn."""
+class PictureOutput(Saying, total=False):
+    """Where a picture goes."""
 
+    output: Annotated[
+        Path | None,
+        output_option("Write a file: .svg, .png, .pdf or .html.", flags=("--output", "-o"), metavar="PATH"),
+    ]
+    overwrite: Annotated[bool, output_option("Replace a file that exists.")]
+
+
+class PageOutput(PictureOutput, total=False):
+    """Where a page goes."""
+
+    output: Annotated[
+        Path | None,
+        output_option(
+            "Write this .html file. Default: a page in the browser.", flags=("--output", "-o"), metavar="PATH"
+        ),
+    ]
+
+
+class ReportOptions(
+    LoadedOptions,
+    TextOptions,
+    FrequencyOptions,
+    GroupOptions,
+    RoleGold,
+    TaskOptions,
+    MetricOptions,
+    total=False,
+):
+    """What the sections of a report are asked with."""
+
+
+@command(PictureOutput)
+def plot(
     tables: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str]",
         Option(
@@ -51,10 +78,11 @@ class _Drawing(Group):
             argument=True,
             reads="table",
         ),
-    ]
+    ],
+    *,
     kind: Annotated[
         PictureKind | None, Option("What to draw, where a table can be drawn in more ways than one.")
-    ] = None
+    ] = None,
     only: Annotated[
         str | Sequence[str] | None,
         Option(
@@ -62,16 +90,16 @@ class _Drawing(Group):
             metavar="COLUMN,...",
             line=str | None,
         ),
-    ] = None
-    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None
+    ] = None,
+    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None,
     theme: Annotated[
         ThemeName | None,
         Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME"),
-    ] = None
+    ] = None,
     width: Annotated[
         str | int | None,
         Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
-    ] = None
+    ] = None,
     columns: Annotated[
         int | None,
         Option(
@@ -80,11 +108,11 @@ class _Drawing(Group):
             low=1,
             high=2,
         ),
-    ] = None
+    ] = None,
     title: Annotated[
         str | None,
         Option('What stands above; "" for nothing. Default: the title of the table.'),
-    ] = None
+    ] = None,
     clusters: Annotated[
         int | None,
         Option(
@@ -94,24 +122,7 @@ class _Drawing(Group):
             metavar="N",
             low=1,
         ),
-    ] = None
-
-
-@command(
-    picture_output("Write a file; .svg, .png, .pdf or .html picks the format."),
-    _Drawing,
-)
-def plot(
-    tables: Any,
-    *,
-    kind: PictureKind | None = None,
-    only: str | Sequence[str] | None = None,
-    rows: int | None = None,
-    theme: ThemeName | None = None,
-    width: str | int | None = None,
-    columns: int | None = None,
-    title: str | None = None,
-    clusters: int | None = None,
+    ] = None,
 ) -> "Picture":
     """What does a table look like: as svg, png, pdf, or a page with tooltips?
 
@@ -144,24 +155,20 @@ def plot(
     return draw_picture(taken, kind, split_names(only) or [], theme, width, title, clusters, columns=columns)
 
 
-@command(
-    *(Model, Data, Hub, Reading, Batches, Frequencies, Panels, RoleGold, Labels, Task, Metric),
-    picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
-    rules=[NAMED],
-)
+@command(PageOutput, rules=[NAMED])
 def report(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            "A hub id, a local folder, or demo; none for tables.",
             doc="As for census. None with from_tables.",
             metavar="MODEL",
             line=str | None,
             argument=True,
         ),
     ] = None,
-    texts: "Texts" = None,
-    labels: "Iterable[Label] | None" = None,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
     sections: Annotated[
         str | Sequence[str] | None,
@@ -176,12 +183,6 @@ def report(
             line=str | None,
         ),
     ] = None,
-    treebank: "Texts" = None,
-    coreference: "Texts" = None,
-    links: "Texts" = None,
-    links_name: str | None = None,
-    thresholds: "Mapping[str, float] | str | None" = None,
-    by_group: str | None = None,
     out_domain: Annotated[
         "Texts",
         Option(
@@ -208,12 +209,10 @@ def report(
             "Write the tables too, each as soon as it is measured.",
             metavar="DIR",
             line=Path | None,
-            place=True,
         ),
     ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
-    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Any,
+    **options: Unpack[ReportOptions],
 ) -> "Report":
     """What do the heads of a checkpoint do, on one page for somebody without Python?
 
@@ -240,8 +239,6 @@ def report(
     """
     from attnprobe.commands.call.reporting import report as run
 
-    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
-    asked |= {"links_name": links_name, "thresholds": thresholds}
-    asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
-    asked |= {"by_group": by_group}
-    return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)
+    own: dict[str, Any] = {"sections": sections, "out_domain": out_domain, "overwrite": overwrite}
+    own |= {"from_tables": from_tables, "save_tables": save_tables}
+    return run(model, texts, labels, **own, **options)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.output import picture_output
-from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
-from attnprobe.options import TEXT, OneModel
+from attnprobe.commands.show import PictureOutput
+from attnprobe.options import TEXT, LoadedOptions, ModelArgument
+from attnprobe.registry import Option, Rule, command
 from attnprobe.reports.theme import ThemeName
 
 if TYPE_CHECKING:
@@ -18,11 +17,7 @@ _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each 
 
 
 @command(
-    OneModel,
-    picture_output(
-        "Write a file: .html for a page to look around in, .svg, .png or .pdf for a graphic. Default: a "
-        "page in the browser."
-    ),
+    PictureOutput,
     rules=[
         Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
         Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
@@ -46,7 +41,7 @@ _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each 
     ],
 )
 def view(
-    model: Any,
+    model: ModelArgument,
     text: Annotated[
         str | Path,
         Option(
@@ -174,7 +169,7 @@ def view(
             line=str | None,
         ),
     ] = None,
-    **options: Any,
+    **options: Unpack[LoadedOptions],
 ) -> "View":
     """What does every head look at in one sentence?
 

@@ -32,12 +32,12 @@ from attnprobe.survey.checks import check_modality, drop_impossible, verify_need
 from attnprobe.survey.pairing import (
     MARKS,
     NUMBERED,
-    SecondReader,
     name_outputs,
     name_pairs,
     number_words,
     open_pair,
     pair_by_words,
+    read_same,
 )
 from attnprobe.survey.survey import CorpusRequest
 from attnprobe.table.builder import Labels
@@ -107,12 +107,12 @@ def compare_checkpoints(
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
-        batches, reader = mine.corpus.batches, SecondReader()
+        batches, read_second = mine.corpus.batches, read_same
         if by_word:
-            batches, reader = pair_by_words(batches, its.corpus.batches)
+            batches, read_second = pair_by_words(batches, its.corpus.batches)
         elif isinstance(batches, Batches):
             _check_vocabulary(batches, second)
-        with open_pair(models, statistics, shared, reader, pairs=pairs, outputs=outputs) as evaluator:
+        with open_pair(models, statistics, shared, read_second, pairs=pairs, outputs=outputs) as evaluator:
             measurement = run.total(
                 "comparing",
                 batches,
@@ -167,10 +167,10 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
 
 
 def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
-    """Say all that decides which tokens a tokenizer makes, without what a caller asked of it last."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return type(tokenizer).__name__, getattr(tokenizer, "get_vocab", dict)()
+    # All but what a caller asked of it last.
     return json.loads(backend.to_str()) | {"truncation": None, "padding": None}
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.media_batches import PairBatches
+from attnprobe.corpus.media_batches import MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
@@ -25,8 +26,8 @@ from attnprobe.run.preparation import Corpus, describe_corpus, examine_part, pre
 from attnprobe.run.progress import Progress
 from attnprobe.survey.finder import align_maps
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.recorder import ByKind, list_computed
-from attnprobe.survey.tokens import label_keys, label_targets
+from attnprobe.survey.recorder import list_computed
+from attnprobe.survey.tokens import label_sides
 from attnprobe.table.sequence import (
     Maps,
     Rows,
@@ -74,9 +75,6 @@ def read_maps(
         rolled: Roll attention out over layers, too.
         aligned: Keep the gold links of the document, which are an alignment of two texts.
         progress: Is told how far it is, and what was cut or pooled.
-
-    Raises:
-        AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
     if target is not None and not checkpoint.decodes:
         instead = "give the second text behind the first" if aligned else "leave out --target"
@@ -100,26 +98,29 @@ def read_maps(
             evaluator.evaluate(batch)
     kept = evaluator.recorder.maps()
     texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
-    maps = _collect_maps(checkpoint, architecture, batch, kept, (texts, target), rolled=rolled)
-    pooled = tuple(_pool_maps(one, progress.say) for one in maps)
-    if aligned:
-        pooled = tuple(align_maps(one, kept[one.kind][1].to(torch.device("cpu"))) for one in pooled)
-        if all(one.alignment is None for one in pooled):
-            raise AttnprobeError(
-                f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "
-                "between both, whole; leave out --max-length."
-            )
+    shown = []
+    for kind in (kind for kind in Kind if kind in kept):
+        rows, layout = kept[kind]
+        sides = label_sides(checkpoint, batch, kind, layout, texts, target)
+        maps = _place_heads(architecture, kind, rows, sides)
+        if rolled and kind is not Kind.CROSS:
+            maps = replace(maps, rolled=roll_out(maps.rows, maps.standing))
+        maps = _pool_maps(maps, progress.say)
+        shown.append(align_maps(maps, layout.to(torch.device("cpu"))) if aligned else maps)
+    if aligned and all(one.alignment is None for one in shown):
+        raise AttnprobeError(
+            f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is between "
+            "both, whole; leave out --max-length."
+        )
     picture = _find_picture(checkpoint, batch, media.items[0].path) if media else None
-    shown = texts if target is None else (*texts, target)
-    return SequenceAttention(checkpoint.name, shown, pooled, picture)
+    texts = texts if target is None else (*texts, target)
+    return SequenceAttention(checkpoint.name, texts, tuple(shown), picture)
 
 
 def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> None:
     """Refuse what is longer than the model, or a page, takes; tokens of an image are put together."""
-    most, media = min(TOKENS, corpus.window), "input_ids" not in batch.inputs
-    if not (media or isinstance(corpus.batches, PairBatches)) and (
-        corpus.sequences > 1 or corpus.tokens > most
-    ):
+    most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches | PairBatches)
+    if not seen and (corpus.sequences > 1 or corpus.tokens > most):
         whose = "a picture" if most == TOKENS else "the model"
         raise AttnprobeError(
             f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
@@ -138,36 +139,15 @@ def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> Non
         )
 
 
-def _collect_maps(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    batch: Batch,
-    kept: ByKind,
-    read: tuple[tuple[str, ...], str | None],
-    *,
-    rolled: bool,
-) -> list[Maps]:
-    """Put the maps that were kept in the places of all heads, and label the tokens of what was ``read``."""
-    collected = []
-    targets = None if batch.targets is None else label_targets(checkpoint, batch, *read)
-    for kind in (kind for kind in Kind if kind in kept):
-        maps, layout = kept[kind]
-        layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
-        standing = architecture.standing[layers]
-        # A layer that lost all its heads computes one that stands in for them.
-        real = [head is not None for computed in list_computed(standing) for head in computed]
-        rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)
-        rows[standing] = maps[0].float().cpu().numpy()[real]
-        queries = keys = targets
-        if targets is None or kind is not Kind.DECODER:
-            keys = label_keys(checkpoint, batch, read[0], layout)
-            queries = targets if targets is not None and kind is Kind.CROSS else keys
-        assert queries is not None
-        assert keys is not None
-        numbers = tuple(architecture.places[layer].layer for layer in layers)
-        flow = roll_out(rows, standing) if rolled and kind is not Kind.CROSS else None
-        collected.append(Maps(kind, numbers, rows, queries, keys, standing, flow))
-    return collected
+def _place_heads(architecture: Architecture, kind: Kind, maps: Tensor, sides: tuple[Side, Side]) -> Maps:
+    """Put the maps (1, head, query, key) that were kept of a kind in the places of all heads."""
+    layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
+    standing = architecture.standing[layers]
+    # A layer that lost all its heads computes one that stands in for them.
+    real = [head is not None for computed in list_computed(standing) for head in computed]
+    rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)
+    rows[standing] = maps[0].float().cpu().numpy()[real]
+    return Maps(kind, tuple(architecture.places[layer].layer for layer in layers), rows, *sides, standing)
 
 
 def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
@@ -242,15 +222,13 @@ def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
 
     Source: Abnar and Zuidema (2020), Quantifying attention flow in transformers, section 3.
     """
-    layers, heads, length, _ = rows.shape
-    weight = np.ones((layers, heads)) if standing is None else standing.astype(np.float64)
-    rolled = np.empty((layers, length, length), rows.dtype)
-    before = np.eye(length)
-    for layer in range(layers):
-        number = weight[layer].sum()
-        mean = np.einsum("hqk,h->qk", rows[layer].astype(np.float64), weight[layer]) / max(number, 1.0)
-        mean = mean / mean.sum(1, keepdims=True) if number else np.eye(length)
-        before = (mean + np.eye(length)) / 2 @ before
+    same = before = np.eye(rows.shape[-1])
+    rolled = np.empty((len(rows), *same.shape), rows.dtype)
+    for layer, heads in enumerate(rows):
+        kept = heads if standing is None else heads[standing[layer]]
+        total = kept.sum(0, dtype=np.float64)
+        mean = total / total.sum(1, keepdims=True) if len(kept) else same
+        before = (mean + same) / 2 @ before
         rolled[layer] = before
     return rolled
 
@@ -269,6 +247,8 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks (first token).
     """
+    from scipy.special import entr  # takes a while to import
+
     causal = maps.kind is Kind.DECODER
     plain = [~side.special for side in (maps.queries, maps.keys)]
     if causal:
@@ -284,9 +264,7 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
         given = rows[:, queries][..., keys].astype(np.float64)
         rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
         shares = np.where(sees, given + rest / sees.sum(1)[:, None], 0)
-        logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-        entropies = -(shares * logs).sum(-1)
-        sharpness[layer] = entropies.mean(1) if len(queries) else 0.0
+        sharpness[layer] = entr(shares).sum(-1).mean(1) if len(queries) else 0.0
     sharpness[~maps.standing] = np.nan
     return sharpness
 

@@ -7,7 +7,7 @@ With ``--until``, documents are read in a random order until columns are precise
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import chain, count, islice
 from operator import add
 from typing import Any
@@ -29,9 +29,7 @@ from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.examples import Documents
 from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run
-from attnprobe.run.preparation import PreparedCorpus
-from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
@@ -43,32 +41,20 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import HeadTable
 
-#: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
-#: From which orders and random tokens are drawn, where nobody says otherwise.
-SEED = 42
+Ints = NDArray[np.integer[Any]]
 #: Documents at the first look; at each further one there are twice as many.
 FIRST = 128
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """A model that is ready to be measured, batch by batch.
-
-    Attributes:
-        checkpoint: The model.
-        recorder: Sees its attention.
-        statistics: What is measured.
-        constants: What some of them say of the weights.
-        thread_context: What another thread enters before it measures.
-        halving: Parts a batch that does not fit the memory.
-    """
+    """A model that is ready to be measured, batch by batch."""
 
     checkpoint: Checkpoint
     recorder: Recorder
     statistics: Sequence[Statistic]
-    constants: Mapping[str, Constant]
-    thread_context: Callable[[], AbstractContextManager[object]]
+    constants: Mapping[str, Constant]  # what some of the statistics say of the weights
+    thread_context: Callable[[], AbstractContextManager[object]]  # another thread enters it first
     halving: Halving = field(default_factory=Halving)
 
     def evaluate(self, part: Batch) -> Values:
@@ -95,46 +81,35 @@ class Evaluator:
         """Run a batch, in parts where it does not fit the memory, and sum up what the statistics say."""
         return reduce(add, self.halving.run(batch, self._measure_part))
 
-    def _measure_part(self, batch: Batch) -> Measurement:
-        values, size = self.evaluate(batch), batch.size // len(batch)  # sequences of a batch are equally long
+    def _measure_part(self, part: Batch) -> Measurement:
         kinds = {one.name: one.sums for one in self.statistics if one.name not in self.constants}
-        groups = () if batch.strata is None else batch.strata.parts()
-        strata = {
-            name: Measurement(
-                {**self.constants, **sum_values(values, kinds, batch, name, members)},
-                len(members),
-                len(members) * size,
-            )
-            for name, members in groups
-        }
-        sums = {**self.constants, **sum_values(values, kinds, batch)}
-        return Measurement(sums, len(batch), batch.size, strata)
+        return sum_values(self.evaluate(part), kinds, self.constants, part)
 
 
 def sum_values(
-    values: Values,
-    kinds: Mapping[str, Any],
-    batch: Batch,
-    group: str = "",
-    members: NDArray[np.intp] | None = None,
-) -> dict[str, Any]:
-    """Sum up what was found in each sequence of a batch, (sequence, ...), or in the members of a group."""
-    sums: dict[str, Any] = {}
-    clusters, documents = batch.clusters, batch.members if batch.names is None else batch.names
-    if members is not None:
-        assert batch.strata is not None
-        documents, clusters = documents[members], batch.strata.clusters[members]
-    for name, kind in kinds.items():
-        cells: Any = values[name]
-        if isinstance(cells, LinkCounts):
-            if batch.strata is not None:
-                cells = cells.join_strata() if members is None else cells.take_stratum(group)
-        elif members is not None:
-            cells = cells[members]
-        if not isinstance(cells, Sum):
-            cells = kind.of(cells.astype(np.float64), clusters, documents)
-        sums[name] = cells
-    return sums
+    values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
+) -> Measurement:
+    """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
+    documents, strata = batch.members if batch.names is None else batch.names, batch.strata
+
+    def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
+        sums: dict[str, Any] = dict(constants)
+        for name, kind in kinds.items():
+            cells = values[name]
+            if isinstance(cells, LinkCounts):
+                if strata is not None:
+                    cells = cells.join_strata() if group is None else cells.take_stratum(group)
+            elif not isinstance(cells, Sum):
+                cells = kind.of(cells[members].astype(np.float64), clusters, documents[members])
+            sums[name] = cells
+        # Sequences of a batch are equally long.
+        return Measurement(sums, len(members), batch.size // len(batch) * len(members))
+
+    whole = sum_up(np.arange(len(batch)), batch.clusters)
+    if strata is None:
+        return whole
+    groups = {name: sum_up(part, strata.clusters[part], name) for name, part in strata.parts()}
+    return replace(whole, strata=groups)
 
 
 def measure_parameters(
@@ -187,39 +162,6 @@ def open_evaluator(
         yield Evaluator(checkpoint, recorder, statistics, constants, capture.thread_context)
 
 
-def measure_passes(
-    run: Run,
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    ready: PreparedCorpus,
-    statistics: Sequence[Statistic],
-    seed: int = SEED,
-    name: str = "",
-) -> Measurement:
-    """Pass over the batches once for each control, each a stage of the run, and put the sums together.
-
-    ``seed`` is that of shuffled orders; ``name`` tells the corpus from others of the same run.
-    """
-    passes: list[Measurement] = []
-    for control in CONTROLS:
-        measured = [one for one in statistics if one.control == control]
-        if not measured:
-            continue
-        shuffled = control == "shuffled"
-        with open_evaluator(checkpoint, architecture, measured) as evaluator:
-            total = run.total(
-                STAGES[control] + (f", {name}" if name else ""),
-                ready.corpus.batches.shuffle(seed) if shuffled else ready.corpus.batches,
-                evaluator.measurement,
-                partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
-                workers=ready.workers,
-                thread_context=evaluator.thread_context,
-                question={"seed": str(seed)} if shuffled else None,
-            )
-        passes.append(total)
-    return reduce(Measurement.join_pass, passes)
-
-
 # As much as it takes: documents in a random order, until columns are precise enough
 
 
@@ -228,9 +170,7 @@ class SequentialRun:
     """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
 
     Attributes:
-        order: The random order in which documents are read.
         targets: The half width that is asked of each column; without a name, of all that have an error.
-        statistics: What is measured.
         looks: The number of documents at each look, and half the widest 95 % interval of each column.
     """
 
@@ -248,12 +188,8 @@ class SequentialRun:
             most = MOST
         widths = {name: measure_width(table, name, documents, most) for name in self.columns}
         self.looks.append({"documents": documents, "half_widths": widths})
+        self.reached = all(widths[name] <= target for name, target in self.columns.items())
         return self.reached
-
-    @property
-    def reached(self) -> bool:
-        widths = self.looks[-1]["half_widths"]
-        return all(widths[name] <= target for name, target in self.columns.items())
 
     @property
     def record(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
 from typing import TypeVar
@@ -35,6 +35,8 @@ from attnprobe.survey.recorder import ByKind, Values
 Unit = tuple[TokenSpan, TokenSpan]
 #: For each sequence, the words that both models see; None where both have the same tokens.
 Units = Sequence[Sequence[Unit]] | None
+#: From a batch of the first model to that of the second, and the words that both see.
+ReadSecond = Callable[[Batch], tuple[Batch, Units]]
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
 MARKS = ("a", "b")
 #: Divergence of heads of one number, (layer, head).
@@ -104,49 +106,39 @@ def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
     return torch.cat([to_words, rest], -1)
 
 
-@dataclass(frozen=True)
-class SecondReader:
-    """What the second model reads where the first reads a batch.
-
-    Attributes:
-        batches: Its own tokens of the same texts; None where it reads the batches of the first.
-        partner: (sequence of the first,) which of its own sequences is of the same document; -1 for none.
-    """
-
-    batches: BatchReader | None = None
-    partner: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))
-
-    def read(self, batch: Batch) -> tuple[Batch, Units]:
-        """Give its batch, and the words that both see."""
-        if self.batches is None:
-            return batch, None
-        theirs = self.batches.read(self.partner[batch.members])
-        pairs = zip(batch.annotations, theirs.annotations, strict=True)
-        return theirs, [pair_words(one, two) if one and two else [] for one, two in pairs]
+def read_same(batch: Batch) -> tuple[Batch, Units]:
+    """Let the second model read what the first reads."""
+    return batch, None
 
 
-def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, SecondReader]:
+def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, ReadSecond]:
     """Pair the sequences of each document that both models have tokens for.
 
     Returns:
         The batches of the first, in each of which the sequences of the second are equally long too; and what
-        the second reads.
+        reads those of the second.
     """
-    theirs = {number: member for member, number in enumerate(_number_documents(second))}
-    partner = np.array([theirs.get(number, -1) for number in _number_documents(first)], np.int64)
-    plan, known = list[NDArray[np.int64]](), second.lengths
+
+    def number_documents(batches: BatchReader) -> list[int]:
+        known = (batches.annotation(member) for member in range(len(batches.lengths)))
+        return [-1 if one is None or one.number is None else one.number for one in known]
+
+    theirs = {number: member for member, number in enumerate(number_documents(second))}
+    partner = np.array([theirs.get(number, -1) for number in number_documents(first)], np.int64)
+    plan, lengths = list[NDArray[np.int64]](), second.lengths
     for members in first.plan:
         both = members[partner[members] >= 0]
-        lengths = known[partner[both]]
-        plan += [both[lengths == length] for length in np.unique(lengths)[::-1]]
+        other = lengths[partner[both]]
+        plan += [both[other == length] for length in np.unique(other)[::-1]]
     if not plan:
         raise AttnprobeError("There is no text that both models have tokens for.")
-    return first.follow(plan), SecondReader(second, partner)
 
+    def read_partners(batch: Batch) -> tuple[Batch, Units]:
+        other = second.read(partner[batch.members])
+        pairs = zip(batch.annotations, other.annotations, strict=True)
+        return other, [pair_words(one, two) if one and two else [] for one, two in pairs]
 
-def _number_documents(batches: BatchReader) -> list[int]:
-    annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
-    return [-1 if one is None or one.number is None else one.number for one in annotations]
+    return first.follow(plan), read_partners
 
 
 def compare_maps(
@@ -161,7 +153,7 @@ def compare_maps(
         shared: Which heads there are.
         ours: Maps of the first model, kind by kind.
         theirs: Those of the second.
-        units: For each sequence, the words that both see; None where both have the same tokens.
+        units: The words that both see.
         pairs: Whether every head is compared with every other, or only with that of its number.
 
     Returns:
@@ -272,21 +264,13 @@ def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
 
 @dataclass(frozen=True)
 class PairEvaluator:
-    """Two models that are ready to be compared, batch by batch, in as many threads as there are.
-
-    Attributes:
-        sides: The models.
-        shared: Their heads.
-        second: Gives what the second model reads.
-        pairs: Whether every head is compared with every other, not only with that of its number.
-        outputs: Whether what heads give is compared, too.
-    """
+    """Two models that are ready to be compared, batch by batch, in as many threads as there are."""
 
     sides: tuple[Evaluator, Evaluator]
     shared: SharedHeads
-    second: SecondReader
-    pairs: bool
-    outputs: bool
+    read_second: ReadSecond
+    pairs: bool  # whether every head is compared with every other, not only with that of its number
+    outputs: bool  # whether what heads give is compared, too
 
     @cached_property
     def sums(self) -> dict[str, type[Sum]]:
@@ -302,7 +286,7 @@ class PairEvaluator:
         return reduce(add, self.sides[0].halving.run(batch, self._measure_part))
 
     def _measure_part(self, batch: Batch) -> Measurement:
-        theirs, units = self.second.read(batch)
+        theirs, units = self.read_second(batch)
         one, other = self.sides
         first, ours, given = one.evaluate(batch), one.recorder.maps(), one.recorder.outputs()
         if one is other:  # whose next maps take the place of these
@@ -313,8 +297,7 @@ class PairEvaluator:
             values |= compare_outputs(self.shared, given, other.recorder.outputs(), units)
         constants = _mark(side.constants for side in self.sides)
         kinds = {name: kind for name, kind in self.sums.items() if name not in constants}
-        sums = constants | sum_values(values | _mark((first, second)), kinds, batch)
-        return Measurement(sums, len(batch), batch.size)
+        return sum_values(values | _mark((first, second)), kinds, constants, batch)
 
     @contextmanager
     def thread_context(self) -> Iterator[None]:
@@ -329,7 +312,7 @@ def open_pair(
     models: Sequence[tuple[Checkpoint, Architecture]],
     statistics: Sequence[Statistic],
     shared: SharedHeads,
-    second: SecondReader = SecondReader(),
+    read_second: ReadSecond = read_same,
     *,
     pairs: bool,
     outputs: bool = False,
@@ -344,4 +327,4 @@ def open_pair(
             stack.enter_context(open_evaluator(*model, blocked, keep=True, keep_outputs=outputs))
             for model in (models if models[0][0].body is not models[1][0].body else models[:1])
         ]
-        yield PairEvaluator((sides[0], sides[-1]), shared, second, pairs, outputs)
+        yield PairEvaluator((sides[0], sides[-1]), shared, read_second, pairs, outputs)

@@ -37,6 +37,9 @@ from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
+#: (layer, head) of the heads that are there.
+Heads = Sequence[tuple[int, int]]
+Notes = Sequence[str]
 
 #: L-BFGS goes on until no component of the gradient per question is larger, the loss falls by no larger part
 #: of it, or for so many steps.
@@ -91,11 +94,15 @@ def probe_checkpoint(
             checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
         )
         heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
-        notes += _note_left_out(data)
+        same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
+        left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
+        for reason, number in left_out.items():
+            links = "link was" if number == 1 else "links were"
+            notes += [f"{number:,} {links} left out: {reason}."] if number else []
         if by == "head":
             return tabulate_heads(data, data.fit(data.every), task, labels, heads, notes)
-        scored = Scored(data, *data.cross_fit(min(folds, data.documents)))
-        return tabulate_labels(scored, task, labels, heads, notes)
+        answers = data.cross_fit(min(folds, data.documents))
+        return tabulate_labels(data, answers, task, labels, heads, notes)
 
 
 def _read_words(
@@ -111,7 +118,7 @@ def _read_words(
     def read(part: Batch) -> Any:
         nonlocal taken
         answers: Any = evaluator.evaluate(part)[statistic.name]
-        taken += sum(one.maps.nbytes + one.cells.nbytes for one in answers.batches)
+        taken += sum(one.codes.nbytes for one in answers.batches)
         if free and taken > free / 2:
             raise AttnprobeError(
                 f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
@@ -155,6 +162,15 @@ class ProbeData:
         return np.concatenate([getattr(batch, name) for batch in self.corpus.batches])
 
     @cached_property
+    def heads(self) -> Bools:
+        return self.join("heads")
+
+    @cached_property
+    def rules(self) -> Floats:
+        """What each rule, and behind the last chance, finds of each question."""
+        return np.column_stack([self.join("rules"), self.join("chance")])
+
+    @cached_property
     def document(self) -> Ints:
         """The document of each question, numbered in the order of their names, which is as good as random."""
         return np.unique(self.join("document"), return_inverse=True)[1]
@@ -166,7 +182,7 @@ class ProbeData:
     @cached_property
     def features(self) -> int:
         """How many numbers each pair of words has: attention of each head, one way and the other."""
-        return 2 * self.corpus.batches[0].maps.shape[1]
+        return self.corpus.batches[0].codes.shape[2]
 
     @cached_property
     def spread(self) -> Floats:
@@ -251,59 +267,36 @@ class ProbeData:
             hit[fold == one] = self.answer(self.fit(fold != one), fold == one)
         return hit, fold
 
-
-@dataclass(frozen=True)
-class Scored:
-    """Questions, and what probes, heads and rules find.
-
-    Attributes:
-        data: The questions.
-        hit: (question,) whether the probe of its fold answers it rightly.
-        fold: (question,) the fold of its document.
-    """
-
-    data: ProbeData
-    hit: Bools
-    fold: Ints
-
     @cached_property
     def entries(self) -> dict[str, Ints]:
         """The questions of each label: of all, then of labels by the number of their links."""
-        sizes = [len(batch.entry) for batch in self.data.corpus.batches]
-        begins = np.repeat([0, *self.data.ends[:-1]], sizes)
-        question, label = self.data.join("entry") + begins, self.data.join("label")
+        sizes = [len(batch.entry) for batch in self.corpus.batches]
+        question = self.join("entry") + np.repeat([0, *self.ends[:-1]], sizes)
+        label = self.join("label")
         entries = {str(name): question[label == name] for name in np.unique(label)}
         order = sorted(entries, key=lambda name: (name != ALL, -len(entries[name]), name))
         return {name: entries[name] for name in order}
 
-    @cached_property
-    def head_hits(self) -> Bools:
-        return self.data.join("heads")
-
-    @cached_property
-    def rule_hits(self) -> Floats:
-        return np.column_stack([self.data.join("rules"), self.data.join("chance")])
-
-    def choose_head(self, questions: Ints) -> tuple[int | None, Bools, float]:
+    def choose_head(self, questions: Ints, fold: Ints) -> tuple[int | None, Bools, float]:
         """Choose for each fold the head that finds most links in the other folds.
 
         Returns:
             The one that most folds choose, None where no head finds any link; whether the head of its fold
             answers each question rightly; the share of folds that choose it.
         """
-        hits, fold = self.head_hits[questions], self.fold[questions]
-        counts = np.zeros((int(self.fold.max()) + 1, self.data.features), np.int64)
-        np.add.at(counts, fold, hits)
+        hits, folds = self.heads[questions], fold[questions]
+        counts = np.zeros((int(fold.max()) + 1, self.features), np.int64)
+        np.add.at(counts, folds, hits)
         total = counts.sum(0)
         best = (total - counts).argmax(1)
         times = np.bincount(best, minlength=len(total))
         named = max(range(len(total)), key=lambda head: (times[head], total[head]))
-        hit, share = hits[np.arange(len(hits)), best[fold]], float(times[named] / len(best))
+        hit, share = hits[np.arange(len(hits)), best[folds]], float(times[named] / len(best))
         return (named if total[named] else None), hit, share
 
     def choose_rule(self, questions: Ints, task: LinkTask) -> tuple[int | None, Floats]:
         """Choose the rule that finds most links of all, or chance where that finds more; and its hits."""
-        hits = self.rule_hits[questions]
+        hits = self.rules[questions]
         best = task.best_rule(hits.sum(0))
         return (best if hits[:, best].any() else None), hits[:, best]
 
@@ -324,7 +317,7 @@ _COLUMNS = [
 
 
 def tabulate_labels(
-    scored: Scored, task: LinkTask, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
+    data: ProbeData, answers: tuple[Bools, Ints], task: LinkTask, labels: Labels, heads: Heads, notes: Notes
 ) -> HeadTable:
     """Tabulate each label: what the probe finds of it, the best head, and the best rule.
 
@@ -332,7 +325,8 @@ def tabulate_labels(
     and at least chance where candidates are named, so that ``baseline`` is rather too high than too low.
     There is no row of all links where labels were named, or where the only one says the same.
     """
-    request, entries = labels.provenance.get("asked", {}), scored.entries
+    (hit, fold), entries = answers, data.entries
+    request = labels.provenance.get("asked", {})
     fewest, named = int(request.get("min_links", FEWEST)), request.get("labels") is not None
     several = [label for label in entries if label != ALL]
     kept = [label for label in several if len(entries[label]) >= fewest]
@@ -341,9 +335,9 @@ def tabulate_labels(
     rows = []
     for label in shown:
         questions = entries[label]
-        document = np.unique(scored.data.document[questions], return_inverse=True)[1]
-        probe, (head, by_head, chosen) = scored.hit[questions], scored.choose_head(questions)
-        rule, by_rule = scored.choose_rule(questions, task)
+        document = np.unique(data.document[questions], return_inverse=True)[1]
+        probe, (head, by_head, chosen) = hit[questions], data.choose_head(questions, fold)
+        rule, by_rule = data.choose_rule(questions, task)
         gain = probe.astype(np.float64) - by_head
         row: dict[str, Any] = {
             "n": len(questions),
@@ -351,8 +345,8 @@ def tabulate_labels(
             "p": sign_flip(np.bincount(document, gain)),
             "baseline_rule": None if rule is None else task.name_of(rule),
         }
-        answers = {"accuracy": probe, "best_head_accuracy": by_head, "gain": gain, "baseline": by_rule}
-        for name, right in answers.items():
+        shares = {"accuracy": probe, "best_head_accuracy": by_head, "gain": gain, "baseline": by_rule}
+        for name, right in shares.items():
             share = find_share(np.bincount(document, right), np.bincount(document))
             row |= {name: float(share.value), f"{name}_se": float(share.error)}
         if head is not None:
@@ -364,18 +358,17 @@ def tabulate_labels(
     build.key(task.label, shown)
     build.rows(_COLUMNS, rows)
     remarks = []
-    if scored.data.documents < FEW_DOCUMENTS / 2:
-        least = format_number(0.5**scored.data.documents, digits=2)
-        remarks.append(f"Links are of {scored.data.documents} documents, so that no p is below {least}.")
+    if data.documents < FEW_DOCUMENTS / 2:
+        least = format_number(0.5**data.documents, digits=2)
+        remarks.append(f"Links are of {data.documents} documents, so that no p is below {least}.")
     if rare := [label for label in several if label not in kept]:
         remarks.append(f"Left out, with fewer than {fewest} links: {join_names(rare, 8)}.")
     return build.table("probe: what all heads know together", [*remarks, *notes])
 
 
 def tabulate_heads(
-    data: ProbeData, probe: Floats, task: LinkTask, labels: Labels, heads: Sequence[tuple[int, int]],
-    notes: Sequence[str],
-) -> HeadTable:  # fmt: skip
+    data: ProbeData, probe: Floats, task: LinkTask, labels: Labels, heads: Heads, notes: Notes
+) -> HeadTable:
     """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
 
     ``weight`` is that of attention as it is: u of heads from who is asked, v of heads to it. ``share`` is
@@ -400,11 +393,3 @@ def _name_way(task: LinkTask, backward: bool) -> str:
     if not backward:
         return task.forward
     return task.backward or "_to_".join(reversed(task.forward.split("_to_")))
-
-
-def _note_left_out(data: ProbeData) -> Iterator[str]:
-    numbers = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
-    reasons = "both ends of the link have the same tokens", "", "every candidate is right"
-    for number, reason in zip(numbers, reasons, strict=True):
-        if number and reason:
-            yield f"{number:,} {'link was' if number == 1 else 'links were'} left out: {reason}."

@@ -78,18 +78,12 @@ class Recorder(local):
         keep: bool = False,
         keep_outputs: bool = False,
     ) -> None:
-        """Record statistics of layers of some kinds, with so many heads each.
+        """Record statistics of layers of some kinds, with so many heads each, removed ones included.
 
-        Args:
-            statistics: What is asked of blocks and maps.
-            kinds: The kind of each layer; its number where tokens differ from layer to layer.
-            heads: Heads of a layer, removed ones included.
-            standing: (layer, head) which heads are there; None for all.
-            projections: For each layer (head, width, model width), if statistics read it.
-            factors: What stands for these where rows are weighted by norm; see ``factor_projection``.
-            unembedding: What raises the logits of tokens, if statistics read it.
-            keep: Whether all maps of a batch are kept until the next.
-            keep_outputs: Whether what its heads give is.
+        The kind of a layer is its number where tokens differ from layer to layer. ``standing`` (layer, head)
+        are the heads that are there. ``projections`` of layers are (head, width, model width), if statistics
+        read them; ``factors`` stand for them where rows are weighted by norm, see ``factor_projection``. With
+        ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
         """
         self._all, self._kinds, self._heads = statistics, list(kinds), heads
         self._projections, self._factors, self._unembedding = projections, factors, unembedding

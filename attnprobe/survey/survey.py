@@ -5,7 +5,7 @@ Tables that are about the same corpus share its passes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.checks import (
@@ -36,32 +36,25 @@ from attnprobe.survey.checks import (
     verify_needs,
     write_notes,
 )
-from attnprobe.survey.measure import SEED, SequentialRun, measure_passes, split_rounds
+from attnprobe.survey.measure import SequentialRun, open_evaluator, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
+
+#: What the passes are called: the stage that a person is told and a state knows.
+STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """A corpus, and what is asked of it.
-
-    Attributes:
-        documents: The text, a folder of images or sound, or random tokens.
-        statistics: What is measured.
-        options: How it is cut into sequences.
-        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
-        labelled: Whether labels are target texts.
-        order: The random order in which it is read, if it is said how precise the table is to be.
-        targets: Counts the documents that have a target text, once these are kept.
-    """
+    """A corpus, and what is asked of it."""
 
     documents: Documents | RepeatedTokens
     statistics: Sequence[Statistic]
     options: CorpusOptions
-    name: str = ""
-    labelled: bool = False
-    order: Order | None = None
-    targets: LabelledExamples | None = None
+    name: str = ""  # tells it from other corpora; empty for the one that the survey is about
+    labelled: bool = False  # whether labels are target texts
+    order: Order | None = None  # a random one, if it is said how precise the table is to be
+    targets: LabelledExamples | None = None  # counts the documents with a target text, once these are kept
 
     def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
         """Keep the documents that have a target, where targets are to be read."""
@@ -83,77 +76,45 @@ class CorpusRequest:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """A table that is asked for.
+    """A table that is asked for."""
 
-    Attributes:
-        corpora: The corpora, the one that the table is about first.
-        dataset: What the ``dataset`` column says.
-        facts: What the caller adds to the provenance.
-        tabulation: How the table is made.
-        layers: Which layers it is about; None for all.
-        seed: From which orders are drawn, where tokens are shuffled.
-    """
-
-    corpora: Sequence[CorpusRequest]
+    corpora: Sequence[CorpusRequest]  # the one that the table is about first
     dataset: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # what the caller adds to the provenance
     tabulation: Tabulation = HEADS
     layers: Sequence[int] | None = None
-    seed: int = SEED
 
 
 @dataclass(eq=False)
 class TableRun:
-    """A table that is measured; its measurements add up, and it can be tabulated after each.
-
-    Attributes:
-        request: What was asked for.
-        checkpoint: Of which model.
-        architecture: What the dry run found of it.
-        measured: The statistics of each corpus, by its name, that can be measured.
-        evidence: What was verified.
-        notes: What a reader has to know.
-        record: What is on record of the run, once a corpus was measured.
-        measurement: What was found in all corpora.
-    """
+    """A table that is measured; its measurements add up, and it can be tabulated after each."""
 
     request: TableRequest
     checkpoint: Checkpoint
     architecture: Architecture
-    measured: Mapping[str, Sequence[Statistic]]
-    evidence: Sequence[str]
-    notes: list[str]
-    record: dict[str, Any] = field(default_factory=dict)
-    measurement: Measurement = field(default_factory=partial(Measurement, {}))
+    as_far_as_possible: bool = False
+    measured: dict[str, list[Statistic]] = field(default_factory=dict)  # what can be, by the corpus's name
+    evidence: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+    record: dict[str, Any] = field(default_factory=dict)  # empty until a corpus was measured
+    measurement: Measurement = field(default_factory=partial(Measurement, {}))  # of all corpora
 
-    @classmethod
-    def open(
-        cls,
-        request: TableRequest,
-        checkpoint: Checkpoint,
-        architecture: Architecture,
-        *,
-        as_far_as_possible: bool,
-    ) -> "TableRun":
+    def __post_init__(self) -> None:
         """Verify that what is asked for can be had."""
-        if request.layers is not None:
-            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
-        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
-        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
-        evidence, notes = verify_needs(
-            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        model, architecture, corpora = self.checkpoint, self.architecture, self.request.corpora
+        if self.request.layers is not None:
+            check_layers(self.request.layers, (place.layer for place in architecture.places), model.name)
+        self.measured = {one.name: drop_impossible(one.statistics, architecture) for one in corpora}
+        wanted = list(self.measured.values())
+        left_out = drop_counted(wanted) if corpora[0].options.targets else []
+        self.evidence, self.notes = verify_needs(
+            model, architecture, wanted, as_far_as_possible=self.as_far_as_possible
         )
-        names = [corpus.name for corpus in request.corpora]
-        measured = dict(zip(names, wanted, strict=True))
-        return cls(request, checkpoint, architecture, measured, evidence, notes + left_out)
+        self.notes += left_out
 
     @property
     def statistics(self) -> list[Statistic]:
         return [*chain.from_iterable(self.measured.values())]
-
-    def shuffles(self, name: str) -> bool:
-        """Tell whether a statistic of a corpus is about shuffled tokens."""
-        return any(one.control == "shuffled" for one in self.measured[name])
 
     def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
         """Take what is this table's of what was found in a corpus, or in another part of the first."""
@@ -166,8 +127,10 @@ class TableRun:
         else:
             self.measurement = self.measurement.join(part)
             self.record.setdefault("other_corpora", {})[name] = record["corpus"]
-        if self.shuffles(name):  # tables of another order don't add up
-            self.record["options"]["seed"] = self.request.seed
+        if any(
+            one.control == "shuffled" for one in self.measured[name]
+        ):  # tables of another order don't add up
+            self.record["options"]["seed"] = self.request.corpora[0].options.seed
 
     def note(self, name: str, corpus: Corpus | None) -> None:
         """Note what a reader has to know of what was found in a corpus; None where nothing was counted."""
@@ -184,8 +147,9 @@ class TableRun:
     @property
     def labels(self) -> Labels:
         """What is on record, with the sums by which tables add up."""
-        request, architecture, (_, *others) = self.request, self.architecture, self.measured.items()
+        request, of = self.request, self.architecture
         record = {**self.record, **request.facts}
+        others = record.get("other_corpora", {})
         if request.layers is not None:
             record["layers"] = list(request.layers)
         record["measurement"] = {
@@ -194,27 +158,17 @@ class TableRun:
             "evidence": self.evidence,
             "sums": pack(self.measurement.arrays()),
             "beside": {
-                one.name: record["other_corpora"][name]["texts"]
-                for name, statistics in others
-                for one in statistics
+                one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
-        return Labels(
-            self.checkpoint.name,
-            request.dataset,
-            record,
-            architecture.places,
-            architecture.patches,
-            architecture.removed,
-            self.notes,
-            architecture.lacking,
-        )
+        about = of.places, of.patches, of.removed, self.notes, of.lacking
+        return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property
     def table(self) -> HeadTable:
-        tabulation, layers = self.request.tabulation, self.request.layers
-        title = write_title(self.statistics, tabulation.title)
-        table = tabulation.table(title, self.measurement, self.statistics, self.labels)
+        tabulation, layers, statistics = self.request.tabulation, self.request.layers, self.statistics
+        title = write_title(statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, statistics, self.labels)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -249,12 +203,10 @@ def survey_corpora(
         same = corpora.setdefault(corpus.name, corpus)
         if (same.options, same.labelled) != (corpus.options, corpus.labelled):
             raise ValueError("tables that share a pass read a corpus with the same options")
+    del corpora[first.name]
     corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
-    corpora[first.name] = replace(first, documents=documents)
-    tables = [
-        TableRun.open(request, checkpoint, architecture, as_far_as_possible=as_far_as_possible)
-        for request in requests
-    ]
+    corpora = {first.name: replace(first, documents=documents), **corpora}
+    tables = [TableRun(request, checkpoint, architecture, as_far_as_possible) for request in requests]
     identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
     question = {"command": " ".join(identities)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
@@ -281,13 +233,17 @@ def _measure_corpus(
     workers: int | None,
     look: int | None = None,
 ) -> Corpus:
-    """Measure a corpus, or a part for a look, and give all tables about it what is theirs."""
+    """Measure a corpus, or a part for a look, and give all tables about it what is theirs.
+
+    The batches are passed over once for each control; each pass is a stage of the run.
+    """
     tables = [table for table in tables if corpus.name in table.measured]
     statistics = _join_statistics(tables, corpus.name)
-    checkpoint, architecture = tables[0].checkpoint, tables[0].architecture
-    options = corpus.options
+    checkpoint, architecture, options = tables[0].checkpoint, tables[0].architecture, corpus.options
+    name = corpus.name if look is None else f"look {look}"
     if look is not None:  # what is read is chosen round by round
         options = replace(options, limit=None, sample=None, until=None)
+    passes: list[Measurement] = []
     with prepare_corpus(
         checkpoint,
         architecture,
@@ -301,9 +257,23 @@ def _measure_corpus(
     ) as ready:
         for sentence in corpus.remarks() if look is None else ():
             run.progress.say(sentence)
-        seed = next((table.request.seed for table in tables if table.shuffles(corpus.name)), SEED)
-        name = corpus.name if look is None else f"look {look}"
-        measurement = measure_passes(run, checkpoint, architecture, ready, statistics, seed, name)
+        for control in (one for one in CONTROLS if any(one == other.control for other in statistics)):
+            measured = [one for one in statistics if one.control == control]
+            batches, question = ready.corpus.batches, None
+            if control == "shuffled":
+                batches, question = batches.shuffle(options.seed), {"seed": str(options.seed)}
+            with open_evaluator(checkpoint, architecture, measured) as evaluator:
+                total = run.total(
+                    STAGES[control] + (f", {name}" if name else ""),
+                    batches,
+                    evaluator.measurement,
+                    partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
+                    workers=ready.workers,
+                    thread_context=evaluator.thread_context,
+                    question=question,
+                )
+            passes.append(total)
+        measurement = reduce(Measurement.join_pass, passes)
         for table in tables:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
             table.take(corpus.name, measurement, record)

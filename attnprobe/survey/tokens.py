@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.links import find_words
@@ -23,28 +24,33 @@ Covered = tuple[int, int, int] | None
 _BEGINS = ("▁", "Ġ")
 
 
-def label_keys(checkpoint: Checkpoint, batch: Batch, texts: Sequence[str], layout: Layout) -> Side:
-    """Label the tokens of a batch of one sequence, or the patches and stretches that a model makes of it."""
+def label_sides(
+    checkpoint: Checkpoint, batch: Batch, kind: Kind, layout: Layout, texts: Sequence[str], target: str | None
+) -> tuple[Side, Side]:
+    """Label the queries and the keys of a kind of attention, in a batch of one sequence.
+
+    A decoder beside an encoder reads a ``target``, or else the text itself.
+    """
+    decoder = None
+    if batch.targets is not None and kind is not Kind.ENCODER:
+        tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
+        ids, read = batch.inputs["decoder_input_ids"][0].tolist(), texts if target is None else (target,)
+        of = checkpoint.tokenizer if target is None else tokenizer
+        covered = find_characters(of, ids, read, target=target is not None)
+        decoder = label_text(tokenizer, ids, _find_special(batch.targets), read, covered)
+        if kind is Kind.DECODER:
+            return decoder, decoder
     if "input_ids" not in batch.inputs:
-        return Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
+        encoder = Side.of_patches(layout.keys.length, layout.grid, _find_special(layout.keys))
+        return decoder or encoder, encoder
     assert batch.tokens is not None
     ids, tokenizer = batch.ids[0].tolist(), checkpoint.tokenizer
     covered = find_characters(tokenizer, ids, texts)
-    side = label_text(tokenizer, ids, _find_special(batch.tokens), texts, covered)
-    if batch.tokens.mixed is None:
-        return side
-    image = batch.tokens.mixed.image[0].numpy()
-    return side.with_image(image, _find_tiles(batch, image))
-
-
-def label_targets(checkpoint: Checkpoint, batch: Batch, texts: Sequence[str], target: str | None) -> Side:
-    """Label the tokens that a decoder beside an encoder reads: of a target, or of the text itself."""
-    assert batch.targets is not None
-    tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
-    ids, read = batch.inputs["decoder_input_ids"][0].tolist(), texts if target is None else (target,)
-    of = checkpoint.tokenizer if target is None else tokenizer
-    covered = find_characters(of, ids, read, target=target is not None)
-    return label_text(tokenizer, ids, _find_special(batch.targets), read, covered)
+    encoder = label_text(tokenizer, ids, _find_special(batch.tokens), texts, covered)
+    if batch.tokens.mixed is not None:
+        image = batch.tokens.mixed.image[0].numpy()
+        encoder = encoder.with_image(image, _find_tiles(batch, image))
+    return decoder or encoder, encoder
 
 
 def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
@@ -101,18 +107,15 @@ def label_text(
     texts: Sequence[str],
     covered: Sequence[Covered] | None,
 ) -> Side:
-    """Label the tokens ``ids`` of one text or two; ``covered`` are the characters of each, if known."""
+    """Label the tokens ``ids`` of one text or two; words are known where characters ``covered`` are."""
     # Of an image behind the text, nobody knows the id.
     spelled = tokenizer.convert_ids_to_tokens(list(ids))
     names = tuple("image" if name is None else str(name) for name in spelled)
     added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
     if covered is None:
-        special = special | added
-        labels = tuple(
-            tokenizer.decode([token]).strip() or name for token, name in zip(ids, names, strict=True)
-        )
-        words = _find_marked_words(names, special)
-        return Side(labels, names, special, words, () if words is None else _join_labels(labels, words))
+        decoded = (tokenizer.decode([token]).strip() for token in ids)
+        labels = tuple(label or name for label, name in zip(decoded, names, strict=True))
+        return Side(labels, names, special | added)
     special = special | (added & np.array([one is None for one in covered]))
     pieces = ["" if one is None else texts[one[0]][one[1] : one[2]] for one in covered]
     labels = tuple(piece.strip() or piece or name for piece, name in zip(pieces, names, strict=True))
@@ -149,21 +152,3 @@ def _find_words(
         (side, start, _), (_, _, stop) = spans[members[0]], spans[members[-1]]
         word_labels.append(texts[side][start:stop])
     return number_groups(names), tuple(word_labels)
-
-
-def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Number words by what a vocabulary marks: tokens that begin one, or go on with one; None without."""
-    continued = [name.startswith("##") for name in names]
-    if not any(continued):
-        if not any(name.startswith(_BEGINS) for name in names):
-            return None
-        continued = [not name.startswith(_BEGINS) for name in names]
-    joined = np.array(continued) & ~special & ~np.append(True, special[:-1])
-    return np.cumsum(~joined) - 1
-
-
-def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, ...]:
-    joined = [""] * (int(words.max()) + 1)
-    for label, word in zip(labels, words, strict=True):
-        joined[word] += label.removeprefix("##")
-    return tuple(joined)

@@ -44,14 +44,12 @@ class WordQuestions(Sum):
     """Questions to words of a batch about other words, the attention between these, and who answers rightly.
 
     Attributes:
-        maps: (cell, head) coded attention, see ``encode``: of each sequence, from its first word to each of
-            its words, then from its second word, and so on.
-        cells: (question, candidate, 2) the cell of attention from the word that is asked to each word that
-            may be the answer, and of that to it; -1 where there are fewer candidates.
+        codes: (question, candidate, feature) coded attention, see ``encode``: first head by head from the
+            word that is asked to each word that may be the answer, then from that to it.
+        present: (question, candidate) which candidates there are.
         right: (question, candidate) which of them are right.
         document: (question,) the name of the document.
-        heads: (question, feature) whether each head finds a right answer, first head by head by attention
-            from who is asked, then by attention to it.
+        heads: (question, feature) whether each head finds a right answer.
         rules: (question, rule) whether each rule does.
         chance: (question,) the share of its candidates that are right; 0 where the link names none.
         entry: (entry,) a question that counts for a label.
@@ -59,8 +57,8 @@ class WordQuestions(Sum):
         left_out: Links that were not asked, see ``Questions.left_out``.
     """
 
-    maps: NDArray[np.uint8]
-    cells: Ints
+    codes: NDArray[np.uint8]
+    present: Bools
     right: Bools
     document: Ints
     heads: Bools
@@ -80,13 +78,12 @@ class WordQuestions(Sum):
             Attention (question, candidate, feature), 0 for what is no candidate; which are candidates,
             (question, candidate); and which of them are right.
         """
-        maps, cells, right = map(torch.from_numpy, (self.maps, self.cells, self.right))
-        size = cells.shape[1] * 2 * maps.shape[1]
-        for some in torch.from_numpy(which).split(max(1, CHUNK // max(1, size))) if len(which) else ():
-            asked = cells[some]
-            attention = maps[asked.clamp_min(0)].flatten(2).to(precision).div_(LAST_CODE).square_()
-            present = asked[..., 0] >= 0
-            yield attention.mul_(present[..., None]), present, right[some]
+        number = max(1, CHUNK // max(1, self.codes[:1].size))
+        for part in np.split(which, range(number, len(which), number)) if len(which) else ():
+            codes, present, right = (
+                torch.from_numpy(of[part]) for of in (self.codes, self.present, self.right)
+            )
+            yield codes.to(precision).div_(LAST_CODE).square_(), present, right
 
 
 @dataclass(frozen=True)
@@ -137,12 +134,9 @@ class WordScorer:
     def __init__(self, statistic: Statistic, computed: Sequence[Sequence[int | None]]) -> None:
         """Ask what a statistic asks, see ``ask_words``, of the heads that each layer computes."""
         self._statistic = statistic
-        self._columns = [
-            [column for column, head in enumerate(layer) if head is not None] for layer in computed
-        ]
+        self._columns = [[at for at, head in enumerate(layer) if head is not None] for layer in computed]
 
     def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
         self._batch, self._layer = batch, 0
         self._questions: Questions | None = None
         self._maps: Tensor | None = None
@@ -152,7 +146,8 @@ class WordScorer:
     def take(self, layer: int, _: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
-            self._prepare(layout)
+            self._questions = self._statistic.function(layout)
+            self._find_words(self._questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
@@ -165,59 +160,51 @@ class WordScorer:
     def finish(self) -> AskedCorpus:
         """Close the last layer and give what is asked of the batch."""
         self._close_layer()
-        asked = self._questions
-        assert asked is not None  # as there is a layer
-        names = np.array([label for label, *_ in asked.keys], np.str_)
+        questions = self._questions
+        assert questions is not None  # as there is a layer
+        names = np.array([label for label, *_ in questions.keys] or [""], np.str_)
         # What counts for links at a distance counts for all of its label, too.
-        once = np.array([key[-1] != FAR for key in asked.keys], bool)[asked.entries[:, 1]]
-        entry, key, _ = asked.entries[once].T
+        once = np.array([key[-1] != FAR for key in questions.keys], bool)[questions.entries[:, 1]]
+        entry, key, _ = questions.entries[once].T
         documents = self._batch.members if self._batch.names is None else self._batch.names
-        questions = WordQuestions(
-            torch.cat(self._codes, 1).numpy(),
-            self._cells.numpy(),
+        batch = WordQuestions(
+            torch.cat(self._codes, 3).flatten(2).numpy(),
+            self._present.numpy(),
             self._right.numpy(),
-            documents[asked.rows.sequence[asked.row]],
-            torch.cat(self._hits, 1).transpose(1, 2).flatten(1).numpy(),
-            asked.guesses,
-            asked.chance,
+            documents[questions.rows.sequence[questions.row]],
+            torch.cat(self._hits, 2).flatten(1).numpy(),
+            questions.guesses,
+            questions.chance,
             entry,
-            names[key] if len(key) else names[:0],
-            asked.left_out,
+            names[key],
+            questions.left_out,
         )
-        return AskedCorpus((questions,))
+        return AskedCorpus((batch,))
 
-    def _prepare(self, layout: Layout) -> None:
-        """Find the questions of the batch, and the words that they are about."""
-        asked = self._questions = self._statistic.function(layout)
-        rows, row = asked.rows, asked.row
+    def _find_words(self, questions: Questions) -> None:
+        """Find the words that the questions of the batch are about: who is asked, and all candidates."""
+        rows, row = questions.rows, questions.row
         words, begins, asker, answer = number_spans(rows, len(self._batch))
-        size = np.diff(begins)
+        sequence, size = words[:, 0], np.diff(begins)
         self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
-        sequence = words[:, 0]
         self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
-        word = torch.arange(self._spans.shape[1]) < torch.from_numpy(size)[:, None]
-        self._there = word[:, :, None] & word[:, None]
         (first, stop), itself = rows.candidates[row].T, rows.itself[row]
         number = first[:, None] + np.arange((stop - first).max(initial=0))
-        present = number < stop[:, None]
-        present &= (number < itself[:, :1]) | (number >= itself[:, 1:])
-        right = np.zeros(present.shape, np.bool_)
-        for question, (low, high) in enumerate(asked.answers):
-            for start, end in asked.right[low:high]:
-                right[question] |= (number[question] >= start) & (number[question] < end)
-        begin = np.concatenate([[0], np.cumsum(size**2)])[rows.sequence[row], None]
-        i, width = asker[row, None], size[rows.sequence[row], None]
-        j = answer[np.minimum(number, len(answer) - 1)]
-        cells = np.stack([begin + i * width + j, begin + j * width + i], 2)
-        self._cells = torch.from_numpy(np.where(present[..., None], cells, -1))
-        self._right = torch.from_numpy(right & present)
+        present = (number < stop[:, None]) & ((number < itself[:, :1]) | (number >= itself[:, 1:]))
+        right = replace(questions, choices=number).guesses & present
+        self._present, self._right = torch.from_numpy(present), torch.from_numpy(right)
+        places = rows.sequence[row], asker[row], answer[np.minimum(number, len(answer) - 1)]
+        self._sequence, self._asker, self._answers = map(torch.from_numpy, places)
 
     def _close_layer(self) -> None:
         assert self._maps is not None
-        attention = self._maps.cpu()[:, self._columns[self._layer]].permute(0, 2, 3, 1)[self._there]
+        maps = self._maps.cpu()[:, self._columns[self._layer]].permute(0, 2, 3, 1)
         self._maps = None
+        sequence, i, j = self._sequence[:, None], self._asker[:, None], self._answers
+        attention = torch.stack([maps[sequence, i, j], maps[sequence, j, i]], 2)
+        attention = attention.where(self._present[..., None, None], 0)
         self._codes.append(encode(attention))
-        self._hits.append(choose_words(attention, self._cells, self._right))
+        self._hits.append(choose_words(attention, self._present, self._right))
 
 
 def ask_words(task: LinkTask) -> Statistic:
@@ -232,19 +219,15 @@ def ask_words(task: LinkTask) -> Statistic:
     return Statistic("word_maps", "share", find_questions, scope="links", sums=AskedCorpus)
 
 
-def choose_words(attention: Tensor, cells: Tensor, right: Tensor) -> Tensor:
+def choose_words(attention: Tensor, present: Tensor, right: Tensor) -> Tensor:
     """Tell whether each head of a layer joins a right candidate most to who is asked; the first of a tie.
 
-    ``attention`` is (cell, head); ``cells`` and ``right`` are those of ``WordQuestions``.
-
-    Returns:
-        (question, head, 2) by attention from the word that is asked, and by attention to it.
+    ``attention`` is (question, candidate, 2, head), from who is asked and to it; the result lacks candidates.
     """
-    if not cells.numel() or not attention.shape[1]:
-        return right.new_zeros(len(cells), attention.shape[1], 2)
-    present, asked = cells >= 0, cells.clamp_min(0)
-    best = [torch.where(present, head[asked], -1.0).argmax(1) for head in attention.T]
-    return torch.stack([right.gather(1, chosen) for chosen in best], 1)
+    if not attention.numel():
+        return right.new_zeros(len(attention), *attention.shape[2:])
+    best = attention.where(present[..., None, None], -1).argmax(1)
+    return right.gather(1, best.flatten(1)).view(best.shape)
 
 
 def number_spans(rows: Rows, sequences: int) -> tuple[Ints, Ints, Ints, Ints]:

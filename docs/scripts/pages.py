@@ -49,9 +49,8 @@ def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
     for one in every:
         if one.family != family:
             continue
-        unit = f"{one.unit} ({one.unit_in_patches} in images)" if one.unit_in_patches else one.unit
         where = _ROWS[one.rows]
-        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {unit} · {where}\n\n{prose(one.definition)}\n"
+        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {one.unit} · {where}\n\n{prose(one.definition)}\n"
 
 
 def interventions() -> str:
@@ -180,9 +179,6 @@ def commands() -> str:
 
     command = get_command(make_app(everything=True))
     found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
-    found = re.sub(
-        r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
-    )
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
     found = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", found)
     found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
@@ -203,7 +199,7 @@ def functions() -> str:
     for name, command in COMMANDS.items():
         said, _, more = command.documentation.partition("\n\nArgs:\n")
         used = [group for group, some in _groups().items() if any(one in command.options for one in some)]
-        shared = [one for group in used for one in group.options]
+        shared = [one for group in used for one in _groups()[group]]
         own = _keywords(one for one in command.keywords.values() if one not in shared)
         named = ", ".join(f"[{group.__name__}](#{group.__name__.lower()})" for group in used)
         lines += [f"### attnprobe.{name}", prose(said), own, f"Shared keywords: {named}." if named else ""]
@@ -228,13 +224,15 @@ def keywords() -> str:
 def _groups() -> dict[Any, list[Any]]:
     """Give the groups of options that commands share, each with those that no group before it has."""
     from attnprobe import options
+    from attnprobe.registry import read_options
 
     found: dict[Any, list[Any]] = {}
-    declared = [one for first in options.Group.__subclasses__() for one in (first, *first.__subclasses__())]
-    for one in declared:
-        if one.__module__.startswith(options.__name__):
-            before = [option for some in found.values() for option in some]
-            found[one] = [option for option in one.options if option not in before]
+    for name, group in vars(options).items():
+        if name.endswith("Options"):
+            before = [option for named in found.values() for option in named]
+            own = [option for option in read_options(group.__annotations__) if option not in before]
+            if own:
+                found[group] = own
     return found
 
 

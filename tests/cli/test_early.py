@@ -95,7 +95,7 @@ REFUSED = {
     "ablate demo -d in.csv --text-column title --target-column gone": "in.csv has no column 'gone'",
     "ablate demo --objective masked-lm --metric bleu": "The objective masked-lm has no metric 'bleu'",
     "importance demo --nodes 3": "--nodes is for --method ig",
-    "importance demo --method ig --nodes 0": "Invalid value for '--nodes'",
+    "importance demo --method ig --nodes 0": "--nodes must be at least 1",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",
     "prune demo --step 2": "Invalid value for '--step'",

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attnprobe.intervention.metrics.score import CLUSTER
-from attnprobe.intervention.metrics.scores import matthews
+from attnprobe.intervention.metrics.score import CLUSTER, matthews
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.documents import BLOCKS, find_block, name_documents

@@ -14,7 +14,7 @@ from word_corpora import decode, draw_corpus, draw_maps, make_batch
 from attnprobe.attention.kinds import Place
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey import probe
-from attnprobe.survey.probe import ProbeData, Scored, tabulate_heads, tabulate_labels
+from attnprobe.survey.probe import ProbeData, tabulate_heads, tabulate_labels
 from attnprobe.survey.word_maps import AskedCorpus
 from attnprobe.table.builder import Labels
 
@@ -25,10 +25,8 @@ def read_features(data: ProbeData) -> list[tuple[np.ndarray, np.ndarray]]:
     """Read the features (candidate, feature) of all questions, divided by their spread, and what is right."""
     found = []
     for batch in data.corpus.batches:
-        for cells, right in zip(batch.cells, batch.right, strict=True):
-            there, back = cells[cells[:, 0] >= 0].T
-            features = np.concatenate([decode(batch.maps[there]), decode(batch.maps[back])], 1)
-            found.append((features * data.scale, right[cells[:, 0] >= 0]))
+        for codes, present, right in zip(batch.codes, batch.present, batch.right, strict=True):
+            found.append((decode(codes[present]) * data.scale, right[present]))
     return found
 
 
@@ -95,20 +93,14 @@ def plant_pair(maps: np.ndarray, i: int, draw: Any) -> int:
     return j
 
 
-def score(data: ProbeData, folds: int = 5) -> Scored:
-    return Scored(data, *data.cross_fit(folds))
-
-
-def tabulate(scored: Scored, heads: int = 3) -> Any:
-    task = replace(SYNTAX_TASK, rules=("1",))
-    return tabulate_labels(
-        scored, task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(heads)], []
-    )
+def tabulate(data: ProbeData, hit: Any = None, heads: int = 3) -> Any:
+    answers = data.cross_fit(5) if hit is None else (hit, data.document % 5)
+    task, places = replace(SYNTAX_TASK, rules=("1",)), [(head, 0) for head in range(heads)]
+    return tabulate_labels(data, answers, task, Labels("m", "d", {}, PLACES), places, [])
 
 
 def test_a_relation_of_two_heads_is_found_by_no_head_alone():
-    scored = score(ProbeData(draw_corpus(sentences=120, answer=plant_pair), 10.0))
-    table = tabulate(scored)
+    table = tabulate(ProbeData(draw_corpus(sentences=120, answer=plant_pair), 10.0))
     row = {name: table[name][0] for name in table.data}
     assert row["n"] == 720
     assert row["accuracy"] == 1
@@ -128,20 +120,15 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
         return j
 
     corpus = draw_corpus(sentences=80, answer=plant)
-    if backward:  # turn all maps of the head over
-        made = []
-        for batch in corpus.batches:
-            maps = [np.moveaxis(decode(one).reshape(6, 6, 3), 2, 0) for one in batch.maps.reshape(-1, 36, 3)]
-            right = batch.right.reshape(len(maps), 6, 5)
-            answers = [
-                [[[j for j in range(6) if j != i][int(one[i].argmax())]] for i in range(6)] for one in right
-            ]
-            for one in maps:
-                one[2] = one[2].T.copy()
-            made.append(make_batch(maps, answers, batch.document[::6]))
-        corpus = AskedCorpus(tuple(made))
+    if backward:  # the same attention, the other way round
+        corpus = AskedCorpus(
+            tuple(
+                replace(one, codes=np.roll(one.codes, 3, 2), heads=np.roll(one.heads, 3, 1))
+                for one in corpus.batches
+            )
+        )
     data = ProbeData(corpus, 10.0)
-    table = tabulate(score(data))
+    table = tabulate(data)
     assert table["accuracy"][0] == 1
     assert table["best_head_accuracy"][0] == 1
     assert table["layer"][0] == 2
@@ -166,8 +153,7 @@ def test_p_is_uniform_where_a_probe_knows_no_more_than_a_head():
     found = []
     for seed in range(200):
         data = ProbeData(draw_corpus(seed, sentences=60), 100.0)
-        scored = Scored(data, draw.random(len(data)) < 0.2, data.document % 5)
-        found.append(tabulate(scored)["p"][0])
+        found.append(tabulate(data, draw.random(len(data)) < 0.2)["p"][0])
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.09
 
 
@@ -190,29 +176,31 @@ def test_labels_and_rules():
     names = np.where(np.arange(300) % 3 == 0, "amod", "det")
     batch = replace(batch, label=np.concatenate([["all"] * 300, names]))
     data = ProbeData(AskedCorpus((batch,)), 10.0)
-    scored = score(data)
+    hit, fold = data.cross_fit(5)
     task = replace(SYNTAX_TASK, rules=("-1", "1", "2"))
     heads = [(0, 0), (1, 0), (2, 0)]
-    table = tabulate_labels(scored, task, Labels("m", "d", {}, PLACES), heads, [])
+    table = tabulate_labels(data, (hit, fold), task, Labels("m", "d", {}, PLACES), heads, [])
     assert list(table["relation"]) == ["all", "det", "amod"]
     assert list(table["n"]) == [300, 200, 100]
     found, ruled = batch.heads, np.concatenate(rules)
     for row, label in enumerate(table["relation"]):
         mine = np.full(300, True) if label == "all" else names == label
         by_head = 0
-        for fold in range(5):
-            here, others = mine & (scored.fold == fold), mine & (scored.fold != fold)
+        for one in range(5):
+            here, others = mine & (fold == one), mine & (fold != one)
             by_head += found[here, found[others].sum(0).argmax()].sum()
         assert table["best_head_accuracy"][row] == pytest.approx(by_head / mine.sum())
         assert table["baseline"][row] == pytest.approx(ruled[mine].mean(0).max())
-        per_document = np.array([scored.hit[mine & (data.document == one)].sum() for one in range(50)])
+        per_document = np.array([hit[mine & (data.document == one)].sum() for one in range(50)])
         size = np.array([(mine & (data.document == one)).sum() for one in range(50)])
         left = per_document - size * per_document.sum() / size.sum()
         assert table["accuracy_se"][row] == pytest.approx(
             (np.square(left).sum() * 50 / 49) ** 0.5 / size.sum()
         )
     assert table["baseline_rule"][0] == "offset +1"
-    only = tabulate_labels(scored, task, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, [])
+    only = tabulate_labels(
+        data, (hit, fold), task, Labels("m", "d", {"asked": {"min_links": 150}}, PLACES), heads, []
+    )
     assert list(only["relation"]) == ["all", "det"]
     assert any("amod" in note for note in only.notes)
 
@@ -229,7 +217,7 @@ def test_the_rule_is_the_best_over_all_links_and_at_least_chance():
     def find_rule(chance: float) -> tuple[Any, str]:
         data = ProbeData(AskedCorpus((replace(batch, chance=np.full(300, chance)),)), 10.0)
         table = tabulate_labels(
-            score(data), task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
+            data, data.cross_fit(5), task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
         )
         return table["baseline"][0], table["baseline_rule"][0]
 

@@ -56,11 +56,7 @@ def test_without_offsets(tiny):
     ids = tokenizer("walker ran")["input_ids"]
     side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
     assert side.labels == ("[CLS]", "walk", "##er", "ran", "[SEP]")
-    assert side.word_labels == ("[CLS]", "walker", "ran", "[SEP]")
-    tokenizer = tiny("t5")[1]
-    ids = tokenizer("the dogs ran")["input_ids"]
-    side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["the dogs ran"], None)
-    assert side.word_labels[:3] == ("the", "dogs", "ran")
+    assert side.words is None
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "t5"])

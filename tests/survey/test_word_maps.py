@@ -82,7 +82,7 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
         asked = {i: np.stack([expected[i, some], expected[some, i]], 1) for i, some in others.items()}
         # Sentences are found by their maps, whatever batch they came in.
         for batch, rows in groups:
-            given = [decode(batch.maps[batch.cells[row][batch.cells[row, :, 0] >= 0]]) for row in rows]
+            given = [decode(batch.codes[row][batch.present[row]]).reshape(-1, 2, len(p)) for row in rows]
             if len(rows) != len(links) or given[0].shape != next(iter(asked.values())).shape:
                 continue
             askers = [min(asked, key=lambda i: np.abs(one - asked[i]).max()) for one in given]
@@ -95,7 +95,7 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
         for row, one, i in zip(rows, given, askers, strict=True):
             assert (np.abs(one - asked[i]) <= np.sqrt(asked[i]) / 255 + 2e-5).all()
             target, label = by_asker[i]
-            right = np.flatnonzero(batch.right[row][batch.cells[row, :, 0] >= 0])
+            right = np.flatnonzero(batch.right[row][batch.present[row]])
             assert [others[i][place] for place in right] == [target]
             assert batch.label[batch.entry == row].tolist() == ["all", label]
             best = asked[i].argmax(0).ravel()  # from the asker, then to it
@@ -170,8 +170,8 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
 
 
 def test_the_first_of_a_tie_counts():
-    attention = torch.tensor([[0.5, 0.1], [0.5, 0.2], [0.0, 0.3]], dtype=torch.float64)
-    cells = torch.tensor([[[0, 1], [1, 2], [2, 0], [-1, -1]]])
-    right = torch.tensor([[True, False, True, False]])
-    # By attention from the word the first head ties, by attention to it its first and third candidates do.
-    assert choose_words(attention, cells, right)[0].tolist() == [[True, True], [True, False]]
+    there, back = [[0.1, 0.2], [0.1, 0.3], [0.0, 0.0]], [[0.5, 0.2], [0.0, 0.2], [0.5, 0.1]]
+    attention = torch.tensor([there, back]).transpose(0, 1)[None]
+    right, present = torch.tensor([[True, False, True]]), torch.tensor([[True, True, True]])
+    # By attention from the word the first head ties, by attention to it both do.
+    assert choose_words(attention, present, right)[0].tolist() == [[True, False], [True, True]]

@@ -17,27 +17,27 @@ def make_batch(maps, right, documents, rules=None, label="link", candidates=None
         label: What all links are called.
         candidates: For each sentence, of each word the words that may be the answer; all others by default.
     """
-    codes, cells, hits, document, heads, begin = [], [], [], [], [], 0
+    attention, present, hits, document, heads = [], [], [], [], []
     most = max(one.shape[1] for one in maps) - 1
     for at, (one, answers) in enumerate(zip(maps, right, strict=True)):
-        size = one.shape[1]
-        codes.append(encode(torch.from_numpy(np.moveaxis(one, 0, 2).reshape(size * size, -1))))
         for i, some in enumerate(answers):
             if not len(some):
                 continue
-            among = [j for j in range(size) if j != i] if candidates is None else list(candidates[at][i])
+            among = (
+                [j for j in range(one.shape[1]) if j != i] if candidates is None else list(candidates[at][i])
+            )
             none = most - len(among)
-            pairs = [[begin + i * size + j, begin + j * size + i] for j in among]
-            cells.append(pairs + [[-1, -1]] * none)
+            both = np.concatenate([one[:, i, among], one[:, among, i]])
+            attention.append(np.pad(both.T, ((0, none), (0, 0))))
+            present.append([True] * len(among) + [False] * none)
             hits.append([j in some for j in among] + [False] * none)
             document.append(documents[at])
-            both = np.concatenate([one[:, i, among], one[:, among, i]])
             heads.append([among[best] in some for best in both.argmax(1)])
-        begin += size * size
-    number = len(cells)
+    number = len(hits)
     every = np.arange(number)
     return WordQuestions(
-        torch.cat(codes).numpy(), np.array(cells), np.array(hits), np.array(document), np.array(heads),
+        encode(torch.from_numpy(np.array(attention))).numpy(), np.array(present), np.array(hits),
+        np.array(document), np.array(heads),
         np.zeros((number, 1), bool) if rules is None else np.concatenate(rules),
         np.zeros(number), np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
         np.zeros(3, np.int64),

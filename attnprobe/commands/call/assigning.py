@@ -1,19 +1,15 @@
 """Roles of heads: which corpora and thresholds they are decided by, and the request of their table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import (
-    Call,
-    read_first,
-)
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import Call, describe_call, read_first
+from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.table.naming import MIXED, find_role_kind
 
 if TYPE_CHECKING:
@@ -36,6 +32,10 @@ class RoleOptions:
     links_name: str | None = None
     thresholds: Mapping[str, float] | str | None = None
     label_column: str | None = None
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> "RoleOptions":
+        return cls(**{one.name: options.get(one.name) for one in fields(cls)})
 
     def check(self) -> None:
         read_thresholds(self.thresholds)
@@ -76,7 +76,7 @@ def request_roles(
         **({"other_datasets": described} if described else {}),
     }
     parts = _make_parts(checkpoint, sources, call, labelled=own.label_column is not None)
-    return TableRequest(parts, first.name, facts, ROLES, layers, call.corpus.seed)
+    return TableRequest(parts, first.name, facts, ROLES, layers)
 
 
 def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> dict[str, OpenSource]:

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
-from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
-from attnprobe.commands.call.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.compare import correlate
 from attnprobe.commands.intervene import importance
@@ -25,11 +21,14 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import write_together
-from attnprobe.option import Group
-from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, list_names
+from attnprobe.options import FrequencyOptions, MetricOptions, ModelOptions, TaskOptions, TextOptions
+from attnprobe.registry import list_names
 from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
+from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.session import Call, describe_call, load_model, read_first
+from attnprobe.session.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable
@@ -260,22 +259,26 @@ class Sections:
         return measured
 
     def _choose_options(self, section: Section) -> dict[str, Any]:
-        own = self._pick(Model, Hub, Reading, Batches)
+        own = self._pick(ModelOptions, TextOptions)
         match section:
             case "prune":
-                return self._pick(Task, Metric) | own
+                return self._pick(TaskOptions, MetricOptions) | own
             case "importance" | "correlate":  # whose score is the loss
                 named = ("metric", "name") if section == "correlate" else ("metric",)
-                return {name: value for name, value in (self._pick(Task) | own).items() if name not in named}
+                return {
+                    name: value
+                    for name, value in (self._pick(TaskOptions) | own).items()
+                    if name not in named
+                }
             case "syntax" | "coreference" | "links":
                 named = name_columns(GoldLinks(OF_GOLD[section]), own)
                 return {name: one for name, one in named.items() if name in own and name not in _OF_THE_DATA}
             case "groups":
-                return {"by_group": self.by_group} | own | self._pick(Frequencies)
+                return {"by_group": self.by_group} | own | self._pick(FrequencyOptions)
             case "distance":
-                return {"all_pairs": True} | own | self._pick(Frequencies)
+                return {"all_pairs": True} | own | self._pick(FrequencyOptions)
             case _:
-                return own | self._pick(Frequencies) | (dict(self.roles) if section == "roles" else {})
+                return own | self._pick(FrequencyOptions) | (dict(self.roles) if section == "roles" else {})
 
     def _watch(self) -> "tuple[Sequence[SequenceAttention], str]":
         """Read all heads on a few sentences of the data, with how they were chosen, or why there are none."""
@@ -326,7 +329,7 @@ class Sections:
             found.append(open_gold(texts, gold, name_columns(gold, options)))
         return found
 
-    def _pick(self, *groups: type[Group]) -> dict[str, Any]:
+    def _pick(self, *groups: type) -> dict[str, Any]:
         names = list_names(*groups)
         return {name: value for name, value in self._options.items() if name in names}
 

@@ -6,21 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attnprobe.commands.call.call import (
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.strata import check_strata
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import (
     check_model,
     check_queries,
+    describe_call,
     load_model,
     open_call,
     parse_layers,
     read_first,
     sees_text,
 )
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.strata import check_strata
-from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.session.texts import Texts, check_standard_input, open_texts
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
@@ -141,10 +141,9 @@ def survey_texts(
             order=order,
         )
         facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
-        seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
-            [TableRequest([corpus], source.name, facts, tabulation, layers, **seed)],
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
             as_far_as_possible=as_far_as_possible,
             **call.run,
         )

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, replay
 from attnprobe.commands.census import census
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
@@ -15,6 +13,8 @@ from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, s
 from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.record import record_versions
+from attnprobe.session.session import describe_call
+from attnprobe.session.texts import Texts, check_standard_input, replay
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file
 from attnprobe.table.table import HeadTable
@@ -110,7 +110,7 @@ class HeadCallback(StepCallback):
                 "The trainer has no tokenizer: give HeadCallback(..., tokenizer=tokenizer), or the trainer a "
                 "processing_class."
             )
-        table = census(model, self._texts, tokenizer=tokenizer, **self._options)
+        table = census(cast(Any, model), self._texts, tokenizer=tokenizer, **self._options)
         if self._steps:
             check_alike(self._steps[0], (step, table))
         before = self._steps[-1][1] if self._steps else None

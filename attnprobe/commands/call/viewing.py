@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import check_model, load_model, open_call
 from attnprobe.corpus.sources.alignments import align_document
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import check_model, load_model, open_call
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:

@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attnprobe.commands.call.call import (
-    Call,
-)
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import peek
-from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
+from attnprobe.options import DEFAULTS, FREE, TextOptions
+from attnprobe.registry import list_names
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
+from attnprobe.session.session import (
+    Call,
+)
 from attnprobe.table.table import HeadTable
 from attnprobe.tasks import RELATIONS
 
@@ -133,7 +134,7 @@ def make_state_key(
 
     ``question`` are the keywords, ``sources`` opens the data, and ``files`` are what else is read.
     """
-    texts = {*list_names(Hub, Reading, Batches), "rank_texts"}
+    texts = {*list_names(TextOptions), "rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
     seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
     if seed != DEFAULTS["seed"] and call.corpus.sample is None:

@@ -1,0 +1,552 @@
+"""The options that several commands share: keywords of Python, and options of the command line."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from attnprobe.registry import Option, read_options
+from attnprobe.table.formats import FORMATS, either
+from attnprobe.tasks import METRICS, OBJECTIVES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from transformers import PreTrainedModel
+
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.run.progress import Progress
+    from attnprobe.session.texts import Texts
+
+    Format = Metric = Objective = str
+else:
+    Format = Literal["table", *FORMATS]
+    Metric, Objective = Literal[*METRICS], Literal[*OBJECTIVES]
+
+#: What options are sorted under in ``--help``; those of a command itself and of its task stand first.
+TEXT, MODEL, OUTPUT = "Text", "Model", "Output"
+#: One option with two names, in every command that has it.
+LABEL_COLUMN = ("--label-column", "--target-column")
+
+model_option = partial(Option, panel=MODEL)
+text_option = partial(Option, panel=TEXT)
+output_option = partial(Option, panel=OUTPUT)
+
+
+# What comes first
+
+
+ModelArgument = Annotated[
+    "str | Path | PreTrainedModel",
+    Option(
+        "A hub id, a folder, or demo. Of the hub, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold.",
+        doc='"demo", a folder, a hub id, or a loaded model with its tokenizer. A loaded model is left '
+        "as it was found.",
+        metavar="MODEL",
+        line=str,
+        argument=True,
+    ),
+]
+TextsArgument = Annotated[
+    "Texts",
+    text_option(
+        "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
+        "Default: a sample.",
+        doc="Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of "
+        "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
+        "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
+        name="dataset",
+        flags=("--dataset", "-d"),
+        metavar="DATA",
+        line=str | None,
+        reads="data",
+    ),
+]
+GoldArgument = Annotated[
+    "Texts",
+    text_option(
+        "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
+        doc="The path of a file with gold links, or several; or documents that have some. By default "
+        "what ships with attnprobe.",
+        name="dataset",
+        flags=("--dataset", "-d"),
+        metavar="FILE",
+        line=list[str] | None,
+        reads="data",
+    ),
+]
+LabelsArgument = Annotated[
+    "Iterable[Label] | None",
+    Option(
+        doc="Where texts come one by one, what is right for each: its class, number or target text; a "
+        "list of labels; for a text that is a list of words, a label for each word; for a pair of "
+        "question and context, answers as SQuAD has them; for a pair that is compared, its score; for "
+        "an anchor and a positive, the negative. Of a file or a table, name label_column."
+    ),
+]
+
+
+# The checkpoint
+
+
+class ModelOptions(TypedDict, total=False):
+    """Which checkpoint, and how it is loaded and run."""
+
+    revision: Annotated[str | None, model_option("Branch, tag or commit on the hub.", free=True)]
+    trust_remote_code: Annotated[bool, model_option("Run Python code that the checkpoint brings along.")]
+    base: Annotated[
+        str | None,
+        model_option(
+            "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
+            hidden=True,
+        ),
+    ]
+    adapter: Annotated[str | None, model_option("Which adapter of a folder that holds several.", hidden=True)]
+    prompt: Annotated[
+        str | None,
+        model_option(
+            "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
+            "Default: the model's usual one, if it has one.",
+            hidden=True,
+        ),
+    ]
+    allow_bin: Annotated[bool, model_option("Read pickled weights (.bin), which can run code.", hidden=True)]
+    random_weights: Annotated[
+        int | None,
+        model_option(
+            "Draw the weights anew: what is not learned.",
+            doc="Draw the weights anew by this seed, as training begins with them: what is measured then was "
+            "not learned.",
+            metavar="SEED",
+            low=0,
+        ),
+    ]
+    device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
+    device_map: Annotated[
+        str | dict[str, Any] | None,
+        model_option(
+            "Spread a model too large for one device over all GPUs, the processor and the disk: auto, "
+            "balanced, balanced_low_0 or sequential; needs accelerate.",
+            line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
+            hidden=True,
+        ),
+    ]
+    dtype: Annotated[
+        str,
+        model_option(
+            "float32, bfloat16, float16 or float64.",
+            default="float32",
+            doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
+            "the first of a tie counts as the most attended: bfloat16 moves offset by a token in some heads "
+            "(3 of 72 of a MiniLM), and the error of its share by up to a third.",
+        ),
+    ]
+    threads: Annotated[
+        int | None, model_option("Number of processor threads. Default: all.", low=1, free=True, hidden=True)
+    ]
+    workers: Annotated[
+        int | None,
+        model_option(
+            "Number of batches in flight at the same time, which share the threads. It changes speed and "
+            "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
+            low=1,
+            free=True,
+            hidden=True,
+        ),
+    ]
+    progress: Annotated[
+        "bool | Progress",
+        model_option(
+            default=False,
+            doc="True for a bar on standard error, or an object that is told how far it is.",
+            free=True,
+        ),
+    ]
+
+
+class LoadedOptions(ModelOptions, total=False):
+    """The same, of a command that takes one checkpoint."""
+
+    tokenizer: Annotated["Tokenizer | None", model_option(doc="The tokenizer of a loaded model.")]
+
+
+# The text
+
+
+class HubOptions(TypedDict, total=False):
+    """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
+
+    split: Annotated[
+        str | None,
+        text_option(
+            "Split of a hub dataset.",
+            doc="Split of a hub dataset, or of the judgements (qrels) of a folder of queries.",
+        ),
+    ]
+    dataset_config: Annotated[
+        str | None, text_option("Configuration of a hub dataset; sheet of an .xlsx file.", hidden=True)
+    ]
+    name: Annotated[str | None, text_option(doc="What the column dataset says.")]
+
+
+class ReadingOptions(TypedDict, total=False):
+    """What of the text is read, and how it becomes sequences."""
+
+    text_column: Annotated[str | None, text_option("Column of the text: its name, or its number from 1.")]
+    text_pair_column: Annotated[
+        str | None,
+        text_option(
+            "Column of the second text of a pair.",
+            doc="Column of the second text of a pair, a positive or a passage.",
+        ),
+    ]
+    no_header: Annotated[
+        bool,
+        text_option(
+            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1.",
+            hidden=True,
+        ),
+    ]
+    document_column: Annotated[
+        str | None,
+        text_option(
+            "Column that names documents: rows with one value are parts of one document, and standard "
+            "errors are over documents. Default: what the format says, else each row is a document.",
+            hidden=True,
+        ),
+    ]
+    max_length: Annotated[
+        int | None,
+        text_option(
+            "Tokens in a window. Default: what the model takes.",
+            doc="Tokens in a window; longer documents are cut into windows. By default what the model takes.",
+            low=1,
+        ),
+    ]
+    truncate: Annotated[bool, text_option("Keep only the first window of a document.", hidden=True)]
+    limit: Annotated[
+        int | None,
+        text_option(
+            "Read only the first N documents.",
+            doc="Read only this many documents, the first ones; of a task about several texts, this many "
+            "pairs, triplets or queries.",
+            flags=("--limit", "-L"),
+            low=1,
+        ),
+    ]
+    sample: Annotated[
+        int | None,
+        text_option(
+            "Draw N documents at random.",
+            doc="Draw this many documents at random, the same for the same seed; with limit, of the first "
+            "ones. Sentences of one document (# newdoc) are drawn together.",
+            metavar="N",
+            low=1,
+        ),
+    ]
+    seed: Annotated[
+        int,
+        text_option(
+            "Seed of all that is drawn: --sample, --until, masks, random directions and orders, shuffled "
+            "tokens.",
+            default=42,
+            low=0,
+            hidden=True,
+        ),
+    ]
+
+
+class TextOptions(HubOptions, ReadingOptions, total=False):
+    """What is read, and how sequences are put together."""
+
+    batch_tokens: Annotated[
+        int | None,
+        text_option(
+            "Number of tokens in a batch. It changes speed and memory, not results. Default: what suits the "
+            "device.",
+            low=1,
+            hidden=True,
+        ),
+    ]
+
+
+class PartOptions(TypedDict, total=False):
+    """Which part of the text a job reads, where several share it."""
+
+    part: Annotated[
+        str | None,
+        text_option(
+            "Read only part K of N, such as 3/100: every N-th document, from the K-th on. merge adds up the "
+            "tables of all parts.",
+            doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
+            "up the tables of all parts.",
+            metavar="K/N",
+            hidden=True,
+        ),
+    ]
+
+
+class GroupOptions(TypedDict, total=False):
+    """Whether groups of documents are measured apart."""
+
+    by_group: Annotated[
+        str | None,
+        text_option(
+            "Measure each group of documents too, such as genre.",
+            doc="Measure each group of documents too, and test whether groups are alike: a column such as "
+            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
+            "files; folder, for .txt files in folders of a folder.",
+            metavar="COLUMN",
+        ),
+    ]
+
+
+class ImageOptions(TypedDict, total=False):
+    """Which images are read together with the text."""
+
+    image_column: Annotated[
+        str | None,
+        text_option(
+            "Column of the images that a model reads together with the text: paths, bytes or base64; none "
+            "for text alone. Default: image, image_path or file_name, of a model that reads both.",
+            hidden=True,
+        ),
+    ]
+
+
+class FrequencyOptions(TypedDict, total=False):
+    """What is rare."""
+
+    frequencies: Annotated[
+        Path | str | None,
+        text_option(
+            "A token, a tab and its frequency on each line, to decide what is rare. Default: counted in the "
+            "text.",
+            hidden=True,
+            doc="A file with a token, a tab and its frequency on each line, to decide what is rare. By "
+            "default frequencies are counted in the text.",
+            metavar="FILE",
+            line=Path | None,
+            reads="data",
+        ),
+    ]
+
+
+class TokenOptions(TypedDict, total=False):
+    """Which tokens are left out."""
+
+    content_only: Annotated[bool, text_option("Drop special tokens, and renormalise the rows.")]
+
+
+class TargetOptions(TypedDict, total=False):
+    """What a decoder beside an encoder reads."""
+
+    label_column: Annotated[
+        str | None,
+        text_option(
+            "Column of the target texts that the decoder of an encoder-decoder checkpoint reads. Default: "
+            "it reads the text itself.",
+            flags=LABEL_COLUMN,
+            hidden=True,
+        ),
+    ]
+
+
+class WeightOptions(TypedDict, total=False):
+    """What rows of attention hold."""
+
+    weights: Annotated[
+        Literal["attention", "norm", "both"],
+        text_option(
+            "attention, norm (keys weighted by what they carry) or both.",
+            default="attention",
+            metavar="KIND",
+            doc='"attention"; "norm" weights each key by the length of what it gives to the residual '
+            "stream, ||W_O,h v_j|| (Kobayashi et al. 2020), divides each row by its sum, and gives columns "
+            'that end in _norm; "both" gives both side by side.',
+        ),
+    ]
+
+
+# The task
+
+
+class TaskOptions(TypedDict, total=False):
+    """What the model is asked to do while its heads are switched."""
+
+    objective: Annotated[
+        Objective | None,
+        Option(
+            "Task of the model. Default: as its head and the labels say.",
+            doc="What the model is asked to do: " + ", ".join(OBJECTIVES) + ". Default: chosen from its "
+            "trained head and the labels.",
+            metavar="TASK",
+        ),
+    ]
+    label_column: Annotated[
+        str | None,
+        Option(
+            "Column of what is right: class, number, labels, tags, text. Default: one of a usual name.",
+            doc="Column that holds the class, the number or the target text; a list of labels (names, "
+            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column "
+            "of words; SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: "
+            "upos, xpos or deprel. Default: label, labels, class or target; of tokens or words ner_tags, "
+            "tags, pos_tags, upos, labels or label; of question and context, answers.",
+            flags=LABEL_COLUMN,
+            metavar="NAME",
+        ),
+    ]
+    force_head: Annotated[
+        bool,
+        Option(
+            "Make up a head that the checkpoint was not trained with; its numbers mean little.", hidden=True
+        ),
+    ]
+
+
+class MetricOptions(TypedDict, total=False):
+    """What an answer is scored by."""
+
+    metric: Annotated[
+        Metric | None,
+        Option(
+            "What an answer is scored by. Default: what is usual for the task.",
+            doc="; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items())
+            + ". Default: the first.",
+            metavar="NAME",
+        ),
+    ]
+
+
+# The output
+
+
+class LayerOptions(TypedDict, total=False):
+    """Which rows the table has."""
+
+    layers: Annotated[
+        "str | int | Sequence[int] | None",
+        output_option(
+            "Only rows of these layers, from 0.",
+            doc='Only rows of these layers, counted from 0: "0,3-5", or numbers. All layers are measured.',
+            metavar="0,3-5",
+            line=str | None,
+        ),
+    ]
+
+
+class ResumeOptions(TypedDict, total=False):
+    """Whether a run can be stopped."""
+
+    resume: Annotated[
+        Path | str | None,
+        output_option(
+            "Keep the run's state in this file, and go on from it after Ctrl-C or a crash.",
+            doc="Keep the state of the run in this file, and go on from it.",
+            metavar="STATE",
+            line=Path | None,
+            free=True,
+        ),
+    ]
+
+
+class Saying(TypedDict, total=False):
+    """How much is said."""
+
+    quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
+    verbose: Annotated[
+        bool, output_option("Show the traceback of an error.", flags=("--verbose", "-v"), hidden=True)
+    ]
+    no_progress: Annotated[bool, output_option("Show no progress bar.", hidden=True)]
+
+
+class TableOutput(Saying, total=False):
+    """Where the table goes."""
+
+    output: Annotated[
+        Path | None,
+        output_option(
+            f"Write a file: {either(FORMATS, before='.')}.", flags=("--output", "-o"), metavar="PATH"
+        ),
+    ]
+    format: Annotated[
+        Format | None,
+        output_option(
+            f"table, {either(FORMATS)}. Default: a table on a terminal, csv in a pipe.",
+            metavar="NAME",
+            hidden=True,
+        ),
+    ]
+    only: Annotated[
+        str | None, output_option("Write these columns alone, with errors and keys.", metavar="COLUMN,...")
+    ]
+    rows: Annotated[int | None, output_option("Write the first N rows alone.", low=1)]
+    precision: Annotated[int | None, output_option("Significant digits.", low=1, high=17, hidden=True)]
+    overwrite: Annotated[bool, output_option("Replace files that exist.")]
+    full: Annotated[bool, output_option("Show all of a long table on a terminal.")]
+
+
+# Together
+
+
+class SurveyOptions(
+    LoadedOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    PartOptions,
+    GroupOptions,
+    ImageOptions,
+    TargetOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """A survey of text that can be stopped, read in parts, and ended where it is precise enough."""
+
+    until: Annotated[
+        "str | float | Mapping[str, float] | None",
+        text_option(
+            "Read until each interval is this narrow: 0.05, or entropy=0.1,previous=0.02.",
+            doc="Read documents in a random order until the 95 % interval of each head is at most this wide "
+            "to either side: 0.05 for every column, or those that are named, "
+            '{"entropy": 0.1, "previous": 0.02}. Looks are at 128, 256, 512, ... documents.',
+            metavar="WIDTH",
+            line=str | None,
+        ),
+    ]
+    queries: Annotated[
+        Literal["text", "image"] | None,
+        text_option(
+            "Count only queries of the text, or of the image, where a model reads both together.",
+            metavar="text|image",
+            hidden=True,
+        ),
+    ]
+
+
+class CensusOptions(SurveyOptions, WeightOptions, total=False):
+    """The same, of attention or of what it carries."""
+
+
+class GoldOptions(
+    LoadedOptions, TextOptions, PartOptions, GroupOptions, LayerOptions, ResumeOptions, total=False
+):
+    """A survey of gold links."""
+
+
+class CauseOptions(LoadedOptions, TextOptions, TaskOptions, ResumeOptions, total=False):
+    """A task whose heads are switched."""
+
+
+class ScoreOptions(CauseOptions, MetricOptions, total=False):
+    """The same, whose answers are scored."""
+
+
+#: What a keyword is where it is not given.
+_GROUPS = (SurveyOptions, CensusOptions, ScoreOptions)
+OPTIONS = {option.keyword: option for group in _GROUPS for option in read_options(group.__annotations__)}
+DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
+#: What no number depends on.
+FREE = {name for name, option in OPTIONS.items() if option.free}
