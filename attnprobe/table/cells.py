@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 
 from attnprobe.errors import AttnprobeError
 
@@ -49,6 +50,7 @@ _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 GUARDED = rf"^'(?={_FORMULA.pattern})"
 
 
+@lru_cache
 def clean(text: str) -> str:
     r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
 
@@ -93,17 +95,7 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
 
 
 def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
-    """Turn a whole column into plain cells, the sooner if all are of one type."""
-    given: list[Any] = list(cells)
-    types = set(map(type, given))
-    if types <= {int}:
-        return given
-    if types <= {str}:
-        cleaned = {word: clean(word) for word in dict.fromkeys(given)}
-        return [cleaned[word] for word in given]
-    if types <= {float} and column.role not in _WHOLE:
-        return [None if math.isnan(cell) else cell for cell in given]
-    return [to_plain(cell, column.role) for cell in given]
+    return [to_plain(cell, column.role) for cell in cells]
 
 
 def check_precision(precision: int | None) -> None:
