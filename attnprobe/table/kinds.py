@@ -1,7 +1,6 @@
 """Kinds of tables: what a row of each is, and by which columns it is known.
 
-A table is of the first kind whose columns it has, whether a command made it or it was read from a file. This
-is the only place that tells; a terminal and pictures ask ``table.kind``.
+A table is of the first kind whose columns it has, whether a command made it or it was read from a file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,11 +45,9 @@ _RATES = ("aer", "precision", "recall", "baseline")
 _INTERVAL = ("pearson", "pearson_low", "pearson_high", "spearman")
 _CURVE = ("heads_removed", "score", "delta", "p_adjusted", "bound", "rank_among_random")
 _ORDERS = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
-_INTERACTION = ("proposed", "interaction")
-_CHECK = ("status", "detail")
 #: Every kind, the most special first.
 KINDS: Mapping[str, Kind] = {
-    "checks": Kind(columns=("check", *_CHECK), essential=_CHECK),
+    "checks": Kind(columns=("check", "status", "detail"), essential=("status", "detail")),
     "heads of groups": Kind((*HEAD, GROUP)),
     "groups": Kind((GROUP,)),
     "correlations": Kind(
@@ -73,7 +70,7 @@ KINDS: Mapping[str, Kind] = {
     "heads at positions": Kind((*HEAD, POSITION)),
     "modalities": Kind(HEAD, MODALITIES),
     "heads": Kind(HEAD),
-    "interactions": Kind(PAIR, _INTERACTION, (*_INTERACTION, "p_adjusted")),
+    "interactions": Kind(PAIR, ("proposed", "interaction"), ("proposed", "interaction", "p_adjusted")),
     "all pairs": Kind(PAIR),
     "pairs in layers": Kind(PAIR_IN_LAYER),
     "layers": Kind(("layer",)),

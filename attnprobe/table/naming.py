@@ -44,11 +44,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role; those by links of one's own have a name of one's own.
-
-    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "atom-map: C", "new")]
-    ['previous', 'offset', 'syntactic', 'links', 'mixed']
-    """
+    """Find the kind of a role: of "offset -2" it is "offset", of "atom-map: C", by links of one's own, "links"."""
     known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
 
@@ -58,11 +54,7 @@ REACH, REACH_IN_PATCHES = 10, 3
 
 
 def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
-    """List the columns of ``profile`` behind its name, each with a title, in their order.
-
-    >>> list_offsets(patches=True)[2]
-    ('-3_-3', 'attention by offset, rows -3, columns -3')
-    """
+    """List the columns of ``profile`` behind its name, such as "-3" or "-3_-3", each with a title."""
     reach = REACH_IN_PATCHES if patches else REACH
     side = range(-reach, reach + 1)
     if patches:

@@ -81,16 +81,13 @@ def _read_description(path: Path) -> Mapping[str, Any]:
 
 
 def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:
-    if about.get("role") not in get_args(Role):
-        return Column(name, role=_guess_role(name, names))
-    headline, title = about.get("headline") is True, str(about.get("title", ""))
-    return Column(name, str(about.get("unit", "")), about["role"], headline, title)
-
-
-def _guess_role(name: str, names: Sequence[str]) -> Role:
+    """Take a column as it is described, or else tell its role from its name."""
+    if about.get("role") in get_args(Role):
+        headline, title = about.get("headline") is True, str(about.get("title", ""))
+        return Column(name, str(about.get("unit", "")), about["role"], headline, title)
     if name.endswith("_se") and name.removesuffix("_se") in names:
-        return "error"
+        return Column(name, role="error")
     if name in _KEYS:
-        return "key"
+        return Column(name, role="key")
     counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
-    return "count" if counted else "measure"
+    return Column(name, role="count" if counted else "measure")

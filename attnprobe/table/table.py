@@ -103,10 +103,7 @@ class HeadTable:
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
     def count_documents(self, name: str) -> "np.ndarray":
-        """Count the documents that each number of a column is made of; infinite where nobody knows.
-
-        They are those on record, or the sequences that the row or the column counts, where these are fewer.
-        """
+        """Count the documents, or sequences if fewer, that each number of a column is of; else infinite."""
         import numpy as np
 
         documents = np.full(len(self), min(_list_documents(self.provenance), default=np.inf), np.float64)
@@ -158,11 +155,6 @@ class HeadTable:
 
         Raises:
             AttnprobeError: When the tables are about different models, or not about the same rows.
-
-        >>> head, x = Column("head", role="key"), Column("x")
-        >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
-        >>> one.join(HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]}))["x_other"].tolist()
-        [4.0, 3.0]
         """
         if self.models != other.models:
             raise AttnprobeError(
@@ -197,11 +189,7 @@ class HeadTable:
         """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``; text is cleaned as in files."""
         import pandas
 
-        data = {
-            name: [clean(cell) if isinstance(cell, str) else cell for cell in cells]
-            for name, cells in self.data.items()
-        }
-        frame = pandas.DataFrame(data)
+        frame = pandas.DataFrame(self.data).map(lambda cell: clean(cell) if isinstance(cell, str) else cell)
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 
@@ -235,9 +223,6 @@ class HeadTable:
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
         of significant digits, all of them by default. Returns the files, the table first.
-
-        Raises:
-            AttnprobeError: When a file can't be written.
         """
         return self.write(check_file(Path(path), overwrite), precision)
 
@@ -251,11 +236,9 @@ class HeadTable:
         write_together(files)
         return list(files)
 
-    def plot(
-        self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
-    ) -> Saveable:
+    def plot(self, kind: str | None = None, **options: Any) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
-        return sys.modules["attnprobe"].plot(self, kind=kind, only=only, **options)
+        return sys.modules["attnprobe"].plot(self, kind=kind, **options)
 
     def _repr_html_(self) -> str:
         return self.to_sheet().to_html()
@@ -296,10 +279,7 @@ def _list_documents(record: Mapping[str, Any]) -> list[int]:
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Put the measures of a table behind those of another of the same rows in the same order.
-
-    The provenance is that of the left; notes that both have are given once.
-    """
+    """Put the measures of a table behind those of another of the same rows, with the record of the left."""
     added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
@@ -309,7 +289,7 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
 def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
     """Put the rows of tables below one another, told apart by a column behind those of model and data set.
 
-    Title and provenance are those of the first. Cells of columns that a part lacks are None.
+    The record is that of the first. Cells of columns that a part lacks are None.
     """
     first, *_ = tables = [table for _, table in parts]
     columns = {column.name: column for table in reversed(tables) for column in table.columns}

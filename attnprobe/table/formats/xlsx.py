@@ -1,8 +1,4 @@
-"""Excel workbooks.
-
-Openpyxl writes them cell by cell: by itself, as pandas calls it, it rounds to 16 digits and makes formulas of
-text.
-"""
+"""Excel workbooks, cell by cell: by itself, openpyxl rounds to 16 digits, and makes formulas of text."""
 
 import io
 import math
