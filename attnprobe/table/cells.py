@@ -74,14 +74,12 @@ def guard(text: str) -> str:
 
 #: Roles of columns whose numbers are whole.
 _WHOLE = {"key", "count"}
-_MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
 def to_plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
-    Keys and counts that passed through a float array, as a column with a gap does, become integers again up
-    to 2**53, so that layer 3 is never written as 3.0.
+    Keys and counts that passed through a float array become integers again: layer 3 is never written as 3.0.
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
@@ -99,8 +97,8 @@ def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
 
 
 def check_precision(precision: int | None) -> None:
-    if precision is not None and not 1 <= precision <= _MOST_DIGITS:
-        raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
+    if precision is not None and not 1 <= precision <= 17:  # what a float64 holds
+        raise AttnprobeError("--precision is a number of significant digits from 1 to 17")
 
 
 def round_cell(value: Cell, precision: int) -> Cell:

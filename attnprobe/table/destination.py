@@ -112,8 +112,7 @@ def _check_path(output: Path, overwrite: bool) -> Path:
 def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
     """Refuse to write a table over anything that the same command reads, standard input included.
 
-    In folders that are read, an earlier table of ours may be replaced, and nothing else. What is not there,
-    such as the id of a hub dataset, is passed over.
+    In folders that are read, an earlier table of ours may be replaced. What is not there is passed over.
     """
     for written in filter(Path.exists, _resolve(output)):
         for read in reads:

@@ -13,10 +13,8 @@ from attnprobe.table.cells import Column
 STEP, PRUNING_STEP = "step", "pruning_step"
 #: The group of documents that a row is about, where there is a row for each; and that of all together.
 GROUP, ALL_GROUPS = "group", "all groups"
-#: The criterion of a random order of heads.
-RANDOM = "random"
-#: The position of a token, where a head has a row for each.
-POSITION = "position"
+RANDOM = "random"  # the criterion of a random order of heads
+POSITION = "position"  # that of a token, where a head has a row for each
 #: The columns that name the rule that a head is compared with; of two, the first says more.
 RULES = ("baseline_rule", "baseline_offset")
 #: What tokens of the text and of the image look at.

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from itertools import product
 
-#: So many heads a sentence names; of more it gives the number.
-NAMED = 8
 
-
-def join_names(names: Sequence[str], most: int = NAMED) -> str:
+def join_names(names: Sequence[str], most: int = 8) -> str:
     """List names; of more than ``most``, the first and how many more there are.
 
     >>> join_names(["a"]), join_names(["a", "b", "c"])
@@ -44,7 +41,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role: of "offset -2" it is "offset", of "atom-map: C", by links of one's own, "links"."""
+    """Find the kind of a role: "offset" of "offset -2"; "links" of "atom-map: C", by links of one's own."""
     known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
 

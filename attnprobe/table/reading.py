@@ -50,8 +50,7 @@ def read_table(path: Path) -> Any:
 def read_parts(path: Path) -> tuple[Any, ...]:
     """Read what makes a table: title, columns, cells, notes and provenance.
 
-    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
-    AttnprobeError when there is no such file, it is no table, or what lies beside it can't be read.
+    What the columns of a csv that lies alone are is told from their names.
     """
     frame = read_table(path)
     about: Any = frame.attrs or _read_description(path)

@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Column", "HeadTable", "Role"]
 
-#: Of so many measures a reader is shown, where nobody says which tell most.
-_MOST_MEASURES = 8
 #: Keys that say what was measured and how, not which head a row is about.
 _SETTINGS = ("model", "dataset", "objective", "method", "metric", "replaced_by")
-#: How many columns a table names when it is printed.
-_NAMED = 6
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,11 +64,7 @@ class HeadTable:
 
     @classmethod
     def read(cls, path: Path | str) -> "HeadTable":
-        """Read a table that attnprobe wrote, with units, roles, notes and provenance.
-
-        Raises:
-            AttnprobeError: When there is no such file, or it is no table.
-        """
+        """Read a table that attnprobe wrote, with units, roles, notes and provenance."""
         return cls(*read_parts(Path(path)))
 
     def __len__(self) -> int:
@@ -123,8 +115,7 @@ class HeadTable:
             named = [*essential, *headlines]
         else:
             named = [one.name for one in measures if set(map(to_plain, self.data[one.name])) != {None}]
-            if len(named) > _MOST_MEASURES:
-                named = headlines or named[:_MOST_MEASURES]
+            named = named if len(named) <= 8 else headlines or named[:8]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
@@ -151,10 +142,7 @@ class HeadTable:
 
         Rows are matched by the columns that name them in both, such as layer and head; the rows of this
         table and their order stay. A column that both have with the same cells is there once, another of the
-        same name gets the ``suffix``.
-
-        Raises:
-            AttnprobeError: When the tables are about different models, or not about the same rows.
+        same name gets the ``suffix``. AttnprobeError refuses tables about other models or other rows.
         """
         if self.models != other.models:
             raise AttnprobeError(
@@ -189,7 +177,11 @@ class HeadTable:
         """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``; text is cleaned as in files."""
         import pandas
 
-        frame = pandas.DataFrame(self.data).map(lambda cell: clean(cell) if isinstance(cell, str) else cell)
+        data = {
+            name: [clean(cell) if isinstance(cell, str) else cell for cell in cells]
+            for name, cells in self.data.items()
+        }
+        frame = pandas.DataFrame(data)
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 
@@ -245,7 +237,7 @@ class HeadTable:
 
     def __repr__(self) -> str:
         names = [column.name for column in self.columns if column.role in {"key", "measure"}]
-        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        shown = ", ".join([*names[:6], *(["..."] if len(names) > 6 else [])])
         rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
         return f"HeadTable({self.title!r}: {rows} of {shown})"
 

@@ -25,10 +25,7 @@ def render(sheet: Sheet) -> str:
 
 
 def read(path: Path, words: Collection[str]) -> Any:
-    """Read a table, as we or a spreadsheet wrote it; columns of ``words`` hold text.
-
-    Spreadsheets of many countries write semicolons, and commas in numbers.
-    """
+    """Read a table, as we or a spreadsheet wrote it; many write semicolons, and commas in numbers."""
     import pandas
 
     text = path.read_text(encoding="utf-8-sig")

@@ -8,8 +8,7 @@ from typing import Any
 
 from attnprobe.table.formats import Format, Sheet
 
-#: Rows that fit on a page.
-_PAGE = 45
+_PAGE = 45  # rows that fit on one
 _MARKUP = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
