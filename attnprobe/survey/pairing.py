@@ -39,21 +39,12 @@ Units = Sequence[Sequence[Unit]] | None
 ReadSecond = Callable[[Batch], tuple[Batch, Units]]
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
 MARKS = ("a", "b")
-#: Divergence of heads of one number, (layer, head).
-NUMBERED = "jsd"
+#: The divergence of heads of one number, (layer, head); of all heads of a kind, that from all of the other
+#: model, and the sums over outputs.
+NUMBERED, PAIRS, OUTPUTS = "jsd", "jsd of pairs, {}", "outputs, {}"
 #: Heads that are compared with all others at a time, so that what is found needs little memory.
 AT_A_TIME = 16
 Part = TypeVar("Part")
-
-
-def name_pairs(kind: Kind) -> str:
-    """Name the divergences of all heads of a kind from all heads of the other model."""
-    return f"jsd of pairs, {kind}"
-
-
-def name_outputs(kind: Kind) -> str:
-    """Name the sums over outputs of all heads of a kind."""
-    return f"outputs, {kind}"
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
@@ -179,7 +170,7 @@ def compare_maps(
             cells = torch.cat(parts)
         divergence = cells.cpu().numpy()
         if pairs:
-            values[name_pairs(kind)] = divergence
+            values[PAIRS.format(kind)] = divergence
             divergence = divergence.diagonal(0, 1, 2)
         if numbered:
             first, layers = shared.first, shared.first.layers(kind)
@@ -222,8 +213,7 @@ def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
 def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units) -> Values:
     """Sum up what every pair of heads gives in common to the same tokens, for their linear CKA.
 
-    Tokens are those that ask, or words that both models see, which have the mean of what their tokens are
-    given. Removed heads give 0.
+    Tokens are those that ask, or words that both see, with the mean of their tokens. Removed heads give 0.
     """
     values: Values = {}
     for kind in shared.kinds:
@@ -233,19 +223,18 @@ def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Un
             asking = layout.queries.asking.to(given.device)
             vectors = given[asking], other[asking]
         else:
-            words = [(row, *pair) for row, pairs in enumerate(units) for pair in pairs]
-            first = _average_words(given, [(row, span) for row, span, _ in words])
-            vectors = first, _average_words(other, [(row, span) for row, _, span in words])
+            mine, its = ([[unit[side] for unit in row] for row in units] for side in (0, 1))
+            vectors = _average_words(given, mine), _average_words(other, its)
         sides = zip(vectors, shared.find_kept(kind), shared.size(kind), strict=True)
-        values[name_outputs(kind)] = CrossMoments.of_tokens(*(_spread_heads(*side) for side in sides))
+        values[OUTPUTS.format(kind)] = CrossMoments.of_tokens(*(_spread_heads(*side) for side in sides))
     return values
 
 
-def _average_words(given: Tensor, spans: Sequence[tuple[int, TokenSpan]]) -> Tensor:
+def _average_words(given: Tensor, words: Sequence[Sequence[TokenSpan]]) -> Tensor:
     """Average (sequence, token, head, width) over the tokens of each word: (word, head, width)."""
-    if not spans:
-        return given.new_zeros(0, *given.shape[2:])
-    return torch.stack([given[row, span.start : span.stop].mean(0) for row, span in spans])
+    rows = zip(given, words, strict=True)
+    averages = [row[word.start : word.stop].mean(0) for row, listed in rows for word in listed]
+    return torch.stack(averages) if averages else given.new_zeros(0, *given.shape[2:])
 
 
 def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Tensor:
@@ -277,8 +266,8 @@ class PairEvaluator:
         """What is kept of each of the numbers, by its name."""
         kinds = self.shared.kinds
         sums: dict[str, type[Sum]] = {NUMBERED: Clustered} if any(map(self.shared.numbered, kinds)) else {}
-        sums |= {name_pairs(kind): Clustered for kind in kinds if self.pairs}
-        sums |= {name_outputs(kind): CrossMoments for kind in kinds if self.outputs}
+        sums |= {PAIRS.format(kind): Clustered for kind in kinds if self.pairs}
+        sums |= {OUTPUTS.format(kind): CrossMoments for kind in kinds if self.outputs}
         return sums | _mark({one.name: one.sums for one in side.statistics} for side in self.sides)
 
     def measurement(self, batch: Batch) -> Measurement:

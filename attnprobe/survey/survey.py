@@ -92,7 +92,7 @@ class TableRun:
     request: TableRequest
     checkpoint: Checkpoint
     architecture: Architecture
-    as_far_as_possible: bool = False
+    refuse: bool = True  # what the model does not give; or it is left out, with a note
     measured: dict[str, list[Statistic]] = field(default_factory=dict)  # what can be, by the corpus's name
     evidence: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
@@ -107,10 +107,8 @@ class TableRun:
         self.measured = {one.name: drop_impossible(one.statistics, architecture) for one in corpora}
         wanted = list(self.measured.values())
         left_out = drop_counted(wanted) if corpora[0].options.targets else []
-        self.evidence, self.notes = verify_needs(
-            model, architecture, wanted, as_far_as_possible=self.as_far_as_possible
-        )
-        self.notes += left_out
+        self.evidence, notes = verify_needs(model, architecture, wanted, refuse=self.refuse)
+        self.notes = notes + left_out
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -142,7 +140,7 @@ class TableRun:
                 number, of = first.options.turn
                 self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
-        self.notes += explain_empty(checkpoint, self.architecture, self.measured[name], self.measurement)
+        self.notes += explain_empty(checkpoint, self.architecture, self.measured[name])
 
     @property
     def labels(self) -> Labels:
@@ -206,7 +204,7 @@ def survey_corpora(
     del corpora[first.name]
     corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
     corpora = {first.name: replace(first, documents=documents), **corpora}
-    tables = [TableRun(request, checkpoint, architecture, as_far_as_possible) for request in requests]
+    tables = [TableRun(one, checkpoint, architecture, not as_far_as_possible) for one in requests]
     identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
     question = {"command": " ".join(identities)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:

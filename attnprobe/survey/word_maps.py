@@ -12,7 +12,6 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import LinkTask
@@ -184,17 +183,27 @@ class WordScorer:
     def _find_words(self, questions: Questions) -> None:
         """Find the words that the questions of the batch are about: who is asked, and all candidates."""
         rows, row = questions.rows, questions.row
-        words, begins, asker, answer = number_spans(rows, len(self._batch))
-        sequence, size = words[:, 0], np.diff(begins)
-        self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
-        self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
+        of_span = np.full(len(rows.spans), -1)
+        for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
+            of_span[first:stop] = sequence
+        spans = np.concatenate([np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans]])
+        words, places = np.unique(spans, axis=0, return_inverse=True)
+        # Words are numbered within each sequence; spans that are no candidates come first, and have none.
+        begins = np.searchsorted(words[:, 0], np.arange(len(self._batch) + 1))
+        numbers = np.arange(len(words)) - begins[words[:, 0]]
+        sequence, number, ends = words[begins[0] :, 0], numbers[begins[0] :], words[begins[0] :, 1:]
+        most = int(number.max(initial=0)) + 1
+        self._spans = torch.zeros(len(self._batch), most, 2, dtype=torch.int64)
+        self._spans[sequence, number] = torch.from_numpy(ends)
+        asker, answer = np.split(numbers[places.ravel()], [len(rows)])  # a column in NumPy 2.0.0
         (first, stop), itself = rows.candidates[row].T, rows.itself[row]
-        number = first[:, None] + np.arange((stop - first).max(initial=0))
-        present = (number < stop[:, None]) & ((number < itself[:, :1]) | (number >= itself[:, 1:]))
-        right = replace(questions, choices=number).guesses & present
+        candidate = first[:, None] + np.arange((stop - first).max(initial=0))
+        present = (candidate < stop[:, None]) & ((candidate < itself[:, :1]) | (candidate >= itself[:, 1:]))
+        right = replace(questions, choices=candidate).guesses & present
         self._present, self._right = torch.from_numpy(present), torch.from_numpy(right)
-        places = rows.sequence[row], asker[row], answer[np.minimum(number, len(answer) - 1)]
-        self._sequence, self._asker, self._answers = map(torch.from_numpy, places)
+        answers = answer[np.where(present, candidate, 0)] if len(answer) else candidate
+        where = rows.sequence[row], asker[row], answers
+        self._sequence, self._asker, self._answers = map(torch.from_numpy, where)
 
     def _close_layer(self) -> None:
         assert self._maps is not None
@@ -228,24 +237,3 @@ def choose_words(attention: Tensor, present: Tensor, right: Tensor) -> Tensor:
         return right.new_zeros(len(attention), *attention.shape[2:])
     best = attention.where(present[..., None, None], -1).argmax(1)
     return right.gather(1, best.flatten(1)).view(best.shape)
-
-
-def number_spans(rows: Rows, sequences: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Number the spans of tokens that are asked or are candidates in each sequence, in their order.
-
-    Returns:
-        All spans (word, 3) with their sequence before them; where those of each sequence begin; the number
-        within its sequence of who is asked in each row; and that of each of ``rows.spans``, 0 where it is no
-        candidate.
-    """
-    of_span = np.full(len(rows.spans), -1)
-    for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
-        of_span[first:stop] = sequence
-    asked, answers = np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans][of_span >= 0]
-    words, places = np.unique(np.concatenate([asked, answers]), axis=0, return_inverse=True)
-    places = places.ravel()  # a column in NumPy 2.0.0
-    begins = np.searchsorted(words[:, 0], np.arange(sequences + 1))
-    numbers = places - begins[words[places, 0]]
-    of_spans = np.zeros(len(rows.spans), np.int64)
-    of_spans[of_span >= 0] = numbers[len(asked) :]
-    return words, begins, numbers[: len(asked)], of_spans
