@@ -64,17 +64,11 @@ def read_maps(
     max_length: int | None = None, target: str | None = None, rolled: bool = False, aligned: bool = False,
     progress: Progress,
 ) -> SequenceAttention:  # fmt: skip
-    """Run one sequence, and keep all its attention.
+    """Run one sequence, a document or a file, and keep all its attention.
 
-    Args:
-        checkpoint: The model, as ``examine_part`` gave it.
-        architecture: What the dry run found.
-        documents: One document, or one file.
-        max_length: Keep so many tokens of a text, the first ones.
-        target: What a decoder beside an encoder reads; the text itself where there is none.
-        rolled: Roll attention out over layers, too.
-        aligned: Keep the gold links of the document, which are an alignment of two texts.
-        progress: Is told how far it is, and what was cut or pooled.
+    Model and architecture are as ``examine_part`` gave them. ``target`` is what a decoder beside an encoder
+    reads, the text itself where there is none. With ``rolled``, attention is rolled out over layers, too;
+    with ``aligned``, the gold links of the document are an alignment of two texts, and kept.
     """
     if target is not None and not checkpoint.decodes:
         instead = "give the second text behind the first" if aligned else "leave out --target"

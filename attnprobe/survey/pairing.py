@@ -138,14 +138,8 @@ def compare_maps(
     """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
 
     A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have the
-    same queries and the same keys.
-
-    Args:
-        shared: Which heads there are.
-        ours: Maps of the first model, kind by kind.
-        theirs: Those of the second.
-        units: The words that both see.
-        pairs: Whether every head is compared with every other, or only with that of its number.
+    same queries and the same keys. With ``pairs``, every head is compared with every other, not only with
+    that of its number; with ``units``, over the words that both see.
 
     Returns:
         (sequence, layer, head) of the first model, and for each kind (sequence, head, other head). NaN for

@@ -139,15 +139,10 @@ def _read_words(
 
 @dataclass(frozen=True)
 class ProbeData:
-    """Questions of a corpus, and how probes are fitted to them.
-
-    Attributes:
-        corpus: The questions, batch by batch.
-        penalty: lambda of the penalty, see ``fit``.
-    """
+    """Questions of a corpus, and how probes are fitted to them."""
 
     corpus: AskedCorpus
-    penalty: float
+    penalty: float  # lambda, see ``fit``
 
     @cached_property
     def ends(self) -> Ints:
@@ -179,9 +174,8 @@ class ProbeData:
     def documents(self) -> int:
         return int(self.document.max(initial=-1)) + 1
 
-    @cached_property
+    @property
     def features(self) -> int:
-        """How many numbers each pair of words has: attention of each head, one way and the other."""
         return self.corpus.batches[0].codes.shape[2]
 
     @cached_property

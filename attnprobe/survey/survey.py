@@ -181,16 +181,10 @@ def survey_corpora(
 ) -> list[TableRun]:
     """Verify the capture, tokenise each corpus, and measure it in one pass for all tables about it.
 
-    Statistics under a control take another pass over the same batches. Started by torchrun, each process
-    measures its share of the batches, and all get the whole.
-
-    Args:
-        checkpoint: The model.
-        requests: The tables. The first corpora of all are the same, and so are others of one name.
-        resume: A file that keeps the state of the run.
-        workers: How many batches are in flight; by default as many as there are threads.
-        as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
-        progress: Is told how far it is.
+    The first corpora of all tables are the same, and so are others of one name. Statistics under a control
+    take another pass over the same batches. Started by torchrun, each process measures its share of the
+    batches, and all get the whole. ``resume`` is a file that keeps the state of the run. What the model does
+    not give is refused, or, with ``as_far_as_possible``, left out with a note.
     """
     for request in requests:
         check_modality(checkpoint, [one for corpus in request.corpora for one in corpus.statistics])

@@ -106,10 +106,8 @@ class AskedCorpus(Sum):
 def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
     """Take attention between tokens to attention between words: sums, which queries yet to come add to.
 
-    Args:
-        p: Attention (batch, head, query, key), of some queries of each sequence.
-        spans: (batch, word, 2) the first token of each word, and the one behind its last.
-        query: The position of the first query.
+    ``p`` (batch, head, query, key) is of some queries of each sequence, from ``query`` on; ``spans`` (batch,
+    word, 2) are the first token of each word, and the one behind its last.
 
     Returns:
         (batch, head, word, word) from the first word to the second, in float64: the sum over the tokens of
