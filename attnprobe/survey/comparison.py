@@ -37,7 +37,6 @@ from attnprobe.survey.pairing import (
     number_words,
     open_pair,
     pair_by_words,
-    read_same,
 )
 from attnprobe.survey.survey import CorpusRequest
 from attnprobe.table.builder import Labels
@@ -107,12 +106,12 @@ def compare_checkpoints(
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
-        batches, read_second = mine.corpus.batches, read_same
+        batches, how = mine.corpus.batches, {"pairs": pairs, "outputs": outputs}
         if by_word:
-            batches, read_second = pair_by_words(batches, its.corpus.batches)
+            batches, how["read_second"] = pair_by_words(batches, its.corpus.batches)
         elif isinstance(batches, Batches):
             _check_vocabulary(batches, second)
-        with open_pair(models, statistics, shared, read_second, pairs=pairs, outputs=outputs) as evaluator:
+        with open_pair(models, statistics, shared, **how) as evaluator:
             measurement = run.total(
                 "comparing",
                 batches,

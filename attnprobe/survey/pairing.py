@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +44,6 @@ MARKS = ("a", "b")
 NUMBERED, PAIRS, OUTPUTS = "jsd", "jsd of pairs, {}", "outputs, {}"
 #: Heads that are compared with all others at a time, so that what is found needs little memory.
 AT_A_TIME = 16
-Part = TypeVar("Part")
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
@@ -95,11 +94,6 @@ def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
     to_words = rows @ member.T
     rest = (rows.sum(-1, keepdim=True) - to_words.sum(-1, keepdim=True)).clamp_min(0)
     return torch.cat([to_words, rest], -1)
-
-
-def read_same(batch: Batch) -> tuple[Batch, Units]:
-    """Let the second model read what the first reads."""
-    return batch, None
 
 
 def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, ReadSecond]:
@@ -239,7 +233,7 @@ def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Te
     return placed
 
 
-def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
+def _mark(sides: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Join what is known of each model's statistics, by the names of their sums."""
     named = zip(MARKS, sides, strict=True)
     return {f"{mark}/{name}": part for mark, side in named for name, part in side.items()}
@@ -295,8 +289,8 @@ def open_pair(
     models: Sequence[tuple[Checkpoint, Architecture]],
     statistics: Sequence[Statistic],
     shared: SharedHeads,
-    read_second: ReadSecond = read_same,
     *,
+    read_second: ReadSecond = lambda batch: (batch, None),
     pairs: bool,
     outputs: bool = False,
 ) -> Iterator[PairEvaluator]:

@@ -250,11 +250,7 @@ class ProbeData:
             yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
-        """Fit to all folds of documents but one, and answer that one; each fold in turn.
-
-        Returns:
-            Which questions are answered rightly, and the fold of each.
-        """
+        """Fit to all folds of documents but one, and answer that one: what is right; the folds."""
         fold = self.document % folds
         hit = self.every
         for one in range(folds):
@@ -275,8 +271,8 @@ class ProbeData:
         """Choose for each fold the head that finds most links in the other folds.
 
         Returns:
-            The one that most folds choose, None where no head finds any link; whether the head of its fold
-            answers each question rightly; the share of folds that choose it.
+            The one that most folds choose, None where no head finds any; the answers of the heads of the
+            folds; the share of folds that choose it.
         """
         hits, folds = self.heads[questions], fold[questions]
         counts = np.zeros((int(fold.max()) + 1, self.features), np.int64)

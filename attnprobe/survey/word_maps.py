@@ -40,42 +40,26 @@ def encode(attention: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class WordQuestions(Sum):
-    """Questions to words of a batch about other words, the attention between these, and who answers rightly.
+    """Questions to words of a batch about others, the attention between these, and who answers rightly."""
 
-    Attributes:
-        codes: (question, candidate, feature) coded attention, see ``encode``: first head by head from the
-            word that is asked to each word that may be the answer, then from that to it.
-        present: (question, candidate) which candidates there are.
-        right: (question, candidate) which of them are right.
-        document: (question,) the name of the document.
-        heads: (question, feature) whether each head finds a right answer.
-        rules: (question, rule) whether each rule does.
-        chance: (question,) the share of its candidates that are right; 0 where the link names none.
-        entry: (entry,) a question that counts for a label.
-        label: (entry,) that label.
-        left_out: Links that were not asked, see ``Questions.left_out``.
-    """
-
-    codes: NDArray[np.uint8]
-    present: Bools
-    right: Bools
-    document: Ints
-    heads: Bools
-    rules: Bools
-    chance: NDArray[np.float64]
-    entry: Ints
-    label: NDArray[np.str_]
-    left_out: Ints
+    codes: NDArray[np.uint8]  # (question, candidate, feature) from who is asked, then to it; see ``encode``
+    present: Bools  # (question, candidate) which candidates there are
+    right: Bools  # (question, candidate) which of them are right
+    document: Ints  # (question,) the name of the document
+    heads: Bools  # (question, feature) whether each head finds a right answer
+    rules: Bools  # (question, rule) whether each rule does
+    chance: NDArray[np.float64]  # (question,) the share of right candidates; 0 where the link names none
+    entry: Ints  # (entry,) a question that counts for a label
+    label: NDArray[np.str_]  # (entry,) that label
+    left_out: Ints  # links that were not asked, see ``Questions.left_out``
 
     def __len__(self) -> int:
         return len(self.right)
 
     def read(self, which: Ints, precision: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Read the attention that some questions are about, as many at a time as stay in the cache.
+        """Yield attention (question, candidate, feature), 0 for no candidate, with what is present and right.
 
-        Yields:
-            Attention (question, candidate, feature), 0 for what is no candidate; which are candidates,
-            (question, candidate); and which of them are right.
+        As many questions come at a time as stay in the cache.
         """
         number = max(1, CHUNK // max(1, self.codes[:1].size))
         for part in np.split(which, range(number, len(which), number)) if len(which) else ():
