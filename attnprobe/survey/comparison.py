@@ -106,7 +106,7 @@ def compare_checkpoints(
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
-        batches, how = mine.corpus.batches, {"pairs": pairs, "outputs": outputs}
+        batches, how = mine.corpus.batches, dict[str, Any](pairs=pairs, outputs=outputs)
         if by_word:
             batches, how["read_second"] = pair_by_words(batches, its.corpus.batches)
         elif isinstance(batches, Batches):

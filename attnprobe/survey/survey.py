@@ -23,7 +23,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
-from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.statistics.statistic import CONTROLS, Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.checks import (
@@ -41,7 +41,7 @@ from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
 #: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
+STAGES: Mapping[str, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 
 
 @dataclass(frozen=True)

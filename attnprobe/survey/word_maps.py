@@ -127,8 +127,8 @@ class WordScorer:
     def take(self, layer: int, _: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
-            self._questions = self._statistic.function(layout)
-            self._find_words(self._questions)
+            questions = self._questions = self._statistic.function(layout)
+            self._find_words(questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
