@@ -365,7 +365,7 @@ def tabulate_heads(
     |weight| times the spread of that attention over candidates, divided by the sum of these over all rows.
     """
     count = len(heads)
-    order = [way * count + number for number in sorted(range(count), key=heads.__getitem__) for way in (0, 1)]
+    order = [way * count + number for number in range(count) for way in (0, 1)]
     build = TableBuilder(labels, 2 * count)
     build.layers([heads[one % count][0] for one in order])
     build.key("head", [heads[one % count][1] for one in order])

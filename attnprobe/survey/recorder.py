@@ -153,15 +153,16 @@ class Recorder(local):
             block = plain if weights == "attention" else self._weigh(piece, plain)
             self._ask(weights, block, piece)
             if weights in self._keeps:
-                self._keep_map(weights, block, piece)
+                self._keep_map(weights, block.probabilities, piece)
             for of, scorer in self._open.values():
                 if of == weights == "attention":
                     scorer.take(piece.layer, kind, layout, piece)
                 elif of == weights:  # a head that carries nothing attends to nothing
                     rows = block.probabilities.nan_to_num(0)
                     scorer.take(piece.layer, kind, layout, replace(piece, probabilities=rows))
-        if self._keep_outputs:
-            self._keep_output(piece)
+        if self._keep_outputs and observed.outputs is not None:
+            given = observed.outputs
+            self._keep_rows(self._outputs, piece.layer, given, piece, 0, given.shape[1])
 
     def finish(self) -> Values:
         """Close the last layer and give what was found in the batch's sequences."""
@@ -190,7 +191,7 @@ class Recorder(local):
             layers = [self._outputs[layer] for layer, one in enumerate(self._kinds) if one is kind]
             width, device = max(one.shape[3] for one in layers), layers[0].device
             wide = [torch.nn.functional.pad(one.to(device), (0, width - one.shape[3])) for one in layers]
-            by_kind[kind] = torch.cat(wide, 2), layout
+            by_kind[kind] = torch.cat(wide, 1).transpose(1, 2), layout
         return by_kind
 
     def _add_weights(self, piece: Piece) -> Observed:
@@ -280,18 +281,23 @@ class Recorder(local):
         # The next layer may be of another kind, with other queries.
         self._answers, self._assembled = {}, {}
 
-    def _keep_map(self, weights: Weights, block: AttentionBlock, piece: Piece) -> None:
-        kind, rows = self._kinds[piece.layer], block.probabilities
-        layout = self._layouts[kind]
-        before = [len(self._computed[layer]) for layer, one in enumerate(self._kinds) if one is kind]
-        first = sum(before[: self._kinds[: piece.layer].count(kind)])
-        if (weights, kind) not in self._maps:
-            shape = (layout.queries.batch, sum(before), layout.queries.length, layout.keys.length)
-            self._maps[weights, kind] = self._take_room((weights, kind), rows, shape)
-        batch, heads, queries, _ = rows.shape
+    def _keep_map(self, weights: Weights, rows: Tensor, piece: Piece) -> None:
+        """Keep rows beside those of the other layers of their kind."""
+        kind = self._kinds[piece.layer]
+        heads = [len(self._computed[layer]) for layer, one in enumerate(self._kinds) if one is kind]
+        first = sum(heads[: self._kinds[: piece.layer].count(kind)])
+        self._keep_rows(self._maps, (weights, kind), rows, piece, first, sum(heads))
+
+    def _keep_rows(
+        self, kept: dict[Any, Tensor], key: Any, rows: Tensor, piece: Piece, first: int, heads: int
+    ) -> None:
+        """Put (batch, head, query, ...) of a block in their places among those of the whole batch."""
+        batch, count, queries, width = rows.shape
+        if key not in kept:
+            sequences = self._layouts[self._kinds[piece.layer]].queries.batch
+            kept[key] = self._take_room(key, rows, (sequences, heads, piece.queries, width))
         sequences = slice(piece.sequence, piece.sequence + batch)
-        span = slice(piece.query, piece.query + queries)
-        self._maps[weights, kind][sequences, first : first + heads, span] = rows
+        kept[key][sequences, first : first + count, piece.query : piece.query + queries] = rows
 
     def _take_room(self, key: Any, like: Tensor, shape: Sequence[int]) -> Tensor:
         """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
@@ -301,16 +307,6 @@ class Recorder(local):
             del room
             room = self._rooms[key] = like.new_empty(size)
         return room[:size].view(*shape)
-
-    def _keep_output(self, piece: Piece) -> None:
-        given = piece.observed.outputs
-        assert given is not None
-        batch, heads, queries, width = given.shape
-        if piece.layer not in self._outputs:
-            sequences = self._layouts[self._kinds[piece.layer]].queries.batch
-            self._outputs[piece.layer] = given.new_empty(sequences, piece.queries, heads, width)
-        rows = slice(piece.sequence, piece.sequence + batch)
-        self._outputs[piece.layer][rows, piece.query : piece.query + queries] = given.transpose(1, 2)
 
     def _evaluate_models(self) -> None:
         """Ask about the heads of all layers together, kind by kind, one sequence at a time."""

@@ -219,16 +219,9 @@ def _join_statistics(tables: Sequence[TableRun], name: str) -> list[Statistic]:
 
 
 def _measure_corpus(
-    run: Run,
-    corpus: CorpusRequest,
-    tables: Sequence[TableRun],
-    workers: int | None,
-    look: int | None = None,
+    run: Run, corpus: CorpusRequest, tables: Sequence[TableRun], workers: int | None, look: int | None = None
 ) -> Corpus:
-    """Measure a corpus, or a part for a look, and give all tables about it what is theirs.
-
-    The batches are passed over once for each control; each pass is a stage of the run.
-    """
+    """Measure a corpus, or a part for a look, in a pass for each control, and give tables what is theirs."""
     tables = [table for table in tables if corpus.name in table.measured]
     statistics = _join_statistics(tables, corpus.name)
     checkpoint, architecture, options = tables[0].checkpoint, tables[0].architecture, corpus.options
