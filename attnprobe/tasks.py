@@ -74,7 +74,7 @@ OBJECTIVES = {
     ),
     "regression": ObjectiveSpec("classification:Regression", "pearson, spearman, mse", (Gold.CLASS,)),
     "token-classification": ObjectiveSpec(
-        "tagging:TokenClassification",
+        "classification:TokenClassification",
         "f1 (by seqeval, where labels are of entities), accuracy (of words), loss",
         (Gold.WORDS,),
     ),

@@ -1,13 +1,14 @@
-"""Two checkpoints: their table, a row a head of the first."""
+"""Two checkpoints: a row a head of the first, with its partner, and paired differences of statistics."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.differences import HeadDifferences, compare_statistic
 from attnprobe.findings.partners import (
     Floats,
     Places,
@@ -18,72 +19,81 @@ from attnprobe.findings.partners import (
     match_heads,
     pick_pairs,
 )
+from attnprobe.statistics.norm import SUFFIX
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.inference import SIGNIFICANT
+from attnprobe.sums.inference import SIGNIFICANT, Estimate, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
-#: Notes name so many columns.
-_NAMED = 4
 #: With fewer blocks of documents than this, errors and p values are rough.
 _FEW = 10
 #: Chance alone gives a CKA of this or more: too few tokens.
 _CHANCE = 0.05
+#: A note names so many columns.
+_NAMED = 4
 #: A terminal shows so many columns, those in which most rows differ.
 _SHOWN = 2
+#: Numbers that differ by less than this part of the larger one may differ by the rounding of float32 alone.
+_ROUNDING = 1e-6
 _DIVERGENCE = "nats"
 _SIMILARITY = "similarity, 0 to 1"
 
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """The sums of two models over the same texts.
+    """The sums of two models over the same texts."""
 
-    Attributes:
-        shared: Which of their heads can be compared.
-        statistics: What was measured of both.
-        sums: The sums of each statistic by its name, of the first model and of the second.
-        sequences: How many sequences both have read.
-        numbered: The divergence of heads of one number, (layer, head); None where there are none.
-        pairs: The divergence of every head from every other, kind by kind, where it was measured.
-        outputs: What the outputs of every two heads have in common, kind by kind, where it was measured.
-        labels: Names and provenance for the table, those of the first model.
-        other: The name of the second model.
-        rounding: The divergence, in nats, that rounding may put between heads that attend alike.
-    """
-
-    shared: SharedHeads
-    statistics: Sequence[Statistic]
-    sums: tuple[Mapping[str, Any], Mapping[str, Any]]
-    sequences: int
+    shared: SharedHeads  # which of their heads can be compared
+    statistics: Sequence[Statistic]  # what was measured of both
+    sums: tuple[Mapping[str, Any], Mapping[str, Any]]  # those of each statistic by its name, of either model
+    sequences: int  # how many sequences both have read
+    #: The divergence of heads of one number, (layer, head); None where there are none.
     numbered: Clustered | None
+    #: The divergence of every head from every other, and what their outputs have in common, kind by kind,
+    #: where they were measured.
     pairs: Mapping[Kind, Clustered]
     outputs: Mapping[Kind, CrossMoments]
-    labels: Labels
-    other: str
-    rounding: float
+    labels: Labels  # names and provenance for the table, those of the first model
+    other: str  # the name of the second model
+    rounding: float  # the divergence, in nats, that rounding may put between heads that attend alike
+
+
+@dataclass(frozen=True)
+class HeadDifferences:
+    """A statistic of heads in two models, row by row."""
+
+    first: Floats  # the means in the first model
+    second: Floats  # the means of the partners in the second
+    estimate: Estimate  # the second less the first, with its standard error; rounding alone is 0
+    #: What else a table holds of each head of either model, such as the offset it looks at.
+    picked: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
+
+    @cached_property
+    def p(self) -> Floats:
+        return self.estimate.p()
+
+    @cached_property
+    def adjusted(self) -> Floats:
+        """The p values, adjusted for the number of rows by Holm's method."""
+        return adjust(self.p)
 
     @property
-    def names(self) -> tuple[str, str]:
-        return self.labels.model, self.other
-
-    @property
-    def chance(self) -> float:
-        """The CKA that independent outputs would have over as many tokens."""
-        return max((moments.chance_cka for moments in self.outputs.values()), default=0.0)
+    def moved(self) -> tuple[int, int]:
+        """How many rows are significantly higher, and how many lower, in the second model."""
+        higher, certain = self.estimate.value > 0, self.adjusted < SIGNIFICANT
+        return int((certain & higher).sum()), int((certain & ~higher).sum())
 
 
 def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
-    A head's partner, which columns ``_b`` are about, is the one that is matched to it if that is asked for,
-    else the one of its number, else the nearest. Heads are matched by their outputs where these were
-    measured, else by their maps.
+    A head's partner, which columns ``_b`` are about, is the one that is matched to it with ``match``, else
+    the one of its number, else the nearest. Heads are matched by their outputs, or else by their maps.
     """
     shared, heads = comparison.shared, comparison.shared.first.heads
     rows = (np.array(shared.layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
@@ -118,12 +128,9 @@ def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> 
     if matched is not None:
         _add_partner(build, comparison, "matched", matched, rows, known)
     differences = _add_statistics(build, comparison, rows, partner[rows])
-    notes = [
-        *_note_chance(comparison),
-        *_note_rounding(comparison, rows),
-        *_note_differences(comparison, differences),
-        _note_partner(comparison, matched=matched is not None),
-    ]
+    partner_of = "the head of the same number" if shared.alike else "the nearest head"
+    about = f"Columns _b are about {partner_of if matched is None else 'the matched head'}."
+    notes = [*_note_differences(comparison, rows, differences), about]
     return build.table(f"heads of {comparison.labels.model} and of {comparison.other}", notes)
 
 
@@ -175,10 +182,10 @@ def _add_statistics(
         )
         for statistic in comparison.statistics
     }
-    most = sorted(differences, key=lambda name: -differences[name].certain.sum())[:_SHOWN]
+    most = sorted(differences, key=lambda name: -sum(differences[name].moved))[:_SHOWN]
     for statistic in comparison.statistics:
         name, difference = statistic.name, differences[statistic.name]
-        unit = statistic.unit_of(patches=build.labels.patches)
+        unit = statistic.unit
         for chosen, (ours, theirs) in difference.picked.items():
             build.add(Column(f"{chosen}_a", role="count"), ours[rows])
             cells = [theirs[head] if head >= 0 else None for head in partner]
@@ -186,7 +193,7 @@ def _add_statistics(
         for side, which, values in (("a", "first", difference.first), ("b", "second", difference.second)):
             build.add(Column(f"{name}_{side}", unit, title=f"{statistic.title}, {which} model"), values)
         title = f"change of {statistic.title}"
-        headline = name in most and bool(difference.certain.any())
+        headline = name in most and any(difference.moved)
         delta = difference.estimate
         build.measure(f"{name}_delta", unit, delta.value, delta.error, headline=headline, title=title)
         adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}")
@@ -194,59 +201,94 @@ def _add_statistics(
     return differences
 
 
-def _note_chance(comparison: ModelComparison) -> Iterator[str]:
-    """Note what CKA chance alone gives, where there are too few tokens."""
-    if comparison.chance >= _CHANCE:
-        chance = format_number(comparison.chance, digits=2)
-        yield (
-            f"Heads that have nothing to do with each other have a CKA of about {chance} over so few tokens; "
-            "read more text."
-        )
-
-
-def _note_rounding(comparison: ModelComparison, rows: Places) -> Iterator[str]:
-    """Note how many divergences are no larger than rounding may make them."""
-    if comparison.numbered is None:
-        return
-    divergences = comparison.numbered.average.ravel()[rows]
-    defined = divergences[np.isfinite(divergences)]
-    if same := int((defined <= comparison.rounding).sum()):
-        most = format_number(comparison.rounding, digits=1)
-        yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
-
-
 def _note_differences(
-    comparison: ModelComparison, differences: Mapping[str, HeadDifferences]
+    comparison: ModelComparison, rows: Places, differences: Mapping[str, HeadDifferences]
 ) -> Iterator[str]:
-    """Note in which columns most heads differ significantly."""
-    if not differences:
-        return
-    method = f"p < {SIGNIFICANT} after Holm's correction over heads"
-    moved = {name: difference.moved for name, difference in differences.items() if any(difference.moved)}
-    if moved:
-        parts = []
-        for name in sorted(moved, key=lambda name: -sum(moved[name]))[:_NAMED]:
-            (up, down), heads = moved[name], int(np.isfinite(differences[name].p).sum())
-            parts.append(f"{name} is higher in {up} and lower in {down} of {heads} heads")
-        yield f"In {comparison.other}, {'; '.join(parts)} ({method})."
-    elif all(np.isnan(difference.p).all() for difference in differences.values()):
+    """Note which columns differ, what chance or rounding may have made, and which errors are rough."""
+    chance = max((moments.chance_cka for moments in comparison.outputs.values()), default=0.0)
+    if chance >= _CHANCE:
+        yield (
+            "Heads that have nothing to do with each other have a CKA of about "
+            f"{format_number(chance, digits=2)} over so few tokens; read more text."
+        )
+    if comparison.numbered is not None:
+        divergences = comparison.numbered.average.ravel()[rows]
+        defined = divergences[np.isfinite(divergences)]
+        if same := int((defined <= comparison.rounding).sum()):
+            most = format_number(comparison.rounding, digits=1)
+            yield f"{same} of {len(defined)} heads have a jsd of at most {most} nats, which may be rounding."
+    changed = []
+    for name, difference in differences.items():
+        if any(difference.moved):
+            (up, down), heads = difference.moved, int(np.isfinite(difference.p).sum())
+            changed.append((-up - down, f"{name} is higher in {up} and lower in {down} of {heads} heads"))
+    if changed:
+        named = "; ".join(text for _, text in sorted(changed, key=lambda pair: pair[0])[:_NAMED])
+        method = f"p < {SIGNIFICANT} after Holm's correction over heads"
+        yield f"In {comparison.other}, {named} ({method})."
+    elif differences and all(np.isnan(difference.p).all() for difference in differences.values()):
         yield "Errors and p values need at least two documents."
-    else:
-        yield f"No column differs significantly in any head ({method})."
-    blocks = _count_blocks(comparison)
+    blocked = [sums for sums in comparison.sums[0].values() if isinstance(sums, Blocked)]
+    blocks = blocked[0].documents if blocked else BLOCKS
     if 1 < blocks < _FEW:
         yield f"Differences are over {blocks} documents only: errors and p values are rough."
 
 
-def _count_blocks(comparison: ModelComparison) -> int:
-    blocked = [sums for sums in comparison.sums[0].values() if isinstance(sums, Blocked)]
-    return blocked[0].documents if blocked else BLOCKS
+def compare_statistic(
+    statistic: Statistic, first: Any, second: Any, heads: Places, partners: Places
+) -> HeadDifferences:
+    """Compare a statistic of two models over the same texts, row by row; see ``compare_paired``.
+
+    Its sums are ``Blocked`` of (layer, head, ...), or a ``Constant``; ``heads`` and ``partners`` number the
+    head of each row and its partner in the second model through all layers, -1 for none.
+    """
+    if not isinstance(first, Blocked):
+        a = first.average.ravel()[heads]
+        b = np.where(partners >= 0, second.average.ravel()[partners], np.nan)
+        return HeadDifferences(a, b, Estimate(b - a, np.full_like(a, np.nan), np.zeros(a.shape)))
+    (first, ours), (second, theirs) = _pick_number(statistic, first), _pick_number(statistic, second)
+    suffix = SUFFIX if statistic.of is not None else ""
+    picked = {f"{name}{suffix}": (ours[name].ravel(), theirs[name].ravel()) for name in ours}
+    there = Blocked(second.counts[:, partners] * (partners >= 0), second.totals[:, partners])
+    return replace(compare_paired(first[heads,], there), picked=picked)
 
 
-def _note_partner(comparison: ModelComparison, *, matched: bool) -> str:
-    """Say which head columns ``_b`` are about."""
-    if matched:
-        return "Columns _b are about the matched head."
-    if comparison.shared.alike:
-        return "Columns _b are about the head of the same number."
-    return "The models have other numbers of layers or heads, so columns _b are about the nearest head."
+def compare_paired(first: Blocked, second: Blocked) -> HeadDifferences:
+    """Compare numbers of heads of two models over the same texts, (block, row).
+
+    With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
+    documents (``sums.blocked``), in which both models have the same documents,
+
+        p = P(|T| >= |d| / s)
+
+    with T of Student's t distribution. Of blocks with m_j texts each, it has as many degrees of freedom as
+    there are blocks that count for one (Kish 1965), less one, in the model in which these are fewer:
+
+        (sum_j m_j)^2 / sum_j m_j^2 - 1
+
+    Where each text is a block of its own, this is the paired t test. Where a few documents have most of the
+    windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing differs,
+    whether the windows of a document are alike or not. A difference below 1e-6 of the means is rounding: its
+    p is 1.
+
+    References:
+        Student (1908), The probable error of a mean.
+        Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
+    """
+    counts = np.stack([first.counts, second.counts], -1)
+    both = Blocked(counts, np.stack([first.totals, second.totals], -1))
+    estimate = both.apply(lambda means: means[..., 1] - means[..., 0])
+    a, b = first.average, second.average
+    rounding = np.abs(estimate.value) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    clusters = np.minimum(first.estimate.clusters, second.estimate.clusters)
+    return HeadDifferences(a, b, Estimate(np.where(rounding, 0.0, estimate.value), estimate.error, clusters))
+
+
+def _pick_number(statistic: Statistic, sums: Blocked) -> tuple[Blocked, dict[str, NDArray[Any]]]:
+    """Pick the sums of the one number that a table has of each head, (block, head), and say which it is."""
+    counts, totals, picked = sums.counts, sums.totals, {}
+    if statistic.pick is not None:
+        places, picked = statistic.pick(sums.count, sums.average)
+        counts, totals = (np.take_along_axis(side, places[None, ..., None], -1) for side in (counts, totals))
+    blocks = len(counts)
+    return Blocked(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), picked

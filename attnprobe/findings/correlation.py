@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.findings.noise import Disattenuated, disattenuate
+from attnprobe.findings.noise import UNKNOWN, Disattenuated, disattenuate
 from attnprobe.findings.sides import KINDS, PairedSides, TableSide
 from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
@@ -28,7 +28,9 @@ def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:
     build.key("in_domain", [pair.inside.dataset])
     build.key("out_domain", [pair.outside.dataset])
     build.count("heads", np.array([len(pair.heads)]))
-    true = _remove_noise(pair)
+    true, inside, outside = UNKNOWN, pair.inside.sample, pair.outside.sample
+    if pair.shared is not None and inside is not None and outside is not None:
+        true = disattenuate(inside, outside, shared=pair.shared)
     for name, title, number in _correlate(pair, true):
         unit = "probability" if name.endswith("_p") else "correlation"
         build.add(Column(name, unit, title=title), [float(number)])
@@ -83,7 +85,7 @@ def _start_table(pair: PairedSides, facts: Mapping[str, Any], rows: int) -> Tabl
 
 
 def _correlate(pair: PairedSides, true: Disattenuated) -> list[tuple[str, str, float]]:
-    """List the columns of a correlation, what they are called on the axis of a picture, and their numbers."""
+    """List the columns of a correlation, their titles and their numbers."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
     x, y = pair.values
@@ -106,14 +108,6 @@ def _correlate(pair: PairedSides, true: Disattenuated) -> list[tuple[str, str, f
         ("reliability_in", "split-half reliability, first side", pair.inside.reliability),
         ("reliability_out", "split-half reliability, second side", pair.outside.reliability),
     ]
-
-
-def _remove_noise(pair: PairedSides) -> Disattenuated:
-    """Remove the noise of the examples from the correlation, where both sides have sums over blocks."""
-    inside, outside = pair.inside.sample, pair.outside.sample
-    if pair.shared is None or inside is None or outside is None:
-        return Disattenuated(np.nan, np.nan, np.nan)
-    return disattenuate(inside, outside, shared=pair.shared)
 
 
 def _direction(side: TableSide) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Cell, Column, HeadTable
+from attnprobe.table.table import Cell, Column, HeadTable, stack_rows
 
 Floats = NDArray[np.float64]
 #: A table with the step of training it is of.
@@ -25,13 +25,8 @@ _FIRST = ("model", "dataset")
 _PLACE = ("attention", "layer", "head")
 #: What must be the same at all steps, and is chosen anew for each checkpoint where nobody names it.
 _CHOSEN = {"objective": "--objective", "method": "--method", "metric": "--metric", "criterion": "--prune-by"}
-#: Measures of how alike the order of heads is to that of another step, with their titles.
-_RANK_TITLES = {
-    "spearman_last": "Spearman's rho with the last step",
-    "kendall_last": "Kendall's tau with the last step",
-    "spearman_previous": "Spearman's rho with the step before",
-    "kendall_previous": "Kendall's tau with the step before",
-}
+#: The steps with which the order of heads at a step is compared.
+_COMPARED = {"last": "the last step", "previous": "the step before"}
 
 
 def check_alike(first: Step, other: Step) -> None:
@@ -44,13 +39,14 @@ def check_alike(first: Step, other: Step) -> None:
             "changed meanwhile."
         )
     for name, option in _CHOSEN.items():
-        if name in ours.data and name in theirs.data and set(ours.data[name]) != set(theirs.data[name]):
+        sides = [" and ".join(dict.fromkeys(map(str, table.data.get(name, ())))) for table in (ours, theirs)]
+        if all(sides) and sides[0] != sides[1]:
             raise AttnprobeError(
-                f"The {name} is {_list_values(ours, name)} at step {one} and {_list_values(theirs, name)} at "
-                f"step {two}, which can't be compared; name one with {option}."
+                f"The {name} is {sides[0]} at step {one} and {sides[1]} at step {two}, which can't be "
+                f"compared; name one with {option}."
             )
-    if [column.name for column in ours.columns] != [column.name for column in theirs.columns]:
-        unshared = {column.name for column in ours.columns} ^ {column.name for column in theirs.columns}
+    if list(ours.data) != list(theirs.data):
+        unshared = ours.data.keys() ^ theirs.data.keys()
         raise AttnprobeError(
             f"Steps {one} and {two} have different columns ({', '.join(sorted(unshared))}); name what both "
             "have with --measure."
@@ -65,33 +61,23 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     Notes that all steps share are given once.
     """
     first = steps[0][1]
-    names = [column.name for column in first.columns]
-    at = sum(name in _FIRST for name in names)
-    measured = [_rename(column, STEP, PRUNING_STEP) for column in first.columns[at:]]
-    columns = [*first.columns[:at], Column(STEP, role="key"), *measured]
-    data: dict[str, list[Cell]] = {column.name: [] for column in columns}
-    for step, table in steps:
-        data[STEP] += [step] * len(table)
-        for name in names:
-            data[PRUNING_STEP if name == STEP else name] += table.data[name]
     notes = [note for note in first.notes if all(note in table.notes for _, table in steps)]
-    return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
+    renamed = [(step, _rename_column(table, STEP, PRUNING_STEP)) for step, table in steps]
+    title = f"{first.title} at {len(steps)} steps of training"
+    return replace(stack_rows(renamed, STEP, notes), title=title, provenance=provenance)
 
 
 def split_steps(table: HeadTable) -> list[Step]:
     """Split what ``stack_steps`` stacked; a table's own record and notes are those on record for its step."""
     if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
         raise AttnprobeError("the table has no steps of training on record, so no further step can be added")
-    stacked = [column for column in table.columns if column.name != STEP]
-    columns = [_rename(column, PRUNING_STEP, STEP) for column in stacked]
     title, steps = table.title.rpartition(" at ")[0], list[Step]()
+    columns = [column for column in table.columns if column.name != STEP]
     for record in table.provenance["steps"]:
         rows = [row for row, step in enumerate(table.data[STEP]) if step == record["step"]]
-        data = {
-            column.name: [table.data[old.name][row] for row in rows]
-            for column, old in zip(columns, stacked, strict=True)
-        }
-        steps.append((record["step"], HeadTable(title, columns, data, record["notes"], record)))
+        data = {column.name: [table.data[column.name][row] for row in rows] for column in columns}
+        part = HeadTable(title, columns, data, record["notes"], record)
+        steps.append((record["step"], _rename_column(part, PRUNING_STEP, STEP)))
     return steps
 
 
@@ -105,12 +91,12 @@ def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, floa
     for measure in _list_measures(table):
         if not table.column(measure).headline:
             continue
-        values = _read_cells(table, measure)
+        values = _read_values(table, measure)
         if np.isfinite(values).any():
             summary[measure] = float(np.nanmean(values))
         if before is None:
             continue
-        change = np.nan_to_num(np.abs(values - _read_cells(before, measure)), nan=-1.0)
+        change = np.nan_to_num(np.abs(values - _read_values(before, measure)), nan=-1.0)
         order = [row for row in np.argsort(-change, kind="stable")[:CHANGED] if change[row] >= 0]
         if order:
             summary[f"{measure}_change"] = float(change[order[0]])
@@ -129,19 +115,25 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
         Michel, Levy and Neubig (2019), section 6.
     """
     first = steps[0][1]
-    kinds = "attention" in first.data
+    kinds = list(dict.fromkeys(first.data.get("attention", [None])))
     rows: list[dict[str, Cell]] = []
-    for measure, kind in product(_list_measures(first), _list_kinds(first)):
+    for measure, kind in product(_list_measures(first), kinds):
         values = [_read_values(table, measure, kind) for _, table in steps]
         nothing = np.full_like(values[0], np.nan)
         for (step, table), here, before in zip(steps, values, [nothing, *values], strict=False):
             row: dict[str, Cell] = {name: table.data[name][0] for name in _FIRST}
-            row |= {STEP: step, "measure": measure} | ({"attention": kind} if kinds else {})
-            for name, other in (("last", values[-1]), ("previous", before)):
+            row |= {STEP: step, "measure": measure} | ({} if kind is None else {"attention": kind})
+            for name, other in zip(_COMPARED, (values[-1], before), strict=True):
                 heads, spearman, kendall = correlate_ranks(here, other)
                 row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
             rows.append(row)
-    columns = [_make_column(name) for name in rows[0]]
+    columns = [Column(name, role="key") for name in rows[0] if not name.endswith(tuple(_COMPARED))]
+    for name, step_of in _COMPARED.items():
+        columns += [
+            Column(f"heads_{name}", "heads", role="count"),
+            Column(f"spearman_{name}", "correlation", headline=True, title=f"Spearman's rho with {step_of}"),
+            Column(f"kendall_{name}", "correlation", title=f"Kendall's tau with {step_of}"),
+        ]
     data = {name: [row[name] for row in rows] for name in rows[0]}
     return HeadTable("how the order of heads settles", columns, data, [], provenance)
 
@@ -167,31 +159,15 @@ def _list_measures(table: HeadTable) -> list[str]:
     return [name for name in names if not any(isinstance(cell, str) for cell in table.data[name])]
 
 
-def _read_values(table: HeadTable, measure: str, kind: Cell) -> Floats:
-    kinds = table.data.get("attention", [None] * len(table))
-    return _read_cells(table, measure)[[kind_here == kind for kind_here in kinds]]
-
-
-def _read_cells(table: HeadTable, measure: str) -> Floats:
-    return np.array(table.data[measure], np.float64)
-
-
-def _list_kinds(table: HeadTable) -> list[Cell]:
-    return list(dict.fromkeys(table.data.get("attention", [None])))
-
-
-def _make_column(name: str) -> Column:
-    if name.startswith("heads_"):
-        return Column(name, "heads", role="count")
-    if name.startswith(("spearman_", "kendall_")):
-        headline = name in {"spearman_last", "spearman_previous"}
-        return Column(name, "correlation", headline=headline, title=_RANK_TITLES[name])
-    return Column(name, role="key")
+def _read_values(table: HeadTable, measure: str, kind: Cell = None) -> Floats:
+    """Read the cells of a measure, or those of a kind of attention."""
+    cells = np.array(table.data[measure], np.float64)
+    return cells if kind is None else cells[[other == kind for other in table.data["attention"]]]
 
 
 def _name_head(table: HeadTable, row: int) -> str:
-    kinds = _list_kinds(table)
-    kind = f"{table.data['attention'][row]}." if len(kinds) > 1 else ""
+    kinds = table.data.get("attention", [""])
+    kind = f"{kinds[row]}." if len(set(kinds)) > 1 else ""
     return f"{kind}L{table.data['layer'][row]}H{table.data['head'][row]}"
 
 
@@ -201,9 +177,7 @@ def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
     return list(zip(*(table.data[key] for key in keys), strict=True))
 
 
-def _list_values(table: HeadTable, name: str) -> str:
-    return " and ".join(dict.fromkeys(map(str, table.data[name])))
-
-
-def _rename(column: Column, name: str, new: str) -> Column:
-    return replace(column, name=new) if column.name == name else column
+def _rename_column(table: HeadTable, old: str, new: str) -> HeadTable:
+    columns = [replace(column, name=new) if column.name == old else column for column in table.columns]
+    data = dict(zip((column.name for column in columns), table.data.values(), strict=True))
+    return replace(table, columns=columns, data=data)

@@ -4,60 +4,125 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.findings.parts import AllRead, ReadParts, list_files
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.table.builder import Labels
 from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
+from attnprobe.table.naming import join_names
 from attnprobe.table.reading import describe_table
 from attnprobe.table.table import HeadTable
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
 _MOST_LAYERS = _MOST_HEADS = 1000
+#: No array has more jobs, whatever a record says.
+_MOST_PARTS = 1_000_000
+#: So many parts are listed in a sentence.
+_LISTED = 12
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
-#: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "part", "until", "batch_tokens", "memory"}
+#: What decides which documents there are to be parted.
+_CHOOSING = ("limit", "sample", "sample_seed")
+#: What may differ in the records: how much is read and how fast, and what was seen on the way.
+_FREE = {*_CHOOSING, "part", "until", "batch_tokens", "memory", "evidence", "warnings", "threaded"}
+#: What tells a file that was read from others: its hash, and which columns of it are texts.
+_TELLING = ("sha256", "text_column", "pair_column", "label_column")
+
+
+@dataclass(frozen=True)
+class ReadParts:
+    """What a job has read of a corpus: some of its parts, or all of it, which is part 1 of 1."""
+
+    corpus: frozenset[str]  # its files, each by its hash and columns; if none is known, what describes it
+    chosen: tuple[Any, ...]  # which of its documents were parted: the limit, the sample and its seed
+    of: int  # the number of parts
+    numbers: frozenset[int]  # those that were read, from 1
+    described: Mapping[str, Any]  # the dataset as it is on record
+
+    @classmethod
+    def read(cls, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> "ReadParts":
+        """Read it off a record; raises ValueError, KeyError or TypeError where that is damaged."""
+        of, listed = 1, [1]
+        if (merged := dataset.get("parts")) is not None:
+            options, of, listed = merged, int(merged["of"]), merged["read"]
+        elif options.get("part") is not None:
+            number, of = map(int, str(options["part"]).split("/"))
+            listed = [number]
+        numbers = frozenset(map(int, listed))
+        if not numbers or not 1 <= min(numbers) <= max(numbers) <= of <= _MOST_PARTS:
+            raise ValueError(f"it holds no part of {of}")
+        described = {name: value for name, value in dataset.items() if name != "parts"}
+        files = [file for file in dataset.get("sources") or [dataset] if file.get("sha256")]
+        corpus = {"|".join(str(file.get(name)) for name in _TELLING) for file in files}
+        if of > 1 and not corpus:
+            corpus = {json.dumps(described, sort_keys=True)}
+        chosen = tuple(options.get(name) for name in _CHOOSING)
+        return cls(frozenset(corpus), chosen, of, numbers, described)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What parts that add up have in common."""
+        return self.corpus, self.chosen, self.of
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The dataset with its parts, as ``read`` takes it."""
+        if self.of == 1:
+            return dict(self.described)
+        parts = {
+            "of": self.of,
+            "read": sorted(self.numbers),
+            **dict(zip(_CHOOSING, self.chosen, strict=True)),
+        }
+        return {**self.described, "parts": parts}
+
+    def spell(self, numbers: Iterable[int]) -> str:
+        """Name parts in a sentence, such as "parts 2 and 5 of 100 of a.txt"."""
+        name = self.described.get("name")
+        if self.of == 1:
+            return f"all of {name}"
+        listed = list(map(str, sorted(numbers)))
+        return f"part{'s' * (len(listed) != 1)} {join_names(listed, _LISTED)} of {self.of:,} of {name}"
+
+    def check(self, table: str, other: "ReadParts", other_table: str) -> None:
+        """Refuse what another table has read, too, or may have read."""
+        if not self.corpus & other.corpus:
+            return
+        if self.key != other.key:
+            raise AttnprobeError(
+                f"{other_table} is {other.spell(other.numbers)}, and {table} is {self.spell(self.numbers)}, "
+                "but with other files beside it, another number of parts, or another --limit, --sample or "
+                "--seed; the two may hold the same documents."
+            )
+        if twice := self.numbers & other.numbers:
+            raise AttnprobeError(
+                f"{other_table} and {table} both hold {self.spell(twice)}, which would count twice; give one "
+                "of them."
+            )
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job: its sums and what is on record about it.
+    """One job: its sums and what is on record about it."""
 
-    Attributes:
-        name: What the user calls its table.
-        title: The title of the table.
-        tabulation: What a row of the table is.
-        sums: The sums of what was measured.
-        identities: What was measured, by name and version.
-        texts: Which texts it has seen, by their SHA-256.
-        rarity: Which tokens it took for rare, by a SHA-256.
-        beside: For each statistic that was measured on other texts than those, such as a treebank, these.
-        record: The provenance of the table, without the sums.
-        parts: Which parts of corpora it has read; None for each dataset of which it has read all.
-        described: The name and the SHA-256 of its file.
-    """
-
-    name: str
+    name: str  # what the user calls its table
     title: str
-    tabulation: str
+    tabulation: str  # what a row of the table is
     sums: Arrays
-    identities: list[str]
-    texts: list[str]
-    rarity: str
-    beside: Mapping[str, list[str]]
-    record: Mapping[str, Any]
-    parts: Sequence[ReadParts | None]
-    described: Mapping[str, str] = field(default_factory=dict)
+    identities: list[str]  # what was measured, by name and version
+    texts: list[str]  # which texts it has seen, by their SHA-256
+    rarity: str  # which tokens it took for rare, by a SHA-256
+    beside: Mapping[str, list[str]]  # the texts of each statistic that was measured on others, as a treebank
+    record: Mapping[str, Any]  # the provenance of the table, without the sums
+    parts: Sequence[ReadParts]  # what it has read of each dataset
+    described: Mapping[str, str] = field(default_factory=dict)  # the name and the SHA-256 of its file
 
     @classmethod
     def read(cls, table: Path | str | HeadTable) -> "Job":
@@ -81,8 +146,8 @@ class Job:
     @classmethod
     def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Job":
         with _refuse_damage(name):
-            measured, corpus = record["measurement"], record["corpus"]
-            options = record.get("options") or {}
+            measured, corpus, options = record["measurement"], record["corpus"], record.get("options") or {}
+            datasets = record.get("merged") or [record.get("dataset")]
             beside = measured.get("beside", {}).items()
             return cls(
                 name,
@@ -94,27 +159,14 @@ class Job:
                 rarity=str(corpus["rarity"]),
                 beside={str(statistic): list(map(str, texts)) for statistic, texts in beside},
                 record={key: part for key, part in record.items() if key != "measurement"},
-                parts=[
-                    ReadParts.read(dataset, options) if dataset else None
-                    for dataset in _list_datasets(record)
-                ],
+                parts=[ReadParts.read(dataset, options) for dataset in datasets if dataset],
             )
 
     @property
-    def datasets(self) -> list[Any]:
-        """The datasets that it has read as a whole."""
-        every = zip(_list_datasets(self.record), self.parts, strict=True)
-        return [dataset for dataset, parts in every if parts is None]
-
-    def note_read(self, read: AllRead) -> None:
-        """Add what it has read to what others have, or refuse what would count twice."""
-        # Two parts of a corpus may say the same; which they are tells them apart.
-        texts = self.texts if self.datasets or len(self.parts) > 1 else ()
-        files = {file for dataset in self.datasets if dataset for file in list_files(dataset)}
-        read.add_whole(self.name, texts, files)
-        for parts in self.parts:
-            if parts is not None:
-                read.add_parts(self.name, parts)
+    def telling_texts(self) -> set[str]:
+        """The texts by which a job is told from others: two parts of a corpus may say the same."""
+        is_part = len(self.parts) == 1 and self.parts[0].of > 1
+        return set() if is_part else set(self.texts)
 
     def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         with _refuse_damage(self.name):
@@ -122,31 +174,25 @@ class Job:
 
 
 class _Whole:
-    """What jobs add up to, one after the other, of which only the sums of all are kept.
-
-    Attributes:
-        jobs: The jobs, without their sums.
-        statistics: What is left of what was measured, see ``_drop_rare``.
-        measurement: The sums.
-        beside: Of each statistic that was measured beside the texts, on what.
-        read: What all of them have read.
-        dropped: Whether anything could not be added up.
-    """
+    """What jobs add up to, one after the other, of which only the sums of all are kept."""
 
     def __init__(self, first: Job, custom: Sequence[Statistic]) -> None:
         self.jobs = [replace(first, sums={})]
         self.statistics = _find_statistics(first, custom)
         self.measurement = first.measure(self.statistics)
         self.beside = {name: list(seen) for name, seen in first.beside.items()}
-        self.read = AllRead()
-        self.dropped = False
-        self._custom = custom
-        first.note_read(self.read)
+        self.dropped = False  # whether anything could not be added up
+        self._texts, self._custom = first.telling_texts, custom
 
     def add(self, job: Job) -> None:
         """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
         first = self.jobs[0]
         _check_alike(first, job, self._custom)
+        if job.telling_texts & self._texts:
+            raise AttnprobeError(f"{job.name} is about a text that is there already; it would count twice.")
+        for other, parts in product(self.jobs, job.parts):
+            for known in other.parts:
+                parts.check(job.name, known, other.name)
         left_out = set(job.identities) != set(first.identities)
         if left_out or job.rarity != first.rarity:
             self._drop_rare()
@@ -166,8 +212,8 @@ class _Whole:
                 self.beside[name] += job.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
         self.measurement = Measurement(sums, sequences, tokens, whole.add_strata(more))
-        job.note_read(self.read)
         self.jobs.append(replace(job, sums={}))
+        self._texts |= job.telling_texts
 
     def _drop_rare(self) -> None:
         """Drop what depends on counts over the corpus, since the jobs did not count alike."""
@@ -182,9 +228,22 @@ class _Whole:
         self.beside = {name: seen for name, seen in self.beside.items() if name in names}
 
     @property
-    def notes(self) -> list[str]:
-        rare = "Columns on rare tokens are left out: what is rare was counted in each job's own text."
-        return [*([rare] if self.dropped else []), *self.read.note_missing()]
+    def parts(self) -> list[ReadParts]:
+        """What was read of each corpus, all tables together."""
+        added: dict[Any, ReadParts] = {}
+        for parts in chain.from_iterable(job.parts for job in self.jobs):
+            key = parts.key if parts.of > 1 else len(added)
+            known = added.get(key, parts).numbers
+            added[key] = replace(parts, numbers=known | parts.numbers)
+        return list(added.values())
+
+    @property
+    def notes(self) -> Iterator[str]:
+        if self.dropped:
+            yield "Columns on rare tokens are left out: what is rare was counted in each job's own text."
+        for parts in self.parts:
+            if missing := set(range(1, parts.of + 1)) - parts.numbers:
+                yield f"P{parts.spell(missing)[1:]} {'is' if len(missing) == 1 else 'are'} missing."
 
     def record(self, command: str | Sequence[str]) -> dict[str, Any]:
         """Make the record of all jobs together, which can be merged again."""
@@ -193,7 +252,6 @@ class _Whole:
         if "part" in (options := record.get("options") or {}):
             record["options"] = {name: value for name, value in options.items() if name != "part"}
         corpora = [job.record["corpus"] for job in self.jobs]
-        datasets = [dataset for job in self.jobs for dataset in job.datasets]
         names = dict.fromkeys(str(job.record["dataset"]["name"]) for job in self.jobs)
         return record | {
             "command": command,
@@ -205,7 +263,7 @@ class _Whole:
                 "clusters": sum(corpus["clusters"] for corpus in corpora),
                 "rare_decided": all(corpus.get("rare_decided", True) for corpus in corpora),
             },
-            "merged": [*datasets, *(parts.record for parts in self.read.parts)],
+            "merged": [parts.record for parts in self.parts],
             "tables": [job.described for job in self.jobs if job.described],
             "measurement": {
                 "table": first.tabulation,
@@ -236,9 +294,10 @@ def merge_tables(
     whole = _Whole(first, custom)
     for job in chain([second], jobs):
         whole.add(job)
-    record = whole.record(command)
-    tabulation = _find_tabulation(first)
-    table = tabulation.table(first.title, whole.measurement, whole.statistics, _make_labels(record))
+    if (tabulation := all_tabulations().get(first.tabulation)) is None:
+        raise AttnprobeError(f"{first.name} has a row for each {first.tabulation!r}, which is unknown here.")
+    labels = _make_labels(whole.record(command))
+    table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
     return replace(table, notes=[*table.notes, *whole.notes])
 
 
@@ -264,22 +323,16 @@ def _make_labels(record: Mapping[str, Any]) -> Labels:
     )
 
 
-def _list_datasets(record: Mapping[str, Any]) -> list[Any]:
-    """List the dataset of a job's texts; of a table that was merged, those of every job."""
-    return record.get("merged") or [record.get("dataset")]
-
-
 @contextmanager
 def _refuse_damage(name: str) -> Iterator[None]:
     """Refuse a record that is not what a command writes, whatever is wrong with it."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        known = list_mergeable_commands()
         lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
         raise AttnprobeError(
             f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
-            f"tables of {', '.join(known[:-1])} or {known[-1]}."
+            f"tables of {join_names(list_mergeable_commands(), _LISTED)}."
         ) from error
 
 
@@ -295,8 +348,7 @@ def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
     ):
         raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
-        ours, theirs = (_drop_free(job.record.get(key)) for job in (first, other))
-        if ours != theirs:
+        if _drop_free(first.record.get(key)) != _drop_free(other.record.get(key)):
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
 
@@ -310,20 +362,9 @@ def _leaves_out_counts(job: Job, other: Job, custom: Sequence[Statistic]) -> boo
 
 
 def _drop_free(record: Any) -> Any:
-    """Drop what may differ: what was found on the way, and how much was read."""
     if not isinstance(record, dict):
         return record
-    free = {*_FREE, "evidence", "warnings", "threaded"}
-    return {key: value for key, value in record.items() if key not in free}
-
-
-def _find_tabulation(job: Job) -> Tabulation:
-    known = all_tabulations()
-    if job.tabulation not in known:
-        raise AttnprobeError(
-            f"{job.name} has a row for each {job.tabulation!r}, which this version does not know."
-        )
-    return known[job.tabulation]
+    return {key: value for key, value in record.items() if key not in _FREE}
 
 
 def _find_statistics(job: Job, custom: Iterable[Statistic]) -> list[Statistic]:

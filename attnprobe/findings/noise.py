@@ -29,15 +29,10 @@ _PRODUCTS = 8
 
 @dataclass(frozen=True)
 class Sample:
-    """A number for every head, and how it came about block of documents by block of documents.
+    """A number for every head, and how it came about block of documents by block of documents."""
 
-    Attributes:
-        count: (block,) examples.
-        total: (block, head) their sum.
-    """
-
-    count: Floats
-    total: Floats
+    count: Floats  # (block,) examples
+    total: Floats  # (block, head) their sum
 
     @property
     def reliability(self) -> float:
@@ -61,18 +56,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Disattenuated:
-    """A correlation over heads without the noise of the examples.
+    """A correlation over heads without the noise of the examples, and its 95 % interval.
 
-    Attributes:
-        pearson: The estimate; NaN where a side's heads differ by no more than its noise, or where there are
-            fewer than three blocks of documents.
-        low: Lower end of the 95 % interval; NaN where there are too few documents.
-        high: Upper end.
+    NaN where a side's heads differ by no more than its noise, or where there are too few documents.
     """
 
-    pearson: float
-    low: float
-    high: float
+    pearson: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+
+UNKNOWN = Disattenuated()
 
 
 def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Disattenuated:
@@ -98,10 +92,7 @@ def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Di
     freedom, of the smaller G. Where v is not above 0 on a side, with or without a block, noise is all that is
     known, and the interval is -1 to 1. Close to 1, the interval is too wide.
 
-    Args:
-        inside: In domain.
-        outside: Out of domain, the same heads.
-        shared: Whether a document of a number is the same one on both sides.
+    ``shared`` says whether a document of a number is the same one on both sides.
 
     References:
         Spearman (1904), The proof and measurement of association between two things.
@@ -117,7 +108,7 @@ def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Di
     estimates = [_leave_out_blocks(terms, total) for terms in samples]
     fewest = min(estimate.clusters for estimate in estimates)
     if fewest < _LEAST:
-        return Disattenuated(np.nan, np.nan, np.nan)
+        return UNKNOWN
     r = _correlate(total)
     value = r + sum(estimate.value - r for estimate in estimates)
     error = np.sqrt(sum(np.square(estimate.error) for estimate in estimates))
@@ -153,17 +144,15 @@ def _correlate(total: Floats) -> Floats:
 
 
 def _are_equal(inside: Sample, outside: Sample) -> bool:
-    """Tell whether both sides are the same numbers, so that no noise is left."""
     if not np.array_equal(inside.count, outside.count):
         return False
     return np.allclose(inside.total, outside.total, _ROUNDING, _ROUNDING * np.abs(inside.total).max())
 
 
 def block_record(column: str, places: Sequence[Place], blocks: Blocked, values: Floats) -> dict[str, Any]:
-    """Make the record of the sums of a column over blocks (block, layer, head).
+    """Make the record of the sums of a column over blocks (block, layer, head), and of its values.
 
-    The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
-    it, and a table that was written again without a record must not be taken for the one on record.
+    These tell whether a table was written again without its record.
     """
     layers = [list(place.key) for place in places]
     count = blocks.counts.max((1, 2))
@@ -177,11 +166,8 @@ def read_sample(
 ) -> Sample | None:
     """Read the sums of a column over blocks from the record of a table; None where it has none.
 
-    ``values`` has the number of each head in the table, which is named by the kind of attention if there are
-    several, layer, head; ``name`` is what the user calls the table.
-
-    Raises:
-        AttnprobeError: When the record is damaged, or is that of another table.
+    ``values`` has the number of each head in the table, and ``name`` is what the user calls it. Raises
+    AttnprobeError when the record is damaged, or is that of another table.
     """
     kept = record.get(RECORD)
     if kept is None:

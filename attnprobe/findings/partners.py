@@ -1,6 +1,6 @@
 """Which heads of two models are of one kind, and which is whose partner."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,26 +21,18 @@ _FAR = 2.0
 
 @dataclass(frozen=True)
 class HeadGrid:
-    """The heads of a model.
+    """The heads of a model."""
 
-    Attributes:
-        places: What names each layer, in the order of a forward pass.
-        kinds: The kind of attention of each layer.
-        heads: The heads in each layer, removed ones included.
-        kept: The numbers of the heads of each layer that were not removed.
-    """
-
-    places: Sequence[Place]
-    kinds: Sequence[Kind]
-    heads: int
-    kept: Sequence[Sequence[int]]
+    places: Sequence[Place]  # what names each layer, in the order of a forward pass
+    kinds: Sequence[Kind]  # the kind of attention of each layer
+    heads: int  # the heads in each layer, removed ones included
+    kept: Sequence[Sequence[int]]  # the numbers of the heads of each layer that were not removed
 
     @property
     def size(self) -> int:
         return len(self.places) * self.heads
 
     def layers(self, kind: Kind) -> list[int]:
-        """List the layers of a kind, in the order of a forward pass."""
         return [layer for layer in range(len(self.kinds)) if self.kinds[layer] is kind]
 
     def number(self, kind: Kind) -> Places:
@@ -48,11 +40,9 @@ class HeadGrid:
         return np.array(self.layers(kind), np.intp)[:, None] * self.heads + np.arange(self.heads)
 
     def find_kept(self, kind: Kind) -> tuple[Places, Places]:
-        """Find the heads that the maps of a kind hold, in their order.
+        """Find the heads that the maps of a kind hold: their places there, and their numbers in the kind.
 
-        Returns:
-            Their places among the maps, and their numbers among all heads of the kind. A layer that lost all
-            its heads computes one that is none of them.
+        A layer that lost all its heads computes one that is none of them.
         """
         places, numbers, computed = list[int](), list[int](), 0
         for rank, layer in enumerate(self.layers(kind)):
@@ -73,19 +63,15 @@ class SharedHeads:
 
     @classmethod
     def of(cls, names: tuple[str, str], first: HeadGrid, second: HeadGrid) -> "tuple[SharedHeads, list[str]]":
-        """Find the kinds that two models share, and say which are left out.
-
-        Raises:
-            AttnprobeError: When they share none.
-        """
+        """Find the kinds that two models share, or raise AttnprobeError; and say which are left out."""
         ours, theirs = ([kind for kind in Kind if kind in side.kinds] for side in (first, second))
         kinds = tuple(kind for kind in ours if kind in theirs)
         sides = list(zip(names, (ours, theirs), strict=True))
         if not kinds:
-            shapes = " and ".join(f"{name} has {_join_kinds(listed)} attention" for name, listed in sides)
+            shapes = " and ".join(f"{name} has {' and '.join(listed)} attention" for name, listed in sides)
             raise AttnprobeError(f"{shapes}; only heads of one kind can be compared.")
         left_out = [
-            f"{name} also has {_join_kinds(extra)} attention, which the other has not; it is left out."
+            f"{name} also has {' and '.join(extra)} attention, which the other has not; it is left out."
             for name, listed in sides
             if (extra := [kind for kind in listed if kind not in kinds])
         ]
@@ -96,7 +82,6 @@ class SharedHeads:
         return self.first.number(kind), self.second.number(kind)
 
     def size(self, kind: Kind) -> tuple[int, int]:
-        """Count the heads of a kind in either model, removed ones included."""
         ours, theirs = self.number(kind)
         return ours.size, theirs.size
 
@@ -167,12 +152,7 @@ def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Place
 
     Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
     ``model``, to heads of any layer. Where one side has more heads, those that are too many have no partner.
-
-    Args:
-        shared: The heads.
-        distances: (head, other head) distances below 1, such as divergences, or 1 - CKA; NaN for removed
-            heads, which get no partner.
-        within: Where partners are looked for.
+    Distances (head, other head) are below 1, as divergences and 1 - CKA are; NaN for removed heads.
 
     References:
         Kuhn (1955), The Hungarian method for the assignment problem.
@@ -180,26 +160,16 @@ def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Place
     from scipy.optimize import linear_sum_assignment  # takes a while to import
 
     partner = np.full(len(distances), -1, np.intp)
-    for ours, theirs in _list_pools(shared, within):
-        cost = distances[np.ix_(ours, theirs)]
-        rows, columns = linear_sum_assignment(np.where(np.isnan(cost), _FAR, cost))
-        partner[ours[rows]] = np.where(np.isfinite(cost[rows, columns]), theirs[columns], -1)
-    return partner
-
-
-def _list_pools(shared: SharedHeads, within: Within) -> Iterator[tuple[Places, Places]]:
     for kind in shared.kinds:
         ours, theirs = shared.number(kind)
-        if within == "layer":
-            yield from zip(ours, theirs, strict=True)
-        else:
-            yield ours.ravel(), theirs.ravel()
+        whole = [(ours.ravel(), theirs.ravel())]
+        for mine, its in zip(ours, theirs, strict=True) if within == "layer" else whole:
+            cost = distances[np.ix_(mine, its)]
+            rows, columns = linear_sum_assignment(np.where(np.isnan(cost), _FAR, cost))
+            partner[mine[rows]] = np.where(np.isfinite(cost[rows, columns]), its[columns], -1)
+    return partner
 
 
 def pick_pairs(numbers: Floats, partner: Places) -> Floats:
     """Pick the number of each head and its partner from (head, other head); NaN without one."""
     return np.where(partner >= 0, numbers[np.arange(len(partner)), partner], np.nan)
-
-
-def _join_kinds(kinds: Sequence[Kind]) -> str:
-    return " and ".join(map(str, kinds))

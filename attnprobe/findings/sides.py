@@ -40,25 +40,14 @@ MODEL_IS_MISSING = (
 
 @dataclass(frozen=True)
 class TableSide:
-    """One table: a number for every head.
+    """One table: a number for every head."""
 
-    Attributes:
-        name: What the user calls the table.
-        column: The column that is compared.
-        keys: What names a head: layer and head, and before them the kind of attention if there are several.
-        heads: The heads by these.
-        values: (head,) their numbers.
-        labels: Model, dataset, objective, method and metric, as far as the table names them.
-        unit: That of the column, where the table says it.
-        record: The provenance of the table.
-    """
-
-    name: str
-    column: str
-    keys: tuple[str, ...]
+    name: str  # what the user calls the table
+    column: str  # the column that is compared
+    keys: tuple[str, ...]  # what names a head: layer and head, and first the kind of attention if needed
     heads: Sequence[Head]
-    values: Floats
-    labels: Mapping[str, str]
+    values: Floats  # (head,)
+    labels: Mapping[str, str]  # model, dataset, objective, method and metric, as far as the table names them
     unit: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,7 +89,6 @@ class TableSide:
 
     @cached_property
     def sample(self) -> Sample | None:
-        """How the values came about block of documents by block, where the record has it."""
         numbers = dict(zip(self.heads, self.values.tolist(), strict=True))
         return read_sample(self.record, self.column, numbers, self.name)
 
@@ -110,17 +98,14 @@ class TableSide:
 
     @property
     def texts(self) -> frozenset[str]:
-        """What names the examples, where the record has it."""
         texts = self.read("corpus").get("texts")
         return frozenset(map(str, texts)) if isinstance(texts, list) else frozenset()
 
     def read(self, name: str) -> Mapping[str, Any]:
-        """Read a part of the record; nothing where it has none."""
         part = self.record.get(name)
         return part if isinstance(part, Mapping) else {}
 
     def select(self, heads: Sequence[Head]) -> "TableSide":
-        """Select heads, in an order."""
         rows = {head: row for row, head in enumerate(self.heads)}
         return replace(self, heads=list(heads), values=self.values[[rows[head] for head in heads]])
 
@@ -137,25 +122,15 @@ def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class PairedSides:
-    """Two sides that are about the same heads.
+    """Two sides that are about the same heads."""
 
-    Attributes:
-        inside: In domain, or the first checkpoint.
-        outside: Out of domain, or the other checkpoint, with the heads in the same order.
-        keys: What names a head.
-        heads: The heads by these, in the order of both sides.
-        across: Whether the sides may be about different checkpoints.
-        shared: Whether a document of a number is the same one on both sides; None where nobody knows.
-        notes: What was left out.
-    """
-
-    inside: TableSide
-    outside: TableSide
-    keys: tuple[str, ...]
+    inside: TableSide  # in domain, or the first checkpoint
+    outside: TableSide  # out of domain, or the other checkpoint, with the heads in the same order
+    keys: tuple[str, ...]  # what names a head
     heads: Sequence[Head]
-    across: bool
-    shared: bool | None
-    notes: tuple[str, ...] = ()
+    across: bool  # whether the sides may be about different checkpoints
+    shared: bool | None  # whether a document of a number is the same one on both; None where nobody knows
+    notes: tuple[str, ...] = ()  # what was left out
 
     @classmethod
     def of(cls, inside: TableSide, outside: TableSide, *, across: bool = False) -> "PairedSides":
@@ -181,16 +156,15 @@ class PairedSides:
 
     @property
     def values(self) -> tuple[Floats, Floats]:
-        """The values of both sides, head by head."""
         return self.inside.values, self.outside.values
 
 
 def _check_same_heads(inside: TableSide, outside: TableSide) -> None:
     if inside.model != outside.model:
+        models = [side.model or "no named model" for side in (inside, outside)]
         raise AttnprobeError(
-            f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
-            f"{outside.model or 'no named model'}; only heads of the same model are compared, unless "
-            "--across-models asks for others."
+            f"{inside.name} is about {models[0]} and {outside.name} about {models[1]}; only heads of the "
+            "same model are compared, unless --across-models asks for others."
         )
     ours, theirs = set(inside.heads), set(outside.heads)
     if ours != theirs:
@@ -217,9 +191,6 @@ def _share_documents(inside: TableSide, outside: TableSide, *, across: bool) -> 
     return True if same_objective and not skipped else None
 
 
-# Heads of two checkpoints, kind by kind of attention
-
-
 def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None) -> PairedSides:
     """Pair the heads that two checkpoints have in common, and note what is left out."""
     sides = inside, outside
@@ -229,8 +200,7 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
     alike = [kind for kind, shape in shapes[0].items() if shapes[1].get(kind) == shape]
     if not alike:
         described = " and ".join(
-            f"{name} has {_describe_shapes(shape, named=_ATTENTION in side.keys)}"
-            for name, side, shape in zip(names, sides, shapes, strict=True)
+            f"{name} has {_describe_shapes(shape)}" for name, shape in zip(names, shapes, strict=True)
         )
         raise AttnprobeError(
             f"{described}, so that heads can't be put side by side; "
@@ -257,47 +227,36 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
 
 
 def _place_heads(side: TableSide) -> dict[Head, Head]:
-    """Give what a side calls each head, by its kind of attention, its layer and its number.
-
-    A checkpoint with only one kind does not always name it.
-    """
+    """Give what a side calls each head, by its kind of attention, its layer and its number."""
     if _ATTENTION in side.keys:
         return {(str(head[0]), *head[1:]): head for head in side.heads}
     kinds = side.read("architecture").get("kinds")
-    known = {str(kind) for kind in kinds} if isinstance(kinds, list | tuple) else set[str]()
-    kind = known.pop() if len(known) == 1 else str(Kind.ENCODER)
+    known = set(map(str, kinds)) if isinstance(kinds, list | tuple) else set[str]()
+    kind = known.pop() if len(known) == 1 else str(Kind.ENCODER)  # a lone kind is not always named
     return {(kind, *head): head for head in side.heads}
 
 
 def _find_shapes(side: TableSide, places: Iterable[Head]) -> dict[str, tuple[int, int]]:
     """Give the number of layers of each kind, and of heads in each, those included that were removed."""
     architecture = side.read("architecture")
-
-    def read_size(name: str, least: int) -> int:
-        size = architecture.get(name)
-        return max(size, least) if isinstance(size, int) else least
-
     layers: dict[str, set[Any]] = {}
     heads: dict[str, int] = {}
     for kind, layer, head in places:
         layers.setdefault(kind, set()).add(layer)
         heads[kind] = max(heads.get(kind, 0), int(head) + 1)
-    numbers = {kind: len(numbered) for kind, numbered in layers.items()}
-    if len(numbers) == 1:
-        numbers = {kind: read_size("layers", number) for kind, number in numbers.items()}
-    return {kind: (number, read_size("heads", heads[kind])) for kind, number in numbers.items()}
+    shapes = {}
+    for kind, numbered in layers.items():
+        number = _read_size(architecture, "layers", len(numbered)) if len(layers) == 1 else len(numbered)
+        shapes[kind] = number, _read_size(architecture, "heads", heads[kind])
+    return shapes
 
 
-def _describe_shapes(shapes: Mapping[str, tuple[int, int]], *, named: bool) -> str:
-    """Say how many layers of how many heads there are of each kind of attention.
+def _read_size(architecture: Mapping[str, Any], name: str, least: int) -> int:
+    size = architecture.get(name)
+    return max(size, least) if isinstance(size, int) else least
 
-    >>> _describe_shapes({"encoder": (6, 12)}, named=False)
-    '6 layers of 12 heads'
-    >>> _describe_shapes({"encoder": (1, 1), "decoder": (2, 1)}, named=True)
-    '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
-    """
-    listed = []
-    for kind, (layers, heads) in shapes.items():
-        shape = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
-        listed.append(f"{shape} ({kind})" if named else shape)
-    return join_names(listed)
+
+def _describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
+    return join_names(
+        [f"{layers} layers of {heads} heads ({kind})" for kind, (layers, heads) in shapes.items()]
+    )

@@ -26,14 +26,8 @@ WHERE = {
     Gold.WORDS: "a CoNLL file (.conll), CoNLL-U, or columns of lists such as tokens and ner_tags",
     Gold.ANSWERS: "SQuAD's files, or columns question, context and answers",
     Gold.PAIRS: "name their columns with --text-column, --text-pair-column and --label-column",
-    Gold.TRIPLETS: (
-        "columns anchor, positive and negative, or name them with --text-column, --text-pair-column and "
-        "--label-column"
-    ),
-    Gold.RELEVANCE: (
-        "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive, named with "
-        "--text-column and --text-pair-column"
-    ),
+    Gold.TRIPLETS: "columns anchor, positive and negative, or others named as those of pairs are",
+    Gold.RELEVANCE: "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive",
 }
 #: Documents in which a label is looked for.
 PEEKED = 1000
@@ -43,13 +37,7 @@ Documents = Iterable[Document] | MediaFolder
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Which task; the fields are the options of the command line.
-
-    Attributes:
-        seed: Of masks, directions and random orders.
-        force_head: Use a head that the checkpoint was not trained with.
-        labels_named: Whether the user named a column of labels, and so means them to be used.
-    """
+    """Which task; ``labels_named`` says that the user named a column of labels, which are to be used."""
 
     objective: str | None = None
     metric: str | None = None
@@ -73,11 +61,7 @@ class TaskOptions:
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Check the name of a metric; without one, choose the usual one of the objective.
-
-    ``known`` are the metrics of a checkpoint, where they are known: an objective may score some checkpoints
-    otherwise than others.
-    """
+    """Check the name of a metric, by those ``known`` of a checkpoint; without one, choose the usual one."""
     known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]
@@ -100,7 +84,7 @@ def check_gold(objective: str | None, labelled: Gold, data: str = "the text") ->
 
 
 def peek(documents: Documents) -> tuple[Gold, Documents]:
-    """Find which kind of label one of the first documents has, without losing them; none is falsy."""
+    """Find which kind of label one of the first documents has, without losing them."""
     if isinstance(documents, MediaFolder):
         return Gold.CLASS if documents.labelled.items else Gold.NONE, documents
     documents = iter(documents)
@@ -117,6 +101,5 @@ def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
     if different == {Gold.CLASS, Gold.SEVERAL}:  # a list of one may be written without brackets
         return Gold.SEVERAL
     if len(different) > 1:
-        listed = " and ".join(kind for kind in Gold if kind in different)
-        raise AttnprobeError(f"The data have {listed}; a task needs labels of one kind.")
+        raise AttnprobeError(f"The data have {' and '.join(kinds)}; a task needs labels of one kind.")
     return different.pop()

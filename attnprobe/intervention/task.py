@@ -38,12 +38,7 @@ BATCH_TOKENS_CPU = 2048
 
 @dataclass(frozen=True)
 class TaskModel:
-    """A checkpoint whose gates were verified, and the task it is scored on.
-
-    Attributes:
-        gating: What the check of the gates found.
-        conservation: What the check of relevance found, where it is asked for.
-    """
+    """A checkpoint whose gates were verified, also for relevance where it is needed, and its task."""
 
     checkpoint: Checkpoint
     architecture: Architecture
@@ -54,7 +49,6 @@ class TaskModel:
 
     @property
     def kind(self) -> type[Objective]:
-        """The class of the objective."""
         return import_objective(self.objective)
 
     @property
@@ -68,11 +62,7 @@ class TaskModel:
         return self.kind.list_metrics(self.checkpoint)
 
     def check_methods(self, methods: Collection[str]) -> "TaskModel":
-        """Verify what some methods of importance need: texts of their own, and layers that keep relevance.
-
-        Raises:
-            AttnprobeError: When a task is about several texts, or a layer loses relevance.
-        """
+        """Verify what methods of importance need: texts of their own, and layers that keep relevance."""
         single = [method for method in ("ig", "lrp") if method in methods]
         if single and OBJECTIVES[self.objective].relation:
             raise AttnprobeError(
@@ -115,11 +105,7 @@ class TaskModel:
 
 @dataclass(frozen=True)
 class TaskData:
-    """A checkpoint and its task, bound to examples.
-
-    Attributes:
-        name: Which of several sets of examples this is, where there are several.
-    """
+    """A checkpoint and its task, bound to examples; ``name`` says to which, where there are several sets."""
 
     model: TaskModel
     corpus: Corpus
@@ -176,14 +162,9 @@ def build_metric(name: str, data: TaskData, seed: int) -> Score:
 
 @dataclass(frozen=True)
 class TaskSession:
-    """What a command on causes was asked.
+    """What a command on causes needs: what loads a checkpoint with the head of a task, texts, and options.
 
-    Attributes:
-        load: Loads the checkpoint with the head of a task.
-        options: How the texts are read.
-        facts: What goes on record beside what is measured.
-        resume: The file that keeps how far it is.
-        workers: Batches in flight.
+    ``facts`` go on record beside what is measured; ``resume`` is the file that keeps how far it is.
     """
 
     load: Loader
@@ -214,14 +195,9 @@ class TaskSession:
         self, model: TaskModel, command: str, question: Mapping[str, object]
     ) -> AbstractContextManager[Run]:
         """Open the passes of a command; ``question`` is what its numbers depend on beside model and text."""
-        question = {
-            "command": command,
-            "objective": model.objective,
-            "seed": self.task.seed,
-            "way to switch heads": model.gating,
-            **question,
-        }
-        settings = {name: str(value) for name, value in question.items()}
+        settings = {"command": command, "objective": model.objective, "way to switch heads": model.gating}
+        settings |= {"seed": self.task.seed, **question}
+        settings = {name: str(value) for name, value in settings.items()}
         return open_run(model.checkpoint, self.options, settings, resume=self.resume, progress=self.progress)
 
     @contextmanager
@@ -253,7 +229,16 @@ class TaskSession:
             progress=progress,
         ) as ready:
             objective = kind(checkpoint, ready.corpus, seed=self.task.seed, generate=metric == "bleu")
-            corpus = _drop_short(ready.corpus, objective, progress)
+            batches, sequences = ready.corpus.batches.drop_shorter(kind.least), ready.corpus.sequences
+            if short := sequences - len(batches.members):
+                left_out = (
+                    f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs "
+                    f"{kind.least} tokens or more."
+                )
+                if not len(batches):
+                    raise NothingToMeasureError(left_out)
+                progress.say(left_out)
+            corpus = replace(ready.corpus, batches=batches)
             for sentence in (*labelled.remarks(), *objective.remarks):
                 progress.say(sentence)
             facts: dict[str, Any] = {"seed": self.task.seed}
@@ -283,9 +268,8 @@ class TaskSession:
         """Choose the checkpoint, and bind its task to the texts; ``scored`` by the metric of the session."""
         model, documents = self.open_source(methods)
         metric = self.find_metric(model) if scored else ""
-        more = {"metric": metric} if scored else {}
         with (
-            self.open_run(model, command, {**question, **more}) as run,
+            self.open_run(model, command, {"metric": metric, **question}) as run,
             self.bind(model, documents, run, metric) as data,
         ):
             yield data
@@ -296,17 +280,3 @@ def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptio
     if options.batch_tokens is not None or checkpoint.device.type != "cpu":
         return options
     return replace(options, batch_tokens=BATCH_TOKENS_CPU)
-
-
-def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
-    batches = corpus.batches.drop_shorter(objective.least)
-    short = len(corpus.batches.members) - len(batches.members)
-    if not short:
-        return corpus
-    if not len(batches):
-        raise NothingToMeasureError(
-            f"--objective {objective.name} needs texts of {objective.least} tokens or more."
-        )
-    noun = "sequence is" if short == 1 else "sequences are"
-    progress.say(f"{short:,} {noun} left out: they have less than {objective.least} tokens.")
-    return replace(corpus, batches=batches)

@@ -24,7 +24,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, describe_corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.survey.gold_alignment import align_maps
+from attnprobe.survey.finder import align_maps
 from attnprobe.survey.measure import open_evaluator
 from attnprobe.survey.recorder import list_computed
 from attnprobe.survey.tokens import label_sides

@@ -35,7 +35,7 @@ from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts
 from attnprobe.survey.recorder import Recorder, Values, list_computed, place_heads
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number

@@ -17,7 +17,7 @@ from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.links import FAR
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

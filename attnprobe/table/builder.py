@@ -17,12 +17,15 @@ FEW_DOCUMENTS = 30
 
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
     """Say how many documents a corpus on record has, where they are fewer than its sequences."""
-    corpus = record.get("corpus") or {}
-    documents, sequences = corpus.get("clusters"), corpus.get("sequences")
+    corpus = record.get("corpus")
+    documents, sequences = (
+        map(corpus.get, ("clusters", "sequences")) if isinstance(corpus, Mapping) else [0, 0]
+    )
     if documents is None or documents == sequences:
         return []
     number = "1 document" if documents == 1 else f"{documents:,} documents"
     rough = f", and rough below {FEW_DOCUMENTS}" if documents < FEW_DOCUMENTS else ""
+    rough = ", and undefined for one" if documents == 1 else rough
     return [f"The {sequences:,} sequences are of {number}: standard errors are over documents{rough}."]
 
 

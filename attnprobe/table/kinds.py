@@ -81,7 +81,8 @@ KINDS: Mapping[str, Kind] = {
     "heads of groups": Kind((*HEAD, GROUP), fits=_has_groups),
     "groups": Kind((GROUP,), fits=_has_groups),
     "correlations": Kind(
-        columns=_INTERVAL, essential=(*_INTERVAL, "kendall", "reliability_in", "reliability_out")
+        columns=_INTERVAL,
+        essential=(*_INTERVAL, "pearson_true", "kendall", "reliability_in", "reliability_out"),
     ),
     "settling": Kind(columns=(STEP, "measure", "spearman_last", "kendall_previous"), essential=_ORDERS),
     "pruning of checkpoints": Kind(("criterion", "seed", STEP, PRUNING_STEP), ("score",), _CURVE),

@@ -306,17 +306,17 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
     return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
 
 
-def stack_rows(parts: Mapping[str, HeadTable], name: str, notes: Sequence[str]) -> HeadTable:
+def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
     """Put the rows of tables below one another, told apart by a column behind those of model and data set.
 
     Title and provenance are those of the first. Cells of columns that a part lacks are None.
     """
-    first, *_ = tables = list(parts.values())
+    first, *_ = tables = [table for _, table in parts]
     columns = {column.name: column for table in reversed(tables) for column in table.columns}
     columns[name] = Column(name, role="key")
     names = list(dict.fromkeys(key for table in tables for key in table.data))
     names.insert(2, name)
-    marked = [{**table.data, name: [part] * len(table)} for part, table in parts.items()]
+    marked = [{**table.data, name: [part] * len(table)} for part, table in parts]
     data = {
         key: [cell for part in marked for cell in part.get(key, [None] * len(part[name]))] for key in names
     }

@@ -84,9 +84,9 @@ def test_the_record_says_how_to_make_it_again_without_sums(made):
     record = json.loads(block(made.html, "attnprobe-record"))
     assert record["command"] == "attnprobe.report"
     assert record["versions"]["attnprobe"]
-    assert record["model"]["weights"]
-    assert [one["name"] for one in record["tables"]] == list(made.tables)
-    assert all("sums" not in one["provenance"]["measurement"] for one in record["tables"])
+    assert list(record["tables"]) == list(made.tables)
+    assert all(one["model"]["weights"] for one in record["tables"].values())
+    assert all("sums" not in one["measurement"] for one in record["tables"].values())
     assert "<" not in block(made.html, "attnprobe-record")
 
 

@@ -12,7 +12,7 @@ from figures import Figure
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.view.packing import Start
-from attnprobe.reports.view.page import write_page
+from attnprobe.reports.view.view import write_page
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
 LAYERS, HEADS = 24, 16

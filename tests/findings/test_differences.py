@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.findings.differences import compare_statistic
+from attnprobe.findings.comparison import compare_statistic
 from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.base import Constant
 from attnprobe.sums.blocked import Blocked

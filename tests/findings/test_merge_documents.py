@@ -78,14 +78,14 @@ def test_one_document_has_no_error(tmp_path):
         assert errors
         assert all(np.isnan(np.array(cells, float)).all() for cells in errors)
         assert any(
-            "only 1 document: standard errors are over documents, and undefined" in one for one in table.notes
+            "1 document: standard errors are over documents, and undefined" in one for one in table.notes
         )
 
 
 class TestTwice:
     def test_one_file(self, files):
         parts = [attnprobe.entropy("demo", files["whole"], limit=limit) for limit in (20, None)]
-        with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
+        with pytest.raises(AttnprobeError, match=r"count twice|may hold the same documents"):
             attnprobe.merge(parts)
 
     def test_a_file_that_was_merged_twice_over(self, files, tmp_path):
@@ -95,5 +95,5 @@ class TestTwice:
         merged = attnprobe.merge([attnprobe.merge(parts), attnprobe.entropy("demo", third)])
         names = [one["name"] for one in merged.provenance["merged"]]
         assert names == ["first.conllu", "second.conllu", "third.conllu"]
-        with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
+        with pytest.raises(AttnprobeError, match=r"count twice|may hold the same documents"):
             attnprobe.merge([merged, attnprobe.entropy("demo", files["first"], limit=5)])

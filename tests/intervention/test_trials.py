@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import CLUSTER
-from attnprobe.intervention.metrics.scores import count_ngrams
+from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint

@@ -11,9 +11,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.picture import render_png
 from attnprobe.reports.theme import THEMES, mix_colours
 from attnprobe.reports.view import graphic
-from attnprobe.reports.view.alignment import EXPLANATION, Mark
 from attnprobe.reports.view.graphic import FAINTEST, Panel, draw_all_heads, draw_lines, draw_map
-from attnprobe.reports.view.packing import Start, make_visible
+from attnprobe.reports.view.packing import EXPLANATION, Mark, Start, make_visible
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,7 +41,7 @@ def marks(root, kind):
     groups = (
         group for group in root.iter(f"{SVG}g") if f"mark-{kind} role-mark" in (group.get("class") or "")
     )
-    return [[*group] for group in groups]
+    return [[*group] for group in groups if len(group)]
 
 
 def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
@@ -57,6 +56,9 @@ def test_every_line_is_as_dark_and_thick_as_its_attention(panel):
         down = float(line.get("y2"))
         assert (top / 18 - 1, down / 18) == pytest.approx((query, key - query), abs=1e-3)
     assert [text for text in texts(root) if len(text) == 1] == list("abcduvwxyz")
+    (labels,) = marks(root, "text")[-1:]
+    lefts = [float(re.search(r"translate\((-?[\d.]+),", label.get("transform"))[1]) for label in labels]
+    assert lefts == [-8] * 5 + [208] * 7  # beside the lines, which are 200 long
 
 
 def colour_of(share):

@@ -87,7 +87,10 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
         (table_of([*EVERY, (0, 0)], x=[1.0] * 7), "has several rows for one head"),
         (table_of(EVERY, attention=["cross"] * 6, x=[1.0] * 6), "about no attention that toy has here"),
         (HeadTable("t", [Column("x")], {"x": [1.0]}), "has no columns layer and head"),
-        (HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}), "has no rows"),
+        (
+            HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}),
+            "about no attention that toy has here",
+        ),
     ],
 )
 def test_tables_of_other_heads_are_refused(table, said):

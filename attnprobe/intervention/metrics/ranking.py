@@ -17,9 +17,6 @@ def find_ranks(scores: NDArray[np.float32], row: Ints, column: Ints) -> Ints:
 
     ``scores`` are (query, passage), in float32 as trec_eval keeps them; ``row`` and ``column`` name the query
     and the passage of each pair that is looked for, (pair,). Of equal scores, the earlier column comes first.
-
-    >>> find_ranks(np.array([[0.5, 0.9, 0.5]], np.float32), np.array([0, 0]), np.array([0, 2])).tolist()
-    [2, 3]
     """
     ranks = np.zeros(len(row), np.int64)
     step, columns = max(1, _CELLS // max(1, scores.shape[1])), np.arange(scores.shape[1])
@@ -37,13 +34,9 @@ def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
         DCG = sum over relevant passages of rank r <= 10 of  grade / log2(r + 1),    nDCG = DCG / best DCG
 
     where the best has the relevant passages in the order of their grades. It is ``ndcg_cut_10`` of trec_eval.
-    Of passages with equal scores, the one whose id comes last in the order of characters goes first; in a
-    file without ids, the one further down.
+    Of passages with equal scores, the one whose id comes last in the order of characters goes first.
 
     Limits: 0 to 1. 1 if the passages are in the order of their grades, 0 if none of the first 10 is relevant.
-
-    ``ranks`` are those of the relevant passages, (pair,), ``row`` the query of each, and ``grades`` how
-    relevant it is, more than 0.
 
     References:
         Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques.

@@ -1,12 +1,15 @@
-"""What a metric is: the score of examples, its error, and how it differs from another score."""
+"""What a metric is: the score of examples, its error, how it differs from another score; and every metric."""
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.sums.clustered import Clustered, sum_by_key
 from attnprobe.sums.inference import PermutationTest, sign_flip
 
@@ -21,6 +24,8 @@ CLUSTER = "cluster"
 _CELLS = 4_000_000
 #: Differences of scores that are closer than this are equal: sums in another order round otherwise.
 _ROUNDING = 1e-9
+#: The share of a sum of squares that is rounding.
+_FLAT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,10 @@ class Score:
     random between both models: how often is the difference as large?
 
     Attributes:
-        needs: The names of the predictions that it reads.
-        rows: Gives the rows (example, part) of predictions.
+        needs: The names of the predictions of which ``rows`` makes rows (example, part).
         function: Gives the scores (...) of sums (..., part).
-        is_mean: Whether it is the mean of its first part; the second one is 1.
         continuous: Whether any change of what the model gives changes the score, as it does a loss.
         tested: Whether no difference is a sensible hypothesis.
-        permutations: Draws the exchanges.
 
     References:
         Tukey (1958), Bias and confidence in not-quite large samples.
@@ -164,3 +166,171 @@ def _sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
         return rows.astype(np.float64)
     names = np.where(clusters < 0, -2 - np.arange(len(clusters)), clusters)
     return sum_by_key(rows.astype(np.float64), names)[2]
+
+
+def word_accuracy() -> Score:
+    """Score the share of all words whose label is right, as seqeval's accuracy has it."""
+    return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], _share)
+
+
+def entity_f1() -> Score:
+    """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
+    if importlib.util.find_spec("seqeval") is None:
+        raise AttnprobeError(
+            "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for the share of "
+            "words."
+        )
+    return Score("f1", "", ("entities",), lambda predictions: predictions["entities"], _f1)
+
+
+def f1_micro() -> Score:
+    """Score F1 of all labels of texts together."""
+    return _score_labels("f1_micro", lambda counts: _f1(counts.sum(-2)))
+
+
+def f1_macro() -> Score:
+    """Score the mean of F1 over labels: 0 for one that is neither predicted nor there, as in scikit-learn."""
+    return _score_labels("f1_macro", lambda counts: _f1(counts).mean(-1))
+
+
+def class_f1(classes: int) -> Score:
+    """Score F1 of class 1 where there are two, else the mean F1 of the classes that occur."""
+
+    def average(counts: Floats) -> Floats:
+        each, named = _f1(counts), counts[..., 1] + counts[..., 2]
+        return each[..., 1] if classes == 2 else each.sum(-1) / np.maximum((named > 0).sum(-1), 1)
+
+    return _score_labels("f1", average, classes)
+
+
+def matthews(classes: int) -> Score:
+    """Score Matthews' correlation, for any number of classes; 0 where it is undefined.
+
+    Limits: -1 to 1; 1 where every answer is right, 0 for answers that do not depend on the labels.
+
+    References:
+        Gorodkin (2004), Comparing two K-category assignments by a K-category correlation coefficient.
+    """
+
+    def correlate(counts: Floats) -> Floats:
+        right, predicted, gold = np.moveaxis(counts, -1, 0)
+        total = gold.sum(-1)
+        above = right.sum(-1) * total - (predicted * gold).sum(-1)
+        spread = (total**2 - (predicted**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
+        return _divide(above, np.sqrt(spread))
+
+    return _score_labels("mcc", correlate, classes)
+
+
+def _share(counts: Floats) -> Floats:
+    """Compute the share of (..., right and all)."""
+    return _divide(counts[..., 0], counts[..., 1])
+
+
+def _f1(counts: Floats) -> Floats:
+    """Compute F1 of (..., right, predicted and there)."""
+    return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
+
+
+def _divide(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
+
+
+def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int | None = None) -> Score:
+    """Score counts (..., label, 3): where each label is right, predicted, there.
+
+    Texts have one of so many ``classes``, or without that any number of labels, marked (example, label).
+    """
+
+    def rows(predictions: Predictions) -> Values:
+        predicted, gold = predictions["prediction"], predictions["label"]
+        if classes is None:
+            predicted, gold = predicted > 0, gold > 0
+        else:
+            predicted, gold = (side.astype(int)[:, None] == np.arange(classes) for side in (predicted, gold))
+        return np.stack([predicted & gold, predicted, gold], -1).reshape(len(gold), -1).astype(np.int8)
+
+    def score(counts: Floats) -> Floats:
+        return function(counts.reshape(*counts.shape[:-1], -1, 3))
+
+    return Score(name, "", ("label", "prediction"), rows, score)
+
+
+def pearson() -> Score:
+    """Score Pearson's correlation of predicted numbers with right ones; NaN where either are all alike."""
+    return Score("pearson", "", ("label", "prediction"), _moments, _correlate, continuous=True)
+
+
+def spearman(decimals: int | None = None) -> Score:
+    """Score Spearman's correlation, which is Pearson's of the ranks; equals share the mean of theirs.
+
+    Ranks are those among all examples, also where one is left out or exchanged: errors of a correlation of
+    .95 come out some 6 % too short for it, those of a difference 1 %. Predictions are ranked to so many
+    ``decimals``, where the others are rounding.
+    """
+
+    def rows(predictions: Predictions) -> Floats:
+        from scipy.stats import rankdata  # takes a second to import
+
+        predicted = predictions["prediction"].astype(np.float64)
+        rounded = predicted if decimals is None else predicted.round(decimals)
+        return _moments({"label": rankdata(predictions["label"]), "prediction": rankdata(rounded)})
+
+    return Score("spearman", "", ("label", "prediction"), rows, _correlate)
+
+
+def _moments(predictions: Predictions) -> Floats:
+    """Compute 1, y, p, yy, pp, yp of each example, about the mean of y, so that little cancels."""
+    gold, predicted = (predictions[name].astype(np.float64) for name in ("label", "prediction"))
+    y, p = gold - gold.mean(), predicted - gold.mean()
+    return np.stack([np.ones_like(y), y, p, y * y, p * p, y * p], -1)
+
+
+def _correlate(sums: Floats) -> Floats:
+    """Correlate (..., moment)."""
+    count, y, p, yy, pp, yp = np.moveaxis(sums, -1, 0)
+    with np.errstate(all="ignore"):
+        spreads = yy - y**2 / count, pp - p**2 / count
+        flat = (spreads[0] <= _FLAT * yy) | (spreads[1] <= _FLAT * pp)
+        correlation = (yp - y * p / count) / np.sqrt(spreads[0] * spreads[1])
+    return np.where(flat, np.nan, correlation)
+
+
+def bleu() -> Score:
+    """Score corpus BLEU of generated text, from 0 to 100, as sacrebleu computes it.
+
+        100 min(1, e^(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)
+
+    c and r are the lengths of text and reference, p_k is the share of n-grams of k words that are right. An
+    order without a right one counts as 1 / 2, the next as 1 / 4, and so on, of one: ``exp`` smoothing.
+
+    References:
+        Papineni et al. (2002); Chen and Cherry (2014), method 3, for the smoothing.
+        Post (2018), A call for clarity in reporting BLEU scores.
+    """
+    if importlib.util.find_spec("sacrebleu") is None:
+        raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
+    return Score("bleu", "BLEU", ("ngrams",), lambda predictions: predictions["ngrams"], corpus_bleu)
+
+
+@lru_cache(maxsize=1 << 16)
+def count_ngrams(text: str, reference: str) -> list[int]:
+    """Count what BLEU is made of: both lengths, then n-grams that are right, and all n-grams."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    counted = BLEU(force=True, effective_order=True).sentence_score(text, [reference])
+    return [counted.sys_len, counted.ref_len, *counted.counts, *counted.totals]
+
+
+def corpus_bleu(counts: Floats) -> Floats:
+    """Compute BLEU of many corpora at once, from sums of ``count_ngrams``."""
+    length, reference = counts[..., 0], counts[..., 1]
+    orders = (counts.shape[-1] - 2) // 2
+    right, total = counts[..., 2 : 2 + orders], counts[..., 2 + orders :]
+    missed = (right == 0) & (total > 0)
+    smoothed = np.where(missed, 0.5 ** missed.cumsum(-1), right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.log(smoothed / total).mean(-1)
+        brevity = np.minimum(0, 1 - reference / length)
+    scored = (right > 0).any(-1) & (total > 0).all(-1)
+    return np.where(scored, 100 * np.exp(np.where(scored, mean + brevity, 0.0)), 0.0)

@@ -6,15 +6,11 @@ from importlib import import_module
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification, find_prediction
-from attnprobe.intervention.objectives.language_modelling import (
-    CausalLanguageModel,
-    MaskedLanguageModel,
-    fills_masks,
-)
+from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, fills_masks
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.request import WHERE, TaskOptions, check_gold
+from attnprobe.intervention.request import TaskOptions, check_gold
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import QUESTION_ANSWERING, TOKEN_CLASSIFICATION, TaskHead, find_stated_head
+from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.progress import Progress
 from attnprobe.tasks import OBJECTIVES, Gold
 
@@ -22,8 +18,8 @@ from attnprobe.tasks import OBJECTIVES, Gold
 #: images or sound: (heads, force, modality).
 Loader = Callable[..., Checkpoint]
 _REPRESENTATION = "representation"
-#: The labels that some heads can't do without.
-_NEEDED = {TOKEN_CLASSIFICATION: Gold.WORDS, QUESTION_ANSWERING: Gold.ANSWERS}
+#: What is looked for where there are no labels, or no head for them.
+_LANGUAGE = "masked-lm", "causal-lm"
 
 
 @cache
@@ -42,19 +38,14 @@ def choose_task(
     head, else masked or causal language modelling if it holds that head, else representation.
     """
     if options.objective is not None:
-        name = options.objective
-        check_gold(name, labelled)
-        checkpoint, unused = _load_for(load, name, modality, force=options.force_head), None
-    else:
-        checkpoint, name = _load_any(load, modality, labelled)
-        unused = _describe_unused_head(checkpoint, name, labelled)
-        if options.labels_named and not OBJECTIVES[name].gold:
-            usual = _list_objectives(labelled or Gold.CLASS)[0]
-            raise AttnprobeError(
-                unused
-                or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
-                f"--label-column, or pass --objective {usual} --force-head."
-            )
+        check_gold(options.objective, labelled)
+    checkpoint, name = _load(load, options, modality, labelled)
+    if options.labels_named and not options.objective and not OBJECTIVES[name].gold:
+        usual = _list_objectives(labelled or Gold.CLASS)[0]
+        raise AttnprobeError(
+            f"{checkpoint.name} holds no trained head that could use the labels; leave out "
+            f"--label-column, or pass --objective {usual} --force-head."
+        )
     kind = import_objective(name)
     kind.check(checkpoint)
     how = "by the pooled final state; no trained head is used"
@@ -63,8 +54,6 @@ def choose_task(
     elif kind.head and checkpoint.head:
         how = f"by the checkpoint's {checkpoint.head.name} head"
     progress.say(f"the objective is {name}, {how}.")
-    if unused:
-        progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
             f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} "
@@ -73,49 +62,29 @@ def choose_task(
     return checkpoint, name
 
 
-def _load_for(load: Loader, name: str, modality: str, *, force: bool) -> Checkpoint:
-    """Load a checkpoint for an objective that the user named."""
-    kind = import_objective(name)
-    head = _find_head(kind, modality)
-    if head is None and kind.head is not None:
-        raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
-    checkpoint = load((head,) if head else (), force, modality)
-    if head is not None and checkpoint.head != head:
+def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
+    """Load a checkpoint with the first head that it holds of those that could do, and name the objective."""
+    named = options.objective
+    names = [named] if named else [*_list_objectives(labelled), *_LANGUAGE]
+    kinds = [*map(import_objective, names)]
+    heads = {} if kinds[0].head is None else {kind.name: _find_head(kind, modality) for kind in kinds}
+    if named and heads == {named: None}:
+        raise AttnprobeError(f"--objective {named} is not one for {modality}; leave it out.")
+    wanted = tuple(dict.fromkeys(head for head in heads.values() if head is not None))
+    checkpoint = load(wanted, options.force_head, modality)
+    name = names[0] if not heads else _REPRESENTATION
+    if checkpoint.head is not None:
+        name = next((name for name, head in heads.items() if head == checkpoint.head), name)
+    if named and name != named:
         raise AttnprobeError(
-            f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
-            "nothing; choose another --objective, or pass --force-head."
+            f"{checkpoint.name} holds no trained {wanted[0].name} head, and numbers from a made-up one would "
+            "mean nothing; choose another --objective, or pass --force-head."
         )
-    return checkpoint
-
-
-def _load_any(load: Loader, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
-    """Load a checkpoint with the first head that it holds of those that the labels are for."""
-    names = _list_objectives(labelled)
-    if labelled and OBJECTIVES[names[0]].relation:  # which needs no head
-        return load((), False, modality), names[0]
-    kinds = [*map(import_objective, names), MaskedLanguageModel, CausalLanguageModel]
-    heads = {kind.name: head for kind in kinds if (head := _find_head(kind, modality)) is not None}
-    checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
-    name = next((name for name, head in heads.items() if checkpoint.head == head), _REPRESENTATION)
-    if name == Classification.name:
+    if name == Classification.name and not named:
         name = find_prediction(checkpoint)
-    if name == MaskedLanguageModel.name and not fills_masks(checkpoint):
+    if name == MaskedLanguageModel.name and not named and not fills_masks(checkpoint):
         name = _REPRESENTATION
     return checkpoint, name
-
-
-def _describe_unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
-    """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
-    stated = find_stated_head(checkpoint.model.config)
-    if stated is None or stated not in _NEEDED:
-        return None
-    needed = _NEEDED[stated]
-    if needed is labelled or needed in OBJECTIVES[objective].gold:
-        return None
-    return (
-        f"{checkpoint.name} was trained for {stated.name}, which needs {needed} ({WHERE[needed]}), but the "
-        f"data have {labelled or 'no labels'}."
-    )
 
 
 def _list_objectives(labelled: Gold) -> list[str]:

@@ -1,45 +1,62 @@
-"""Sequence classification: one class, several labels, or a number."""
+"""Classification of texts (one class, several labels, or a number) and of their words."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import (
+from attnprobe.intervention.metrics.score import (
+    Score,
     class_f1,
-    correlation,
+    entity_f1,
     f1_macro,
     f1_micro,
     matthews,
-    refuse_alike,
+    pearson,
+    spearman,
+    word_accuracy,
 )
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
     compute_margin,
     list_labels,
+    mean_by_example,
     upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION
-from attnprobe.run.preparation import Corpus
+from attnprobe.model.task_heads import (
+    CLASSIFICATION,
+    IMAGE_CLASSIFICATION,
+    SOUND_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
+from attnprobe.run.examples import join_words
+from attnprobe.run.preparation import Corpus, Documents
+from attnprobe.tasks import OBJECTIVES
 
 #: How many classes an error message names.
-NAMED = 8
+_NAMED = 8
 #: What a sequence classification head predicts, by the objective that scores it.
 _PREDICTED = {"classification": "one class", "multi-label": "several labels", "regression": "a number"}
 #: What parts labels that are written into one string.
 _PARTED = re.compile(r"[|,]")
 _BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1}
+#: How a label begins that is of an entity, in the schemes that seqeval reads: IOB1, IOB2, IOE, IOBES.
+_BEGINNINGS = ("B", "I", "E", "S")
+#: The label of a word that is of none.
+_NONE = "O"
 
 
 def find_prediction(checkpoint: Checkpoint) -> str:
@@ -66,28 +83,23 @@ class Classes:
         number = self.find(label)
         if number is not None:
             return number
-        hint = ""
-        if _read_float(str(label)) == -1:
-            hint = " (-1 marks texts whose label is kept secret; take another split)"
-        named = ", ".join(self.spelled(known) for known in range(min(self.count, NAMED)))
-        more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
+        known = ", ".join(map(self.spelled, range(min(self.count, _NAMED))))
+        more = ", ..." if self.count > _NAMED else ""
         raise AttnprobeError(
-            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {named}{more}{hint}."
+            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}."
         )
 
     def find(self, label: Any) -> int | None:
         """Find the number of a class, or None where there is none of that name or number."""
         spelled, number = str(label).strip(), _read_float(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
-        for name in (spelled, str(int(number)) if number.is_integer() else spelled):
-            for alike in (name, name.casefold()):  # the exact name first
-                if alike in self._numbers:
-                    return self._numbers[alike]
+        whole = str(int(number)) if number.is_integer() else spelled
+        for name in (spelled, spelled.casefold(), whole):
+            if name in self._numbers:
+                return self._numbers[name]
         if number in range(self.count):
             return int(number)
-        if self.count == 2 and spelled.casefold() in {"false", "true"}:
-            return int(spelled.casefold() == "true")
-        return None
+        return {"false": 0, "true": 1}.get(spelled.casefold()) if self.count == 2 else None
 
     def spelled(self, number: int) -> str:
         name = self.names.get(number, "")
@@ -102,11 +114,7 @@ def _read_float(label: Any) -> float:
 
 
 class Prediction(Objective):
-    """What a sequence classification head predicts of an example.
-
-    Attributes:
-        predicted: The objectives of the heads that can be scored so.
-    """
+    """What a sequence classification head predicts; ``predicted`` are the objectives of heads that do."""
 
     head = CLASSIFICATION
     other_heads: ClassVar = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
@@ -123,10 +131,7 @@ class Prediction(Objective):
 
 
 class Classification(Prediction):
-    """Sequence classification: cross-entropy of the right class.
-
-    It needs labels and a trained classification head.
-    """
+    """Sequence classification: cross-entropy of the right class."""
 
     name = "classification"
     predicted = ("classification",)
@@ -134,23 +139,14 @@ class Classification(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         known = Classes(self.checkpoint)
-        self.count = known.count
+        self.builders = {"mcc": partial(matthews, known.count), "f1": partial(class_f1, known.count)}
         self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
         if len(np.unique(self.classes)) == 1:
-            self.remarks = [
-                f"Every example has the label {known.spelled(int(self.classes[0]))}: a model that "
-                "always says so would be right, so accuracy and loss say little here."
-            ]
-
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name not in {"mcc", "f1"}:
-            return super().build_metric(name, examples)
-        refuse_alike(self.classes[examples], name)
-        return matthews(self.count) if name == "mcc" else class_f1(self.count)
+            alike = known.spelled(int(self.classes[0]))
+            self.remarks = [f"Every example has the label {alike}, so accuracy and loss say little here."]
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the cross-entropy of each example, its prediction, and whether it is right."""
         logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)
@@ -164,28 +160,21 @@ class Classification(Prediction):
 class MultiLabel(Prediction):
     """Multi-label classification: for each label, whether a text has it.
 
-    The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
-    row of 0 and 1, one for each label that the model knows. It is read as such a row where every example
-    has one. The loss of an example is the mean over all labels of the binary cross entropy; a label is
-    predicted where its probability is more than a half.
-
-    ``labels`` (example, label) says whether an example has it.
+    The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or,
+    where every example has one, a row of 0 and 1 for each label that the model knows. The loss is the mean
+    over labels of the binary cross entropy; a label is predicted where its probability is more than a half.
     """
 
     name = "multi-label"
     predicted = ("multi-label", "classification")
+    builders = MappingProxyType({"f1_micro": f1_micro, "f1_macro": f1_macro})
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
         self.labels = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
         self.known = {"label": self.labels}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        builders = {"f1_micro": f1_micro, "f1_macro": f1_macro}
-        return builders[name]() if name in builders else super().build_metric(name, examples)
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
         logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.labels[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
@@ -222,6 +211,7 @@ class Regression(Prediction):
 
     name = "regression"
     predicted = ("regression",)
+    builders = MappingProxyType({"pearson": pearson, "spearman": spearman})
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
@@ -238,20 +228,103 @@ class Regression(Prediction):
     def read_labels(self, corpus: Corpus) -> None:
         labels = list_labels(corpus)
         self.values = np.array([_read_float(label) for label in labels])
-        for label, value in zip(labels, self.values, strict=True):
-            if not math.isfinite(value):
-                raise AttnprobeError(
-                    f"The label {str(label)[:60]!r} is not a number, which regression needs."
-                )
+        if not np.isfinite(self.values).all():
+            first = str(labels[int(np.isfinite(self.values).argmin())])[:60]
+            raise AttnprobeError(f"The label {first!r} is not a number, which regression needs.")
         self.known = {"label": self.values}
 
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name == "mse":
-            return super().build_metric(name, examples)
-        return correlation(name, self.values[examples])
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the squared error of each example, and the number that was predicted."""
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
         loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
+
+
+class TokenClassification(Objective):
+    """Token classification: cross-entropy of the label of each word.
+
+    A label is a part of speech, or part of an entity. A word is scored at its first token, as ``run_ner`` and
+    its kin train taggers: ``targets`` are these tokens and their right classes, (2, word), of each example.
+    The loss of an example is the mean over its words, in nats.
+    """
+
+    name = "token-classification"
+    head = TOKEN_CLASSIFICATION
+    builders = MappingProxyType({"accuracy": word_accuracy, "f1": entity_f1})
+    explains = "the mean over words of the logit of the predicted label less that of the runner-up"
+
+    def read_labels(self, corpus: Corpus) -> None:
+        self._classes = Classes(self.checkpoint)
+        number = cache(self._classes.number)
+        self.targets: list[NDArray[np.int64]] = []
+        for example in range(corpus.sequences):
+            annotation = corpus.batches.annotation(example)
+            assert annotation is not None
+            tags = [(tag.position, number(tag.name)) for tag in annotation.tags]
+            self.targets.append(np.array(tags, np.int64).T)
+
+    @classmethod
+    def read_examples(cls, documents: Documents) -> Documents:
+        return join_words(documents)
+
+    @classmethod
+    def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """List F1 of entities only where some label is of an entity."""
+        entities = has_entities(Classes(checkpoint).names.values())
+        return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
+
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
+        gold = np.concatenate([self.targets[example][1] for example in examples])
+        if name == "f1" and not has_entities(self._names(gold)):
+            raise AttnprobeError(
+                "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
+                "with entities, or --metric accuracy."
+            )
+        return super().build_metric(name, examples)
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Answer, with ``words`` that are right and there (batch, 2), and ``entities`` (batch, 3)."""
+        logits = upcast(self.ask(batch).logits)
+        targets = [self.targets[member] for member in batch.members]
+        sizes = torch.tensor([target.shape[1] for target in targets])
+        example = torch.arange(len(targets)).repeat_interleave(sizes).to(logits.device)
+        place, right = torch.from_numpy(np.concatenate(targets, 1)).to(logits.device)
+        chosen = logits[example, place]
+        mean = mean_by_example(example, len(targets))
+        loss = mean(cross_entropy(chosen, right, reduction="none"))
+        prediction = chosen.detach().argmax(-1)
+        correct = (prediction == right).to(loss.dtype)
+        hits = loss.detach().new_zeros(len(targets)).index_add(0, example, correct)
+        words = torch.stack([hits, sizes.to(hits)], -1)
+        return Answer(
+            loss,
+            {"words": words, "entities": lambda: self._count_entities(prediction, right, sizes)},
+            margin=lambda: mean(compute_margin(chosen)),
+        )
+
+    def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
+        ends = np.cumsum(sizes.numpy())[:-1]
+        ours, gold = (np.split(part.cpu().numpy(), ends) for part in (prediction, right))
+        pairs = zip(map(self._names, ours), map(self._names, gold), strict=True)
+        return torch.tensor([count_entities(*pair) for pair in pairs])
+
+    def _names(self, classes: NDArray[np.int64]) -> Sequence[str]:
+        return [self._classes.names[number] for number in classes.tolist()]
+
+
+def has_entities(names: Iterable[str]) -> bool:
+    """Tell whether some label is of an entity, such as B-PER; NOUN is of the word itself."""
+    return any(_in_scheme(name) != _NONE for name in names)
+
+
+def count_entities(predicted: Sequence[str], gold: Sequence[str]) -> tuple[int, int, int]:
+    """Count the entities of a text that are right (first word, last word and type), predicted, and there."""
+    from seqeval.metrics.sequence_labeling import get_entities  # takes a second: it imports scikit-learn
+
+    ours, theirs = (
+        set(get_entities([_in_scheme(label) for label in labels])) for labels in (predicted, gold)
+    )
+    return len(ours & theirs), len(ours), len(theirs)
+
+
+def _in_scheme(label: str) -> str:
+    return label if label[:1] in _BEGINNINGS and label[1:2] in {"", "-"} else _NONE

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ class ContrastMeasure(Objective):
         reads: What is read off the model.
         about: What m is where there is one answer, and ``compared`` where there are two.
         decides: Whether the sign of m says what the model decides for, also where there is one answer.
+        exclusive: Whether one answer, against which all else is joined, rules out the others.
         answers: The number of each pair's answer, and ``seconds`` of the other one; -1 where none is.
     """
 
@@ -34,7 +34,8 @@ class ContrastMeasure(Objective):
     about: ClassVar[str]
     compared: ClassVar[str] = "the logit of the answer less that of the other"
     decides: ClassVar[bool] = True
-    unit: str = "nats"
+    exclusive: ClassVar[bool] = True
+    unit: ClassVar[str] = "nats"
 
     def __init__(
         self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
@@ -62,7 +63,7 @@ class ContrastMeasure(Objective):
         return f"{self.compared}, or, where there is one answer, {self.about}"
 
     def answer(self, batch: Batch, untouched: Answer | None = None, *, corrupted: bool = False) -> Answer:
-        """Give m of the clean or the corrupted texts of a batch, with gradients if they are enabled."""
+        """Give m of the clean or the corrupted texts of a batch."""
         return Answer(self.compute(batch, corrupted=corrupted))
 
     @abstractmethod
@@ -70,22 +71,17 @@ class ContrastMeasure(Objective):
         """Compute m of each text of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        """Compare the logits (batch, choice) of the two answers, or of one with those of all else.
-
-        With z the logits and one answer a of a softmax, m = z_a - ln sum_{c != a} exp z_c, the logarithm of
-        p_a / (1 - p_a).
-        """
+        """Compare the logits z (batch, choice) of both answers; of one, m = z_a - ln sum_{c != a} exp z_c."""
         logits = upcast(logits)
         first, second = (
             torch.from_numpy(numbers[members]).to(logits.device)[:, None]
             for numbers in (self.answers, self.seconds)
         )
         answer, other = (logits.gather(-1, number.clamp_min(0)) for number in (first, second))
-        return (answer - torch.where(second >= 0, other, self.join_others(logits, first))).squeeze(-1)
-
-    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
-        """Join the logits (batch, choice) of all but the answer (batch, 1) to one, (batch, 1)."""
-        return logits.scatter(-1, answer, -torch.inf).logsumexp(-1, keepdim=True)
+        rest = torch.zeros_like(answer)
+        if self.exclusive:
+            rest = logits.scatter(-1, first, -torch.inf).logsumexp(-1, keepdim=True)
+        return (answer - torch.where(second >= 0, other, rest)).squeeze(-1)
 
 
 class ClassContrast(ContrastMeasure):
@@ -95,12 +91,8 @@ class ClassContrast(ContrastMeasure):
     reads = "class"
     about = "the log odds of the answer, ln p / (1 - p)"
 
-    @cached_property
-    def _classes(self) -> Classes:
-        return Classes(self.checkpoint)
-
     def number(self, answer: str | int | None) -> int:
-        return -1 if answer is None else self._classes.number(answer)
+        return -1 if answer is None else Classes(self.checkpoint).number(answer)
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return self.compare(self.ask(batch).logits, batch.members)
@@ -110,9 +102,7 @@ class LabelContrast(ClassContrast):
     """The logit of a label, or the difference of those of two, of a model that gives a text several."""
 
     name = "multi-label"
-
-    def join_others(self, logits: Tensor, answer: Tensor) -> Tensor:
-        return logits.new_zeros(len(logits), 1)
+    exclusive = False
 
 
 class NumberContrast(ContrastMeasure):
@@ -123,9 +113,6 @@ class NumberContrast(ContrastMeasure):
     about = "the predicted number"
     decides = False
     unit = ""
-
-    def number(self, answer: str | int | None) -> int:
-        return -1
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return upcast(self.ask(batch).logits).squeeze(-1)
@@ -153,11 +140,7 @@ class NextContrast(MaskContrast):
 
 
 class TextContrast(ContrastMeasure):
-    """How probable a text is, all tokens after the first: the measure of BLiMP.
-
-    References:
-        Warstadt et al. (2020), BLiMP: the benchmark of linguistic minimal pairs for English.
-    """
+    """How probable a text is, all tokens after the first: the measure of BLiMP (Warstadt et al. 2020)."""
 
     name = "causal-lm"
     reads = "text"
@@ -195,9 +178,7 @@ def _sum_log_probabilities(logits: Tensor, right: Tensor) -> Tensor:
     return logits.log_softmax(-1).gather(-1, right).squeeze(-1).sum(-1)
 
 
+_ANSWERED = (ClassContrast, LabelContrast, NumberContrast, MaskContrast, NextContrast, TargetContrast)
 #: By the name of the objective, for pairs with answers; and where there are none.
-MEASURES: dict[str, type[ContrastMeasure]] = {
-    one.name: one
-    for one in (ClassContrast, LabelContrast, NumberContrast, MaskContrast, NextContrast, TargetContrast)
-}
+MEASURES: dict[str, type[ContrastMeasure]] = {one.name: one for one in _ANSWERED}
 WITHOUT_ANSWER: dict[str, type[ContrastMeasure]] = {one.name: one for one in (TextContrast, NumberContrast)}

@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,8 +18,14 @@ from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import ranking
-from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
-from attnprobe.intervention.metrics.scores import correlation
+from attnprobe.intervention.metrics.score import (
+    CLUSTER,
+    Predictions,
+    Values,
+    mean_score,
+    pearson,
+    spearman,
+)
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
@@ -44,10 +52,9 @@ def embed(checkpoint: Checkpoint, batch: Batch, roles: Sequence[str] = ()) -> Te
     """Make one vector of each text of a batch, with gradients if they are enabled: (batch, width).
 
     Of an embedding model, the vector is that of ``SentenceTransformer.encode``: its pooling, which may leave
-    the tokens of a prompt out, then what its further modules make of that (Dense, Normalize). Of any other
-    model, it is the mean of the last hidden states over all tokens, h = 1/n sum_i x_i.
-
-    ``roles`` says of each text whether it is a query or what queries look for, whose prompts differ.
+    the tokens of a prompt out, then its further modules (Dense, Normalize). Of any other model, it is the
+    mean of the last hidden states over all tokens. ``roles`` says of each text whether it is a query or what
+    queries look for, whose prompts differ.
     """
     states = upcast(checkpoint.body(**checkpoint.inputs(batch.inputs))[0])
     if checkpoint.embedding is None:
@@ -73,7 +80,6 @@ class Representation(Objective):
     positive = ""
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute v . h of each example, and the cosine of h with the untouched h."""
         state = embed(self.checkpoint, batch)
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
@@ -100,12 +106,14 @@ class RelatedTexts(Objective):
     what the head does, in this text, to L; their mean over texts is that of L by a gate that all texts share.
 
     Attributes:
-        nouns: What an example is called, and several.
+        noun: What examples are called.
+        loss: The number that is their loss.
         by_example: The names of the arrays over examples, which a half has a part of.
         numbers: The document of each example, by its number, (example,).
     """
 
-    nouns: ClassVar[tuple[str, str]]
+    noun: ClassVar[str]
+    loss: ClassVar[str] = "loss"
     by_example: ClassVar[tuple[str, ...]]
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -114,7 +122,7 @@ class RelatedTexts(Objective):
         labels = corpus.batches.labels
         self.read_uses({member: label for member, label in labels.items() if isinstance(label, Uses)})
         if not len(self.numbers):
-            raise AttnprobeError(f"There are no {self.nouns[1]} that could be scored; give others.")
+            raise AttnprobeError(f"There are no {self.noun} that could be scored; give others.")
 
     @abstractmethod
     def read_uses(self, texts: Mapping[int, Uses]) -> None:
@@ -125,12 +133,8 @@ class RelatedTexts(Objective):
         """Name the sequences that are a part of an example."""
 
     @abstractmethod
-    def compute_losses(self, states: Tensor) -> Tensor:
-        """Compute the loss of each example, (example,), from the embeddings (sequence, width)."""
-
-    @abstractmethod
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Values]:
-        """Compute the numbers that are needed of each example, (example,), from the embeddings."""
+    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+        """Compute the numbers that are needed of each example, (example,), by embeddings (text, width)."""
 
     def list_roles(self, members: Ints) -> list[str]:
         """Tell of sequences whether each is a query or what queries look for; nothing where none is."""
@@ -166,23 +170,20 @@ class RelatedTexts(Objective):
             scores = self.score(_place_states(answers["state"], batches), needs)
         shared = np.bincount(self.numbers)[self.numbers] > 1
         names = name_documents(self.numbers.astype(np.uint64))
-        return {**scores, CLUSTER: np.where(shared, names, -1)}
+        return {CLUSTER: np.where(shared, names, -1), **{name: scores[name].numpy() for name in scores}}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
         """Take the derivative of the mean loss by each embedding (text, width), and bind losses to it."""
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = _place_states(states, batches).requires_grad_()
-            (slopes,) = torch.autograd.grad(self.compute_losses(leaf).mean(), leaf)
+            (slopes,) = torch.autograd.grad(self.score(leaf, [self.loss])[self.loss].mean(), leaf)
         bound = copy(self)
         bound._slopes = (slopes * len(states)).detach()
         return bound
 
-    def remark_left_out(self, number: int, reason: str, nouns: tuple[str, str] | None = None) -> None:
-        """Say how many examples, or other things, were left out."""
-        one, several = nouns or self.nouns
-        if number:
-            noun = f"{one} is" if number == 1 else f"{several} are"
-            self.remarks = [*self.remarks, f"{number:,} {noun} left out: {reason}."]
+    def remark_left_out(self, left_out: int, among: int, noun: str, reason: str) -> None:
+        if left_out:
+            self.remarks = [*self.remarks, f"{left_out:,} of {among:,} {noun} left out: {reason}."]
 
 
 def _place_states(states: Values, batches: BatchReader) -> Tensor:
@@ -201,9 +202,7 @@ def _gather(states: Tensor, members: Ints) -> Tensor:
 class Tuples(RelatedTexts):
     """Examples of so many texts each: pairs, triplets.
 
-    Attributes:
-        members: The sequences of each example, (example, place).
-        given: The number that is given with each, (example,).
+    ``members`` are the sequences of each, (example, place), and ``given`` the number that comes with it.
     """
 
     width: ClassVar[int]
@@ -218,7 +217,7 @@ class Tuples(RelatedTexts):
             members[example, place], numbers[example], given[example] = member, number, score
         whole = (members >= 0).all(-1)
         self.numbers, self.members, self.given = numbers[whole], members[whole], given[whole]
-        self.remark_left_out(int((~whole).sum()), "a text gives no token")
+        self.remark_left_out(int((~whole).sum()), count, self.noun, "a text gives no token")
 
     def list_texts(self) -> Ints:
         return np.unique(self.members)
@@ -235,7 +234,9 @@ class Similarity(Tuples):
     """
 
     name = "similarity"
-    nouns = "pair", "pairs"
+    noun = "pairs"
+    builders = MappingProxyType({"pearson": pearson, "spearman": partial(spearman, DECIMALS)})
+    loss = "mse"
     width = 2
     by_example = (*Tuples.by_example, "targets")
 
@@ -248,21 +249,14 @@ class Similarity(Tuples):
             remark = f"Scores go from {low:g} to {high:g}; for the loss they are scaled to 0 to 1."
             self.remarks = [*self.remarks, remark]
 
-    def build_metric(self, name: str, examples: Ints) -> Score:
-        if name == "mse":
-            return super().build_metric(name, examples)
-        return correlation(name, self.given, DECIMALS)
+    def list_gold(self, examples: Ints) -> Values:
+        return self.given
 
-    def compute_losses(self, states: Tensor) -> Tensor:
-        return (self._find_cosines(states) - torch.from_numpy(self.targets)).square()
-
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Values]:
-        cosines, losses = self._find_cosines(states), self.compute_losses(states)
-        return {"label": self.given, "prediction": cosines.numpy(), "mse": losses.numpy()}
-
-    def _find_cosines(self, states: Tensor) -> Tensor:
+    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         one, other = _gather(states, self.members).unbind(1)
-        return (one * other).sum(-1)
+        cosines = (one * other).sum(-1)
+        given, targets = torch.from_numpy(self.given), torch.from_numpy(self.targets)
+        return {"label": given, "prediction": cosines, "mse": (cosines - targets).square()}
 
 
 class Triplets(Tuples):
@@ -276,25 +270,15 @@ class Triplets(Tuples):
     """
 
     name = "triplet"
-    nouns = "triplet", "triplets"
+    noun = "triplets"
+    builders = MappingProxyType({"loss": partial(mean_score, "loss", "cosine", higher_is_better=False)})
     width = 3
 
-    def build_metric(self, name: str, examples: Ints) -> Score:
-        if name == "loss":
-            return mean_score(name, "cosine", higher_is_better=False)
-        return super().build_metric(name, examples)
-
-    def compute_losses(self, states: Tensor) -> Tensor:
-        return (MARGIN - self._find_lead(states)).clamp_min(0)
-
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Values]:
-        right = self._find_lead(states).round(decimals=DECIMALS) > 0
-        return {"accuracy": right.double().numpy(), "loss": self.compute_losses(states).numpy()}
-
-    def _find_lead(self, states: Tensor) -> Tensor:
-        """Compute how far the cosine with the positive is ahead of that with the negative, (example,)."""
+    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         anchor, positive, negative = _gather(states, self.members).unbind(1)
-        return (anchor * (positive - negative)).sum(-1)
+        lead = (anchor * (positive - negative)).sum(-1)
+        right = lead.round(decimals=DECIMALS) > 0
+        return {"accuracy": right.double(), "loss": (MARGIN - lead).clamp_min(0)}
 
 
 class Retrieval(RelatedTexts):
@@ -308,18 +292,16 @@ class Retrieval(RelatedTexts):
     passages in the batch. The passage that has the name of the query is the query itself, and left out.
 
     Attributes:
-        queries: The sequence of each query, (query,).
-        passages: The sequence of each passage, last names first, (passage,).
-        itself: For each query the place of the passage that is the query itself, -1 for none, (query,).
-        answers: For each query the places of the passages that answer it, with their grades, (query,).
+        passages: The sequence of each passage, last names first; ``queries``, that of each query.
+        itself: For each query the place of the passage that is the query itself, -1 for none.
+        answers: For each query the places of the passages that answer it, with their grades.
 
     References:
-        Thakur et al. (2021), BEIR; van den Oord, Li and Vinyals (2018), Contrastive predictive coding;
-        Henderson et al. (2017), Efficient natural language response suggestion.
+        Thakur et al. (2021), BEIR; van den Oord, Li and Vinyals (2018), Contrastive predictive coding.
     """
 
     name = "retrieval"
-    nouns = "query", "queries"
+    noun = "queries"
     by_example = ("numbers", "queries", "itself", "answers")
 
     @classmethod
@@ -353,9 +335,12 @@ class Retrieval(RelatedTexts):
         self.itself = np.array([names.get(texts[member].name, -1) for member in self.queries], np.int64)
         self.numbers = np.array([use.document for use, *_ in kept], np.int64)
         self.answers = np.fromiter((np.array(pairs) for *_, pairs in kept), object, len(kept))
-        lost = sum(int(use.number) - len(pairs) for use, _, pairs in kept)
-        self.remark_left_out(len(queries) - len(kept), "no answer among the passages")
-        self.remark_left_out(lost, "not among the passages", ("answer", "answers"))
+        wanted = sum(int(use.number) for use, *_ in kept)
+        there = sum(len(pairs) for *_, pairs in kept)
+        self.remark_left_out(
+            len(queries) - len(kept), len(queries), self.noun, "no answer among the passages"
+        )
+        self.remark_left_out(wanted - there, wanted, "answers", "not among the passages")
 
     def list_roles(self, members: Ints) -> list[str]:
         return ["query" if member in self._queries else "document" for member in members.tolist()]
@@ -363,31 +348,21 @@ class Retrieval(RelatedTexts):
     def list_texts(self) -> Ints:
         return np.concatenate([self.queries, self.passages])
 
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Values]:
-        scores: dict[str, Values] = {}
-        if "loss" in needs:
-            scores["loss"] = self.compute_losses(states).numpy()
-        if measures := [name for name in needs if name != "loss"]:
-            ranks = np.concatenate(
-                [
-                    ranking.find_ranks(cosines.round(decimals=DECIMALS).numpy().astype(np.float32), *pairs)
-                    for cosines, *pairs in self._iterate_cosines(states)
-                ]
-            )
-            row, _, grades = _list_pairs(self.answers)
-            for name in measures:
-                scores[name] = getattr(ranking, name)(ranks, row, grades, len(self.queries))
-        return scores
-
-    def compute_losses(self, states: Tensor) -> Tensor:
-        losses = []
+    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+        losses, ranks = [], []
+        measures = [name for name in needs if name != "loss"]
         for cosines, row, column in self._iterate_cosines(states):
-            scores, places = SCALE * cosines, tuple(map(torch.from_numpy, (row, column)))
-            right = scores[places]
-            others = scores.index_put(places, scores.new_tensor(_NEVER)).logsumexp(-1)[places[0]]
-            lost = torch.logaddexp(right, others) - right
-            losses.append(mean_by_example(places[0], len(scores))(lost))
-        return torch.cat(losses)
+            if measures:
+                rounded = cosines.detach().round(decimals=DECIMALS).numpy().astype(np.float32)
+                ranks.append(ranking.find_ranks(rounded, row, column))
+            if "loss" in needs:
+                losses.append(_contrast(SCALE * cosines, torch.from_numpy(row), torch.from_numpy(column)))
+        row, _, grades = _list_pairs(self.answers)
+        scores = {"loss": torch.cat(losses)} if losses else {}
+        for name in measures:
+            measure = getattr(ranking, name)
+            scores[name] = torch.from_numpy(measure(np.concatenate(ranks), row, grades, len(self.queries)))
+        return scores
 
     def _iterate_cosines(self, states: Tensor) -> Iterator[tuple[Tensor, Ints, Ints]]:
         """Compute the cosines of a few queries at a time with all passages, (query, passage).
@@ -402,6 +377,13 @@ class Retrieval(RelatedTexts):
             itself = torch.from_numpy(self.itself[part])[:, None] == places
             row, column, _ = _list_pairs(self.answers[part])
             yield (queries[part] @ passages.T).masked_fill(itself, _NEVER), row, column
+
+
+def _contrast(scores: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """Average the loss of each query over the passages (row, column) that answer it, (query,)."""
+    right = scores[row, column]
+    others = scores.index_put((row, column), scores.new_tensor(_NEVER)).logsumexp(-1)[row]
+    return mean_by_example(row, len(scores))(torch.logaddexp(right, others) - right)
 
 
 def _list_pairs(answers: NDArray[np.object_]) -> tuple[Ints, Ints, Values]:

@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.metrics.scores import bleu, count_ngrams
+from attnprobe.intervention.metrics.score import bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -55,14 +54,10 @@ class MaskedLanguageModel(Objective):
             why = "fills masks with its decoder, or its tokenizer has no mask token"
             raise AttnprobeError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
-    def read_labels(self, corpus: Corpus) -> None:
-        tokenizer: Any = self.checkpoint.tokenizer
-        self._mask, self._special = tokenizer.mask_token_id, list(getattr(tokenizer, "all_special_ids", ()))
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
-        masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, self._mask)}
+        tokenizer: Any = self.checkpoint.tokenizer
+        masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, tokenizer.mask_token_id)}
         logits = upcast(read_tokens(self.checkpoint, masked, hidden))
         right = batch.ids[hidden].to(logits.device)
         mean = mean_by_example(hidden.nonzero()[:, 0].to(logits.device), len(batch.ids))
@@ -73,8 +68,8 @@ class MaskedLanguageModel(Objective):
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
         assert batch.tokens is not None
-        special = batch.tokens.special.cpu().numpy()
-        ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
+        special = [*getattr(self.checkpoint.tokenizer, "all_special_ids", ())]
+        ordinary = ~(batch.tokens.special.cpu().numpy() | np.isin(batch.ids.cpu().numpy(), special))
         chosen = np.zeros_like(ordinary)
         for row, member in enumerate(batch.members):
             places = np.flatnonzero(ordinary[row])
@@ -134,23 +129,20 @@ class CausalLanguageModel(Objective):
 class SequenceToSequence(Objective):
     """Sequence to sequence: cross-entropy of the target text, and the text that is generated.
 
-    The label is the target text: a translation, a summary.
-
-    ``targets`` are the token ids of every example's target; those of a batch agree in their length.
+    The label is the target text: a translation, a summary. ``targets`` are the token ids of each; those of a
+    batch agree in their length.
     """
 
     name = "seq2seq"
     head = SEQ2SEQ
     has_targets = True
     other_heads: ClassVar = {"sound": SPEECH}
+    builders = MappingProxyType({"bleu": bleu})
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
         self.references = [str(label) for label in list_labels(corpus)]
         self.targets = tokenise_targets(self.checkpoint, self.references)
-
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        return bleu() if name == "bleu" else super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's target, and the share of tokens right.

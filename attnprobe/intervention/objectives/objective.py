@@ -14,6 +14,7 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -27,8 +28,7 @@ class Answer:
 
     Attributes:
         loss: One number an example (batch,), the mean over its own targets.
-        scores: Further numbers an example, (batch,) or (batch, ...), or what computes them, where that takes
-            its time and not every metric needs them.
+        scores: Further numbers an example (batch, ...), or what computes them, where that takes its time.
         state: What the model says about each example (batch, width), where that is the task.
         margin: Computes what relevance explains of each example (batch,), as a rule how far what is predicted
             is ahead of the runner-up.
@@ -57,8 +57,8 @@ class Objective(ABC):
         has_targets: Whether labels are texts that a decoder reads.
         compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
-        explains: What ``Answer.margin`` is, in words; nothing where there is none.
-        positive: What a head does whose relevance is positive, a sentence.
+        explains: What ``Answer.margin`` is, and ``positive`` what a head of positive relevance does.
+        builders: What builds a metric that is not the mean of the number of its name.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers, such as the right class.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
@@ -72,6 +72,7 @@ class Objective(ABC):
     least: ClassVar[int] = 1
     explains: ClassVar[str] = ""
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
+    builders: Mapping[str, Callable[[], Score]] = MappingProxyType({})
     remarks: Sequence[str] = ()
     known: Mapping[str, Values] = MappingProxyType({})
     resumable: bool = True
@@ -101,13 +102,22 @@ class Objective(ABC):
         return OBJECTIVES[cls.name].metrics
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        """Build a metric for some examples: as a rule, the mean of the number of its name.
+        """Build a metric for examples whose labels leave it defined."""
+        if name not in self.builders:
+            unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
+            return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
+        gold = self.list_gold(examples)
+        if gold is not None and len(np.unique(gold)) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same label, which leaves {name} undefined; take data "
+                "with others, or another --metric."
+            )
+        return self.builders[name]()
 
-        Raises:
-            AttnprobeError: When these examples leave it undefined.
-        """
-        unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
-        return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
+    def list_gold(self, examples: NDArray[np.int64]) -> Values | None:
+        """List the label of each example that is scored, where it has one."""
+        gold = self.known.get("label")
+        return None if gold is None or gold.ndim > 1 else gold[examples]
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         """List which numbers of an answer are kept, where a metric needs some of an example."""
@@ -137,10 +147,7 @@ class Objective(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Run the model on a batch of equally long examples, with gradients if they are enabled.
-
-        ``untouched`` is the answer to the same batch with every head on, where there is one.
-        """
+        """Run the model on equally long examples; ``untouched`` is the answer with every head on, if any."""
 
 
 def list_labels(corpus: Corpus) -> list[Label]:
@@ -154,11 +161,7 @@ def upcast(values: Tensor) -> Tensor:
 
 
 def compute_margin(logits: Tensor) -> Tensor:
-    """Compute how far the best of some logits is ahead of the runner-up: (..., class) to (...).
-
-    >>> compute_margin(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
-    tensor([1.5000, 0.0000])
-    """
+    """Compute how far the best of some logits (..., class) is ahead of the runner-up, (...)."""
     best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
     return best - others[0] if others else best
 

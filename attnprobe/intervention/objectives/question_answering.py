@@ -31,11 +31,11 @@ LONGEST = 30
 class QuestionAnswering(Objective):
     """Extractive question answering: cross-entropies of where the answer begins and ends.
 
-    It needs a question, its context and the answers, as SQuAD has them. The loss of an example is the mean of
-    the cross entropies of the first and the last token of its answer, over all tokens, in nats: of the first
-    answer that was not cut, and of the first special token where the context does not answer. The predicted
-    answer is the stretch of the context, of at most 30 tokens, whose first and last logit have the largest
-    sum; or none, where some example of the data has no answer and the first special token's sum is larger.
+    The loss of an example is the mean of the cross entropies of the first and the last token of its answer,
+    over all tokens, in nats: of the first answer that was not cut, and of the first special token where the
+    context does not answer. The predicted answer is the stretch of the context, of at most 30 tokens, whose
+    first and last logit have the largest sum; or none, where some example of the data has no answer and the
+    first special token's sum is larger.
 
     References:
         Rajpurkar et al. (2016), SQuAD; Devlin et al. (2019), BERT, sections 4.2 and 4.3.
@@ -56,11 +56,7 @@ class QuestionAnswering(Objective):
         return attach_contexts(documents)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean of both cross entropies of each example.
-
-        Its scores are ``f1``, the overlap of words of the predicted answer with the one it fits best, and
-        ``exact_match``, whether it is one of them.
-        """
+        """Compute the loss, and how the predicted answer fits those of people: ``f1`` and ``exact_match``."""
         given = self.ask(batch)
         start, end = upcast(given.start_logits), upcast(given.end_logits)
         gold = [one.answers for one in batch.annotations if one is not None and one.answers is not None]
@@ -108,10 +104,8 @@ class QuestionAnswering(Objective):
 def find_best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:
     """Find the stretch of ``longest`` tokens at most whose first and last logit have the largest sum.
 
-    The logits are (batch, token), and so is ``inside``, which says what tokens may be either.
-
-    Returns:
-        The first token, the last one, and the sum, each (batch,).
+    The logits are (batch, token), and so is ``inside``, which says what tokens may be either. It gives the
+    first token, the last one, and the sum, each (batch,).
     """
     longest = min(longest, start.shape[1])
     start, end = start.masked_fill(~inside, -torch.inf), end.masked_fill(~inside, -torch.inf)
@@ -127,14 +121,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @lru_cache(maxsize=1 << 16)
 def normalise_answer(answer: str) -> str:
-    """Lower the letters, and drop punctuation, articles and superfluous blanks.
-
-    >>> normalise_answer("The  Denver Broncos!")
-    'denver broncos'
-
-    References:
-        ``normalize_answer`` of the official evaluation script of SQuAD 2.0, evaluate-v2.0.py.
-    """
+    """Lower the letters, and drop punctuation, articles and superfluous blanks, as evaluate-v2.0.py does."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
@@ -144,14 +131,7 @@ def exact_match(predicted: str, answers: Sequence[str]) -> bool:
 
 
 def answer_f1(predicted: str, answers: Sequence[str]) -> float:
-    """Compute F1 of the words of an answer, with the one of people's that it fits best.
-
-    >>> answer_f1("the Denver Broncos", ["Broncos of Denver", "a horse"])
-    0.8
-
-    References:
-        ``compute_f1`` of evaluate-v2.0.py.
-    """
+    """Compute F1 of the words of an answer, with the one of people's that it fits best (evaluate-v2.0.py)."""
     words = normalise_answer(predicted).split()
     return max(_f1_of_words(words, answer.split()) for answer in _normalise_answers(answers))
 

@@ -11,15 +11,14 @@ const data = JSON.parse(find("data").textContent);
 const image = data.picture ? Object.assign(new Image(), { src: data.picture }) : null;
 const KEPT = 8, layers = new Map(); // so many layers are kept unpacked
 
-/** Read a packed layer, which may lie behind this script and not be there yet. */
-async function readLayer(id) {
-  while (!find(id)?.nextSibling && document.readyState === "loading")
-    await new Promise((done) => setTimeout(done, 10));
-  return unpack(find(id).textContent);
-}
-
-function keepLayer(id) {
-  const bytes = layers.get(id) ?? readLayer(id);
+/** Give the bytes of a layer, which may lie behind this script and not be there yet. */
+function readLayer(id) {
+  const read = async () => {
+    while (!find(id)?.nextSibling && document.readyState === "loading")
+      await new Promise((done) => setTimeout(done, 10));
+    return unpack(find(id).textContent);
+  };
+  const bytes = layers.get(id) ?? read();
   layers.delete(id);
   layers.set(id, bytes); // the last one used comes last
   if (layers.size > KEPT) layers.delete(layers.keys().next().value);
@@ -53,11 +52,13 @@ function showSide(side) {
   };
 }
 
+const WEIGHTS = { null: 1, true: 1.4, false: 0.5 }; // of a gold link: of what is no head, of hits and of misses
+
 /** Read what is shown of the chosen head: its numbers, row by row, and the tokens on both sides. */
 async function readHead() {
-  const { sides, size, packed, gold } = kind(), cells = size[0] * size[1], number = chosen.head;
+  const { sides, size, gold } = kind(), cells = size[0] * size[1], number = chosen.head;
   const hits = isRollout(number) ? null : gold?.hits[chosen.layer][number];
-  const whole = readMap(await keepLayer(packed[chosen.layer]), number * cells, cells, data.scale);
+  const whole = readMap(await readLayer(`layer-${chosen.kind}-${chosen.layer}`), number * cells, cells, data.scale);
   const [from, to] = sides.map(showSide), high = from.places.length, wide = to.places.length;
   const every = chosen.words ? groupTokens(whole, sides[0].words, sides[1].words) : whole;
   const rows = new Float32Array(high * wide);
@@ -68,7 +69,7 @@ async function readHead() {
     const hit = hits ? hits[link] === 1 : null;
     return {
       rows: findShown(sides[0], from, a, b), columns: findShown(sides[1], to, c, d),
-      sure: Boolean(sure), hit, weight: gold.weights[hit],
+      sure: Boolean(sure), hit, weight: WEIGHTS[hit],
     };
   }).filter((mark) => mark.rows && mark.columns);
   return { rows, high, wide, from, to, whole, marks, least: findLeast(rows, high, wide) };
@@ -147,6 +148,7 @@ async function drawHead(sameTokens = false) {
     find("drawing").replaceChildren(drawing.root);
   }
   drawing.root.setAttribute("aria-label", `${name}: who attends to whom.${drawing.help}`);
+  drawing.picture?.setAttribute("aria-label", drawing.root.getAttribute("aria-label"));
   repaint();
   drawNotes();
   explainGold();
@@ -208,12 +210,16 @@ function walk(event, [row, column], high, wide) {
   return [Math.max(0, Math.min(high - 1, row + down)), Math.max(0, Math.min(wide - 1, column + right))];
 }
 
-/** Find the cell of an element that the pointer is over: its row and column; null beside it. */
-function findCell(event, element, high, wide) {
-  const box = element.getBoundingClientRect();
-  const row = Math.floor((event.clientY - box.top) / box.height * high);
-  const column = Math.floor((event.clientX - box.left) / box.width * wide);
-  return row >= 0 && column >= 0 && row < high && column < wide ? [row, column] : null;
+/** Tell which cell of an element the mouse is over, and which is clicked: its row and column. */
+function reactToCells(element, high, wide, look, pick) {
+  const listen = (name, act) => element.addEventListener(name, (event) => {
+    const box = element.getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top) / box.height * high);
+    const column = Math.floor((event.clientX - box.left) / box.width * wide);
+    if (row >= 0 && column >= 0 && row < high && column < wide) act(row, column);
+  });
+  listen("pointermove", look);
+  listen("click", pick);
 }
 
 /** Average what each token gets. */
@@ -308,14 +314,12 @@ function layOut() {
 
 /** Let the arrow keys go from head to head, over those that were removed. */
 function walkHeads(event, layer, number) {
-  let place = [layer, number], before;
-  do {
-    before = place;
-    place = walk(event, place, buttons.length, buttons[0].length);
-    if (!place || String(place) === String(before)) return;
-  } while (!buttons[place[0]][place[1]]);
-  choose({ layer: place[0], head: place[1] });
-  buttons[place[0]][place[1]].focus();
+  const next = walk(event, [layer, number], buttons.length, buttons[0].length);
+  if (!next || (next[0] === layer && next[1] === number)) return;
+  const button = buttons[next[0]][next[1]];
+  if (!button) return walkHeads(event, ...next);
+  choose({ layer: next[0], head: next[1] });
+  button.focus();
 }
 
 /** Show which head is chosen; the keyboard comes to it, or to the first where it is not among them. */
@@ -431,16 +435,8 @@ function drawMap() {
       cursor.setAttribute(name, value);
     say(query, key);
   };
-  picture.addEventListener("pointermove", (event) => {
-    const cell = findCell(event, canvas, high, wide);
-    if (cell) show(...cell);
-    else hide();
-  });
-  picture.addEventListener("pointerleave", hide);
-  picture.addEventListener("click", (event) => {
-    const cell = findCell(event, canvas, high, wide);
-    if (cell) select(cell[0], -1);
-  });
+  reactToCells(canvas, high, wide, show, (query) => select(query, -1));
+  canvas.addEventListener("pointerleave", hide);
   root.addEventListener("blur", hide);
   root.addEventListener("keydown", (event) => {
     const next = walk(event, at ?? [0, 0], high, wide);
@@ -538,12 +534,9 @@ function drawPatches() {
   });
   const pen = root.getContext("2d"), wide = root.width / columns, high = root.height / rows;
   const edges = (patch) => [(patch % columns) * wide, Math.floor(patch / columns) * high, wide, high];
-  const listen = (name, see) => root.addEventListener(name, (event) => {
-    const cell = findCell(event, root, rows, columns);
-    if (cell) see(first + cell[0] * columns + cell[1]);
-  });
-  listen("pointermove", (token) => say(chosen.from, head.to.places.indexOf(token)));
-  listen("click", (token) => select(head.from.places.indexOf(token), -1));
+  const tokenAt = (row, column) => first + row * columns + column;
+  reactToCells(root, rows, columns, (...cell) => say(chosen.from, head.to.places.indexOf(tokenAt(...cell))),
+    (...cell) => select(head.from.places.indexOf(tokenAt(...cell)), -1));
   function paint(from) {
     const token = head.from.places[from], size = kind().size[1];
     const given = from < 0 ? averageRows(head.whole, size) : head.whole.slice(token * size, (token + 1) * size);
@@ -599,8 +592,8 @@ function explainGold() {
   const finding = isRollout(chosen.head) ? "" : findings[chosen.layer][chosen.head];
   find("finding").textContent = finding && `${finding}.`;
   find("hit").textContent = finding && explanation;
-  const every = [true, false].flatMap((sure) => [true, false, null].map((hit) => nameLink({ sure, hit })));
-  const names = every.filter((name) => marks.some((mark) => nameLink(mark) === name));
+  const sorted = [...marks].sort((a, b) => b.sure - a.sure || b.hit - a.hit);
+  const names = [...new Set(sorted.map(nameLink))];
   find("legend").hidden = chosen.draw === "text";
   find("legend").replaceChildren(...names.map((name) => {
     const link = marks.find((mark) => nameLink(mark) === name), square = { ...link, rows: [0, 1], columns: [0, 1] };
@@ -608,7 +601,7 @@ function explainGold() {
     return make("li", {}, svg("svg", { width: lines ? 26 : 18, height: 18, "aria-hidden": "true" }, ...sample), name);
   }));
   const spell = (side, [first, stop]) => `\u201c${side.labels.slice(first, stop).join("")}\u201d`;
-  const list = marks.map((mark) => `${nameLink(mark)}: ${spell(head.from, mark.rows)} to ${spell(head.to, mark.columns)}`);
+  const list = sorted.map((mark) => `${nameLink(mark)}: ${spell(head.from, mark.rows)} to ${spell(head.to, mark.columns)}`);
   find("links-said").textContent = `${list.join("; ")}.`;
 }
 

@@ -1,36 +1,116 @@
-"""What a report says in sentences: which heads it is about, what was asked, its notes; and its record."""
+"""The heads that a report is about, their numbers, and what it says of them and of itself in sentences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.report.card import Heads
+from attnprobe.reports.columns import name_measure
 from attnprobe.reports.report.report import Contents, read_record
+from attnprobe.reports.view.notes import read_roles
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.naming import MIXED, find_role_kind, join_names
+from attnprobe.table.naming import MIXED, join_names, list_offsets
+from attnprobe.table.numbers import format_with_error, is_number, name_head
 from attnprobe.table.table import HeadTable
 
-#: What a head of each role does, after "it".
-_MEANINGS = {
-    "previous": "looks at the token before",
-    "next": "looks at the token after",
-    "self": "looks at the token itself",
-    "offset": "looks at the token at a fixed distance",
-    "delimiter": "looks at special tokens or punctuation",
-    "rare words": "looks at the rarest token",
-    "syntactic": "finds the other end of a grammatical relation",
-    "coreference": "finds who or what a word stands for",
-    "links": "finds the other end of a link of your own",
-    "induction": "looks at what came after the same token earlier",
-    "duplicate": "looks at the same token in another place",
-    "broad": "spreads almost evenly over all tokens",
-    "block": "stays within one of two texts",
-    "aligns": "looks at the same place in the other text",
-    "sink": "looks at the first token, whatever it is",
-    MIXED: "shows none of the roles asked for",
-}
+#: Kind of attention (empty where a model has one), layer, head.
+Head = tuple[str, int, int]
+#: Columns of attention by offset, which the atlas shows.
+_OFFSETS = {f"profile_{name}" for patches in (False, True) for name, _ in list_offsets(patches=patches)}
+
+
+@dataclass(frozen=True)
+class Heads:
+    """All heads of a report, in the order of a forward pass; a head's number is its place among them."""
+
+    every: Sequence[Head]
+
+    @cached_property
+    def places(self) -> dict[Head, int]:
+        return {head: place for place, head in enumerate(self.every)}
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [name_head(*filter(None, [kind]), layer, head) for kind, layer, head in self.every]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of attention."""
+        return list(dict.fromkeys(kind for kind, _, _ in self.every))
+
+    def sort_cells(self, table: HeadTable, name: str) -> list[Any]:
+        """Put a column of a table of heads in the order of the report's heads; None where it has no cell."""
+        known = dict(zip(read_heads(table), table.data[name], strict=True)) if name in table.data else {}
+        return [known.get(head) for head in self.every]
+
+
+def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
+    """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
+    kinds = table.data.get("attention", [""] * len(table))
+    known = {"", *(kind.value for kind in Kind)}
+    return [
+        (kind, layer, head)
+        if isinstance(layer, int) and isinstance(head, int) and isinstance(kind, str) and kind in known
+        else None
+        for kind, layer, head in zip(
+            kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True
+        )
+    ]
+
+
+def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
+    """Collect the heads of all tables of heads, and of pairs of heads."""
+    every = {
+        head
+        for table in tables.values()
+        for side in ("", "_a", "_b")
+        if {f"layer{side}", f"head{side}"} <= set(table.data)
+        for head in read_heads(table, side)
+        if head is not None
+    }
+    if any(kind for kind, _, _ in every):  # a table without kinds can't say which head it means
+        every = {head for head in every if head[0]}
+    order = ["", *(kind.value for kind in Kind)]
+    return Heads(sorted(every, key=lambda head: (order.index(head[0]), head[1:])))
+
+
+def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[dict[str, Any]]:
+    """Collect the numbers of each head with their errors, and its rank: 1 for the highest number."""
+    measures = []
+    for table in tables.values():
+        for column in table.columns:
+            if column.role != "measure" or column.name in _OFFSETS:
+                continue
+            if not any(map(is_number, table.data[column.name])):
+                continue
+            cells, errors = (
+                [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
+                for name in (column.name, f"{column.name}_se")
+            )
+            falling = sorted((cell for cell in cells if cell is not None), reverse=True)
+            measures.append(
+                {
+                    "title": name_measure(column),
+                    "name": ", ".join(filter(None, map(clean, (column.name, column.unit)))),
+                    "headline": column.headline,
+                    "numbers": [format_with_error(*pair) for pair in zip(cells, errors, strict=True)],
+                    "ranks": [None if cell is None else falling.index(cell) + 1 for cell in cells],
+                }
+            )
+    return measures
+
+
+def describe_roles(heads: Heads, table: HeadTable) -> list[str]:
+    """Say which role each head has, and of what it was read off."""
+    lines = dict(zip(read_heads(table), read_roles(table), strict=True))
+    sentences = []
+    for head in heads.every:
+        (_, role), *rest = lines.get(head, [("role", MIXED)])
+        sentences.append(f"Role: {'; '.join([role, *(f'{name} {text}' for name, text in rest)])}.")
+    return sentences
 
 
 def describe_heads(contents: Contents, heads: Heads) -> str:
@@ -38,9 +118,8 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
     sizes = []
     for kind in heads.kinds:
         layers = Counter(layer for other, layer, _ in heads.every if other == kind)
-        least, most = min(layers.values()), max(layers.values())  # layers may have lost some
-        number = count_noun(most, "head") if least == most else f"{least} to {most} heads"
         named = "cross-attention" if kind == Kind.CROSS.value else kind
+        number = count_noun(max(layers.values()), "head")
         sizes.append(f"{count_noun(len(layers), f'{named} layer'.strip())} of {number}")
     about = f"This report is about {join_names(sizes) if sizes else 'all heads together'}."
     records = [read_record(table, "corpus") for table in contents.every.values()]
@@ -55,18 +134,8 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    >>> count_noun(1, "head"), count_noun(1200, "token")
-    ('1 head', '1,200 tokens')
-    """
+    """Write a number of things: 1 head, or 1,200 tokens."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def explain_roles(table: HeadTable) -> list[tuple[str, str]]:
-    """Say of each role of a table what a head that has it does."""
-    kinds = {find_role_kind(str(role)) for role in table.data["role"] if role is not None}
-    return [(kind, meaning) for kind, meaning in _MEANINGS.items() if kind in kinds]
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
@@ -84,32 +153,24 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, Sequence[str]]]:
     tables = contents.every
     first = next((table for table in tables.values() if read_record(table, "model")), None)
     model = {} if first is None else read_record(first, "model")
-    lines = [contents.model, *_list_values(model, ("folder", "model_type", "revision", "dtype"))]
-    weights = model.get("weights")
-    if isinstance(weights, Mapping):
-        lines += [f"{name}: sha256 {digest}" for name, digest in weights.items()]
-    yield "Checkpoint", [clean(line) for line in lines]
-    data = {name: _describe_data(table) for name, table in tables.items()}
-    yield from _join_same("Data", data)
+    about = _list_values(model, ("folder", "model_type", "revision", "dtype", "weights"))
+    yield "Checkpoint", [clean(contents.model), *about]
+    data = {name: read_record(table, "dataset") for name, table in tables.items()}
+    yield from _join_same(
+        "Data", {name: _list_values(part, ("name", "sha256")) for name, part in data.items()}
+    )
     evidence = None if first is None else read_record(first, "architecture").get("evidence")
     if isinstance(evidence, list | tuple) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
     options = {name: read_record(table, "options") for name, table in tables.items()}
-    lines_of = {name: tuple(_list_values(values, values)) for name, values in options.items()}
-    yield from _join_same("Options", lines_of)
+    yield from _join_same("Options", {name: _list_values(part, part) for name, part in options.items()})
 
 
-def _describe_data(table: HeadTable) -> tuple[str]:
-    dataset = read_record(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
-    digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
-    return (clean(f"{dataset.get('name')}{digest}"),)
-
-
-def _join_same(title: str, lines: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Sequence[str]]]:
+def _join_same(title: str, lines: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Sequence[str]]]:
     """Put tables of which the same is to be said under one title, which names them unless all are alike."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, part in lines.items():
-        names.setdefault(part, []).append(name)
+        names.setdefault(tuple(part), []).append(name)
     for part in filter(None, names):
         yield f"{title} of {join_names(names[part])}" if len(names) > 1 else title, part
 
@@ -131,20 +192,15 @@ def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 def make_record(contents: Contents) -> dict[str, Any]:
     """Give what is needed to make the report again, without the sums."""
     first = next((table for table in contents.every.values() if table.provenance), None)
-    known = {} if first is None else {name: read_record(first, name) for name in ("model", "dataset")}
-    versions = {} if first is None else read_record(first, "versions")
+    records = {name: table.provenance.items() for name, table in contents.every.items()}
     return {
-        **known,
         "command": contents.command,
-        "versions": dict(contents.versions or versions),
+        "versions": dict(contents.versions or ({} if first is None else read_record(first, "versions"))),
         "created": None if first is None else first.provenance.get("created"),
-        "tables": [
-            {
-                "name": name,  # an interval that is not known is infinite, which json has no number for
-                "provenance": to_json({key: _drop_sums(part) for key, part in table.provenance.items()}),
-            }
-            for name, table in contents.every.items()
-        ],
+        # An interval that is not known is infinite, which json has no number for.
+        "tables": {
+            name: to_json({key: _drop_sums(part) for key, part in record}) for name, record in records.items()
+        },
     }
 
 

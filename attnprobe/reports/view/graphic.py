@@ -1,6 +1,6 @@
 """Attention of one sentence as a picture: lines between tokens, a map, patches of an image, or all heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 from attnprobe.reports.charts.marks import make_chart, make_title, make_word_axis, number_words
 from attnprobe.reports.picture import make_spec, measure_picture, render_svg
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
-from attnprobe.reports.view.alignment import EXPLANATION, Mark, explain_hits, place_marks, state_alignment
 from attnprobe.reports.view.packing import (
+    EXPLANATION,
+    Mark,
     Start,
     add_rollout,
     encode_image,
+    explain_hits,
     find_query,
     make_visible,
+    place_marks,
     select_tokens,
     shrink_maps,
+    state_alignment,
 )
 from attnprobe.table.sequence import Maps, Rows, SequenceAttention, Side, group_tokens
 
@@ -61,24 +65,11 @@ def draw_view(
 
     It is about ``width`` pixels wide, or by default as wide as it needs to be.
     """
-    look = THEMES[theme]
+    look, maps = THEMES[theme], seen.of(start.kind)
     if not chosen:
         return draw_all_heads(seen, start, look, width)
     if start.draw == "patches":
-        return draw_patches(seen, start, look, width)
-    return (draw_lines if start.draw == "lines" else draw_map)(_read_panel(seen, start), look, width)
-
-
-def _name_head(seen: SequenceAttention, start: Start) -> str:
-    maps = seen.of(start.kind)
-    place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
-    if start.head == maps.rows.shape[1]:
-        return f"Rollout up to {place}"
-    return f"{place[0].upper()}{place[1:]}, head {start.head}"
-
-
-def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
-    maps = seen.of(start.kind)
+        return _draw_patches(seen, start, look, width)
     rows = add_rollout(maps)[start.layer, start.head]
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
@@ -89,7 +80,16 @@ def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
         title = state_alignment(maps, *head, several=len(seen.maps) > 1)
         notes = [explain_hits(maps), EXPLANATION]
     marks = place_marks(maps, queries, keys, words=start.words, head=head)
-    return Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
+
+
+def _name_head(seen: SequenceAttention, start: Start) -> str:
+    maps = seen.of(start.kind)
+    place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
+    if start.head == maps.rows.shape[1]:
+        return f"Rollout up to {place}"
+    return f"{place[0].upper()}{place[1:]}, head {start.head}"
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
@@ -107,44 +107,37 @@ def draw_lines(panel: Panel, theme: Theme, width: int | None = None) -> str:
     count = max(len(panel.queries), len(panel.keys))
     places = alt.Scale(domain=[-1, count], nice=False, reverse=True, zero=False)
     lines = [
-        {"query": query, "key": key, "share": float(panel.rows[query, key])}
+        {"y": query, "y2": key, "share": float(panel.rows[query, key])}
         for query, key in np.argwhere(panel.rows >= FAINTEST).tolist()
     ]
     links = [
-        {"query": sum(mark.rows) / 2 - 0.5, "key": sum(mark.columns) / 2 - 0.5, **_weigh(mark, 6)}
+        {"y": sum(mark.rows) / 2 - 0.5, "y2": sum(mark.columns) / 2 - 0.5, **_weigh(mark, 6)}
         for mark in panel.marks
     ]
 
     def draw(room: float) -> Any:
-        ends = {
-            "x": alt.value(0),
-            "x2": alt.value(room),
-            "y": alt.Y("query:Q", scale=places, axis=None),
-            "y2": alt.Y2("key:Q"),
-        }
-        opacity, size = (
-            channel("share:Q", scale=alt.Scale(domain=[0, 1], range=reach), legend=None)
-            for channel, reach in ((alt.Opacity, [0, 1]), (alt.Size, [0.8, 2.4]))
-        )
-        strokes = make_chart(lines).mark_rule(color=RAMPS[theme.name][-1])
+        y = alt.Y("y:Q", scale=places, axis=None)
+        ends = {"x": alt.value(0), "x2": alt.value(room), "y": y, "y2": "y2:Q"}
         bands = make_chart(links).mark_rule(color="#d95f0e", opacity=0.5, **_read_look())
-        layers = [bands.encode(**ends, description="name:N")] if links else []
-        layers.append(strokes.encode(**ends, opacity=opacity, size=size))
-        for words, x, align in (
-            (["from", *panel.queries], -8, "right"),
-            (["to", *panel.keys], room + 8, "left"),
-        ):
-            labels = make_chart([{"place": place - 1, "label": label} for place, label in enumerate(words)])
-            layers.append(
-                labels.mark_text(align=align).encode(
-                    x=alt.value(x),
-                    y=alt.Y("place:Q", scale=places),
-                    text="label:N",
-                    color=alt.condition("datum.place < 0", alt.value(theme.muted), alt.value(theme.ink)),
-                )
-            )
-        chart = alt.layer(*layers).properties(width=room, height=_LINE * (count + 1))
-        return chart.resolve_scale(size="independent", opacity="independent")
+        look: dict[str, Any] = {"opacity": alt.expr("datum.share")}
+        look |= {"strokeWidth": alt.expr("0.8 + 1.6 * datum.share"), "color": RAMPS[theme.name][-1]}
+        labels = [
+            {"x": x, "y": place - 1, "label": label}
+            for x, side, words in ((-8, "from", panel.queries), (room + 8, "to", panel.keys))
+            for place, label in enumerate([side, *words])
+        ]
+        texts = make_chart(labels).mark_text(align=alt.expr("datum.x < 0 ? 'right' : 'left'"))
+        layers = [
+            bands.encode(**ends, description="name:N"),
+            make_chart(lines).mark_rule(**look).encode(**ends),
+            texts.encode(
+                x=alt.X("x:Q", scale=alt.Scale(domain=[0, room], nice=False), axis=None),
+                y=y,
+                text="label:N",
+                color=alt.condition("datum.y < 0", alt.value(theme.muted), alt.value(theme.ink)),
+            ),
+        ]
+        return alt.layer(*layers).properties(width=room, height=_LINE * (count + 1))
 
     return _draw(draw, 200, panel.title, panel.notes, theme, width)
 
@@ -153,42 +146,46 @@ def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
     """Draw a map: a row for each token that attends, a column for each that it attends to."""
     queries, keys = number_words(panel.queries), number_words(panel.keys)
     cells = [
-        {"query": queries[query], "key": keys[key], "share": float(panel.rows[query, key])}
+        {"y": queries[query], "x": keys[key], "share": float(panel.rows[query, key])}
         for query, key in np.argwhere(panel.rows >= NOTHING).tolist()
     ]
     links = [
         {
-            "query": queries[mark.rows[0]],
-            "query_end": queries[mark.rows[1] - 1],
-            "key": keys[mark.columns[0]],
-            "key_end": keys[mark.columns[1] - 1],
+            "y": queries[top],
+            "y2": queries[below - 1],
+            "x": keys[left],
+            "x2": keys[right - 1],
             **_weigh(mark, 2),
         }
         for mark in panel.marks
+        for (top, below), (left, right) in [(mark.rows, mark.columns)]
     ]
     box = {
-        "x": alt.X("key:N", bandPosition=0),
-        "x2": alt.X2("key_end:N", bandPosition=1),
-        "y": alt.Y("query:N", bandPosition=0),
-        "y2": alt.Y2("query_end:N", bandPosition=1),
+        "x": alt.X("x:N", bandPosition=0),
+        "x2": alt.X2("x2:N", bandPosition=1),
+        "y": alt.Y("y:N", bandPosition=0),
+        "y2": alt.Y2("y2:N", bandPosition=1),
     }
 
-    def axis(kind: type[Any], name: str, labels: Sequence[str], room: float, **look: Any) -> Any:
+    def axis(channel: type[Any], field: str, labels: Sequence[str], room: float, **look: Any) -> Any:
         size = max(1.0, min(theme.size, room / len(labels) - 1))
         words = make_word_axis(labelFontSize=size, titleColor=theme.muted, **look)
-        return kind(f"{name}:N", title=name, sort=None, scale=alt.Scale(domain=list(labels)), axis=words)
+        return channel(field, sort=None, scale=alt.Scale(domain=list(labels)), axis=words)
 
     def draw(room: float) -> Any:
         high = room * len(queries) / len(keys)
-        x = axis(alt.X, "key", keys, room, orient="top", labelAngle=-90)
-        y = axis(alt.Y, "query", queries, high)
-        layers = [make_chart(cells).mark_rect(aria=False).encode(x=x, y=y, color=_colour(theme, room))]
-        if links:  # on a rim that shows on any colour
-            edges, wider = make_chart(links), alt.expr("datum.width + 2")
-            rim = edges.mark_rect(filled=False, stroke=theme.background, strokeWidth=wider, aria=False)
-            square = edges.mark_rect(filled=False, stroke=theme.ink, **_read_look())
-            layers += [rim.encode(**box), square.encode(**box, description="name:N")]
-        return alt.layer(*layers).properties(width=room, height=high, view=alt.ViewConfig(stroke=theme.muted))
+        x = axis(alt.X, "x:N", keys, room, title="key", orient="top", labelAngle=-90)
+        y = axis(alt.Y, "y:N", queries, high, title="query")
+        edges, wider = make_chart(links), alt.expr("datum.width + 2")
+        rim = edges.mark_rect(filled=False, stroke=theme.background, strokeWidth=wider, aria=False)
+        square = edges.mark_rect(filled=False, stroke=theme.ink, **_read_look())
+        layers = [
+            make_chart(cells).mark_rect(aria=False).encode(x=x, y=y, color=_colour(theme, room)),
+            rim.encode(**box),  # shows on any colour
+            square.encode(**box, description="name:N"),
+        ]
+        frame = alt.ViewConfig(stroke=theme.muted)
+        return alt.layer(*layers).properties(width=room, height=high, view=frame)
 
     return _draw(draw, _LINE * len(keys), panel.title, panel.notes, theme, width)
 
@@ -214,14 +211,9 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     if small.shape[1] > len(heads):
         heads, kept = [*heads, "rollout"], np.pad(kept, ((0, 0), (0, 1)), constant_values=True)
     cells = [
-        {
-            "layer": layers[layer],
-            "head": heads[head],
-            "row": row,
-            "column": column,
-            "share": float(small[layer, head, row, column]),
-        }
+        {"layer": layers[layer], "head": heads[head], "row": row, "column": column, "share": share}
         for layer, head, row, column in np.argwhere(small >= NOTHING).tolist()
+        for share in [float(small[layer, head, row, column])]
     ]
     frames = [
         {"layer": layers[layer], "head": heads[head], "dash": [1, 0] if there else [3, 3]}
@@ -252,7 +244,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     return alt.layer(squares, edges).properties(title=named, **sizes)
 
 
-def draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
+def _draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
     """Draw an image, and beside it what each of its patches gets, as a share of the most."""
     maps = seen.of(start.kind)
     grid, query, rows = maps.keys.grid, find_query(maps), add_rollout(maps)[start.layer, start.head]
@@ -269,9 +261,7 @@ def draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int
     def draw(room: float) -> Any:
         size = (room - 20) / 2
         high = size * tall / wide
-        image = make_chart([{"address": address}]).mark_image(
-            width=size, height=high, aspect=False, aria=False
-        )
+        image = make_chart([{"address": address}]).mark_image(width=size, height=high, aspect=False)
         image = image.encode(url="address:N", x=alt.value(size / 2), y=alt.value(high / 2))
         x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
         heat = make_chart(cells).mark_rect(aria=False).encode(x=x, y=y, color=_colour(theme, size))
@@ -303,14 +293,7 @@ def _read_look() -> dict[str, Any]:
     return {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash"), "aria": True}
 
 
-def _draw(
-    draw: Callable[[float], Any],
-    room: float,
-    title: str,
-    notes: Sequence[str],
-    theme: Theme,
-    width: int | None,
-) -> str:
+def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:
     """Draw a chart in so much room, or in what a width leaves of it beside labels; a title stands above."""
     with debug_mode(False):
         if width is not None:

@@ -33,9 +33,8 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
     Raises AttnprobeError when one does not have one row a head, or has other heads than the model.
     """
     for name, table in tables:
-        if not {"layer", "head"} <= table.data.keys() or not len(table):
-            lacks = "no rows" if {"layer", "head"} <= table.data.keys() else "no columns layer and head"
-            raise AttnprobeError(f"{name} has {lacks}; give a table of `attnprobe census`.")
+        if not {"layer", "head"} <= table.data.keys():
+            raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
         if "attention" not in table.data and len(seen.maps) > 1:
             kinds = ", ".join(maps.kind.value for maps in seen.maps)
             raise AttnprobeError(
@@ -111,7 +110,7 @@ def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
     notes = []
     for table in sorted(tables, key=lambda table: "role" not in table.data):
         if rows := _find_rows(table, maps):
-            lines = _read_roles(table) if "role" in table.data else _read_measures(table)
+            lines = read_roles(table) if "role" in table.data else _read_measures(table)
             names = list(dict.fromkeys(name for line in lines for name, _ in line))
             numbered = [[(names.index(name), text) for name, text in line] for line in lines]
             heads = [[[] for _ in range(maps.rows.shape[1])] for _ in maps.layers]
@@ -123,7 +122,7 @@ def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
     return notes
 
 
-def _read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
+def read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
     """Read the lines of each row of a table of roles: the role, of what it was read off, further roles."""
     names = ("role", "measure", "value", "value_se", "threshold", "also")
     lines = []

@@ -3,21 +3,41 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from importlib.metadata import version
+from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.page import frame_page
+from attnprobe.reports.page import (
+    bundle_scripts,
+    embed_bytes,
+    embed_json,
+    frame_page,
+    read_asset,
+    render_page,
+)
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
-from attnprobe.reports.view.packing import Start
-from attnprobe.reports.view.page import write_page
+from attnprobe.reports.view.notes import list_notes
+from attnprobe.reports.view.packing import (
+    SCALE,
+    SMALL,
+    Start,
+    add_rollout,
+    encode_image,
+    find_query,
+    make_address,
+    make_visible,
+    pack_alignment,
+    pack_layer,
+    pack_small_maps,
+    shrink_maps,
+)
 from attnprobe.table.destination import Saveable
-from attnprobe.table.sequence import SequenceAttention
-
-if TYPE_CHECKING:
-    from attnprobe.table.table import HeadTable
+from attnprobe.table.sequence import Maps, SequenceAttention, Side
+from attnprobe.table.table import HeadTable
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")
@@ -38,11 +58,8 @@ class View(Saveable):
     """The attention of one sequence, as a page to look around in, or as a graphic.
 
     Attributes:
-        seen: The sequence and all its attention.
         start: What the page shows first, and what a graphic shows.
         chosen: Whether one head was asked for; a graphic of none shows all.
-        theme: Of a graphic; light where nobody says.
-        width: Of a graphic, about how many pixels.
         notes: Tables of the model's heads, such as a census, which a page shows beside each head.
     """
 
@@ -53,7 +70,7 @@ class View(Saveable):
     chosen: bool
     theme: ThemeName | None = None
     width: int | None = None
-    notes: "Sequence[HeadTable]" = field(default=(), repr=False)
+    notes: Sequence[HeadTable] = field(default=(), repr=False)
 
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
@@ -75,21 +92,12 @@ class View(Saveable):
         """The vector graphic: one head, or all heads small."""
         return self._draw(self.chosen)
 
-    @property
-    def png(self) -> bytes:
-        """The graphic as PNG, 192 pixels to the inch."""
-        return render_png(self.svg)
-
-    @property
-    def pdf(self) -> bytes:
-        """The vector graphic as PDF, with its fonts inside."""
-        return render_pdf(self.svg)
-
     def rendered(self, format: str) -> bytes:
         """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
         check_page_look(format, self.theme, self.width)
-        content = getattr(self, format)
-        return content.encode() if isinstance(content, str) else content
+        if format == "html":
+            return self.html.encode()
+        return {"svg": str.encode, "png": render_png, "pdf": render_pdf}[format](self.svg)
 
     def _draw(self, chosen: bool) -> str:
         from attnprobe.reports.view.graphic import draw_view
@@ -110,3 +118,97 @@ class View(Saveable):
             for maps in self.seen.maps
         )
         return f"View({self.seen.model!r}: {kinds})"
+
+
+def write_page(
+    seen: SequenceAttention, start: Start, notes: Sequence[HeadTable] = (), still: str = ""
+) -> str:
+    """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
+    kinds = [maps.kind.value for maps in seen.maps]
+    several, kind = len(kinds) > 1, kinds.index(start.kind)
+    sides = [side for maps in seen.maps for side in (maps.queries, maps.keys)]
+    grid = next((side.grid for side in sides if side.grid is not None), None)
+    query = find_query(seen.maps[kind]) if start.draw == "patches" else None
+    chosen = start._asdict() | {"kind": kind, "from": -1 if query is None else query, "to": -1}
+    data = {
+        "scale": SCALE,
+        "kinds": [
+            _pack_kind(maps)
+            | {"gold": pack_alignment(maps, several=several), "notes": list_notes(notes, maps)}
+            for maps in seen.maps
+        ],
+        "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
+        "picture": None if seen.picture is None else encode_image(seen.picture),
+        "chosen": chosen,
+    }
+    scripts = {
+        (number, layer): embed_bytes(f"layer-{number}-{layer}", pack_layer(rows))
+        for number, maps in enumerate(seen.maps)
+        for layer, rows in enumerate(add_rollout(maps))
+    }
+    first = scripts.pop((kind, start.layer))  # the others lie behind the script, which need not wait for them
+    return render_page(
+        "view.html.jinja",
+        [read_asset("common.css") + read_asset("view.css")],
+        [bundle_scripts("common.js", "view.js")],
+        model=make_visible(seen.model),
+        texts=[make_visible(text)[:4000] for text in seen.texts],
+        kinds=kinds,
+        chosen=chosen,
+        draws=["lines", "map", "text"] if grid is None else ["patches", "map"],
+        grid=grid is not None,
+        words=_has_words(sides),
+        framed=grid is None and any(side.special.any() for side in sides),
+        pooled=max(max(maps.rows.shape[2:]) for maps in seen.maps) > SMALL,
+        aligned=any(maps.alignment is not None for maps in seen.maps),
+        rollout=any(maps.rolled is not None for maps in seen.maps),
+        still=still and make_address("image/svg+xml", still.encode()),
+        version=version("attnprobe"),
+        data=[embed_json("data", data), first],
+        later=list(scripts.values()),
+    )
+
+
+def _pack_kind(maps: Maps) -> dict[str, Any]:
+    sides = [maps.queries, maps.keys]
+    framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
+    small = {}
+    for words in (False, True) if maps.keys.grid is None and _has_words(sides) else (False,):
+        for special in (True, False) if maps.keys.grid is None and framed else (True,):
+            shown = shrink_maps(maps, words=words, special=special)
+            name = f"{'words' if words else 'tokens'}{'' if special else '-plain'}"
+            small[name] = {"size": shown.shape[2:], "packed": pack_small_maps(shown)}
+    return {
+        "name": maps.kind.value,
+        "layers": maps.layers,
+        "heads": maps.rows.shape[1],
+        "rollout": maps.rolled is not None,
+        "removed": np.argwhere(~maps.standing).tolist(),
+        "sides": [_pack_side(side) for side in sides],
+        "same": maps.queries is maps.keys,
+        "size": maps.rows.shape[2:],
+        "small": small,
+    }
+
+
+def _has_words(sides: Sequence[Side]) -> bool:
+    """Tell whether words are known, and one of them has more than one token."""
+    known = all(side.words is not None for side in sides)
+    return known and any(side.continues is not None and side.continues.any() for side in sides)
+
+
+def _pack_side(side: Side) -> dict[str, Any]:
+    """Pack the tokens of a side, and its words if they are known."""
+    labels, names, word_labels = (
+        [make_visible(label)[:60] for label in part] for part in (side.labels, side.names, side.word_labels)
+    )
+    special = side.special.astype(int).tolist()
+    packed = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
+    if side.words is not None and side.continues is not None:
+        packed |= {
+            "words": side.words.tolist(),
+            "wordLabels": word_labels,
+            "specialWords": side.special_words.astype(int).tolist(),
+            "continues": side.continues.astype(int).tolist(),
+        }
+    return packed

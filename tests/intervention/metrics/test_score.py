@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics import scores
+from attnprobe.intervention.metrics import score as scores
 from attnprobe.intervention.metrics.score import CLUSTER, Score, mean_score
 from attnprobe.sums.inference import PermutationTest
 

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
+from attnprobe.intervention.objectives.classification import count_entities, has_entities
 from attnprobe.intervention.objectives.question_answering import answer_f1, exact_match, normalise_answer
-from attnprobe.intervention.objectives.tagging import count_entities, has_entities
 
 metrics = pytest.importorskip("seqeval.metrics")
 

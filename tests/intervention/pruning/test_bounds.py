@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multinomial, t
 
-from attnprobe.intervention.metrics.score import mean_score
-from attnprobe.intervention.metrics.scores import matthews, pearson
+from attnprobe.intervention.metrics.score import matthews, mean_score, pearson
 from attnprobe.intervention.pruning.differences import bound_losses
 
 ACCURACY = mean_score("accuracy", "share", higher_is_better=True)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import report_tables as tables
 
-from attnprobe.reports.report.card import collect_heads
-from attnprobe.reports.report.page import write_page
-from attnprobe.reports.report.pictures import draw_tables
+from attnprobe.reports.report.page import draw_tables, write_page
+from attnprobe.reports.report.text import collect_heads
 
 LAYERS, HEADS = 4, 6
 
