@@ -185,7 +185,7 @@ def _add_statistics(
     most = sorted(differences, key=lambda name: -sum(differences[name].moved))[:_SHOWN]
     for statistic in comparison.statistics:
         name, difference = statistic.name, differences[statistic.name]
-        unit = statistic.unit_of(patches=build.labels.patches)
+        unit = statistic.unit
         for chosen, (ours, theirs) in difference.picked.items():
             build.add(Column(f"{chosen}_a", role="count"), ours[rows])
             cells = [theirs[head] if head >= 0 else None for head in partner]

@@ -5,7 +5,7 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 """
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import clean, format_cell, to_plain, to_plain_column
+from attnprobe.table.cells import clean, format_cell, to_plain_column
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Cell, Column, HeadTable
 
@@ -38,10 +38,10 @@ def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
     ]
 
 
-def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
-    """Read a column as floats with NaN for undefined; None if it holds text, or is not there."""
-    cells = [to_plain(cell) for cell in table.data.get(name, [""])]
-    return None if any(isinstance(cell, str) for cell in cells) else np.array(cells, dtype=float)
+def read_floats(table: HeadTable, name: str) -> np.ndarray:
+    """Read a column as floats; NaN for what is undefined, text or not there."""
+    cells = (cell if isinstance(cell, int | float) else math.nan for cell in read_cells(table, name))
+    return np.fromiter(cells, float, len(table))
 
 
 def list_keys(table: HeadTable) -> list[str]:
@@ -50,14 +50,18 @@ def list_keys(table: HeadTable) -> list[str]:
 
 def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
-    said = []
+    columns = []
     for name in names:
         words = list(map(format_cell, read_cells(table, name)))
         if name not in _NAMES:
             words = [word.replace("_", " ") for word in words]
         if len(set(words)) > 1:
-            said.append(words)
-    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)] or [""] * len(table)
+            columns.append(words)
+    return [join_labels(*words) for words in zip(*columns, strict=True)] or [""] * len(table)
+
+
+def join_labels(*labels: str) -> str:
+    return ", ".join(filter(None, labels))
 
 
 def label_by_others(table: HeadTable, known: Container[str]) -> list[str]:
@@ -69,6 +73,11 @@ def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
     """List each label once: numbers in their order, words as they come."""
     unique = list(dict.fromkeys(labels))
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
+
+
+def write_column(name: str) -> Callable[[HeadTable], list[str]]:
+    """Make what writes a column of words or whole numbers."""
+    return lambda table: [format_cell(cell) for cell in read_cells(table, name)]
 
 
 def name_measure(column: Column) -> str:
@@ -90,21 +99,13 @@ def title_tooltip(title: str) -> str:
 
 def name_source(table: HeadTable) -> str:
     """Name the models and the data: "model demo, data embedded"; of many, two and how many more."""
-    models, datasets = (
-        list(dict.fromkeys(clean(one) for name in names for cell in read_cells(table, name)
-                           if (one := format_cell(cell))))
-        for names in (("model", "model_b", "model_out"), ("dataset",))
-    )  # fmt: skip
-    said = []
-    if models:
-        said.append(f"model{'s' if len(models) > 1 else ''} {join_names(models, 2)}")
-    if datasets:
-        said.append(f"data {join_names(datasets, 2)}")
-    return ", ".join(said)
-
-
-#: More measures than this make pictures too small, unless somebody names them.
-MOST = 6
+    parts = []
+    for word, columns in (("model", ("model", "model_b", "model_out")), ("data", ("dataset",))):
+        cells = (format_cell(cell) for name in columns for cell in read_cells(table, name))
+        if names := list(dict.fromkeys(clean(cell) for cell in cells if cell)):
+            plural = "s" if word == "model" and len(names) > 1 else ""
+            parts.append(f"{word}{plural} {join_names(names, 2)}")
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,13 @@ class DrawingRequest:
     room: float = 500.0
     high: float = 700.0
 
-    def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
-        """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
+    def columns(self, table: HeadTable, most: int = 6) -> list[Column]:
+        """Choose the measures to draw: those named, or else the table's headlines, or else its first.
 
-        Raises AttnprobeError when one is no column of numbers in this table, or none is asked for and none
-        has one quantity in all rows.
+        Raises AttnprobeError when one is no column of numbers in this table, or none is named and none has
+        one quantity in all rows.
         """
-        known = {column.name: column for column in table.columns if is_numeric(table, column)}
+        known = {column.name: column for column in table.columns if _is_numeric(table, column)}
         listed = ", ".join(map(clean, known)) or "none"
         if unknown := [name for name in self.measures if name not in known]:
             nearest = get_close_matches(unknown[0], known, 1)
@@ -143,17 +144,14 @@ class DrawingRequest:
                 f"({listed})"
             )
         # A p value is a mark in the picture of what it is about.
-        said = [column for column in measures if not column.is_probability] or measures
-        defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
+        measures = [column for column in measures if not column.is_probability] or measures
+        defined = [column for column in measures if np.isfinite(read_floats(table, column.name)).any()]
+        defined = defined or measures
         # Without a description nobody says which come first.
         return [column for column in defined if column.headline][:most] or defined[:most]
 
 
-def _is_defined(cell: object) -> bool:
-    return isinstance(cell, int | float | np.number) and bool(np.isfinite(cell))
-
-
-def is_numeric(table: HeadTable, column: Column) -> bool:
+def _is_numeric(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds numbers that say something of a row."""
     words = (isinstance(cell, str) for cell in table.data[column.name])
     return column.role in {"measure", "count"} and not any(words)
@@ -161,12 +159,13 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
 
 def is_one_quantity(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds measurements of one quantity."""
-    if column.role != "measure" or not is_numeric(table, column) or column.name == "threshold":
+    if column.role != "measure" or not _is_numeric(table, column) or column.name == "threshold":
         return False
     return column.name != "value" or "measure" not in table.data
 
 
 def has_measures(table: HeadTable) -> bool:
     """Tell whether a table has rows, and a measure of them."""
-    measures = (column for column in table.columns if column.role == "measure")
-    return len(table) > 0 and any(is_numeric(table, column) for column in measures)
+    return len(table) > 0 and any(
+        column.role == "measure" and _is_numeric(table, column) for column in table.columns
+    )

@@ -1,4 +1,6 @@
-"""The line that says what is found: how many are significant, and the strongest or highest."""
+"""The line that says what a table shows: how many are significant, and the strongest or highest."""
+
+from collections.abc import Collection
 
 from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_numbers
 from attnprobe.reports.pairs import name_pairs
@@ -24,34 +26,38 @@ def state_effects(table: HeadTable) -> list[str]:
 def state_finding(table: HeadTable, column: Column) -> str:
     """State what a measure shows; errors are standard errors."""
     values = read_numbers(table, column.name)
-    known = [row for row, value in enumerate(values) if value is not None]
-    if not known or column.is_probability:
+    sizes = {row: abs(value) for row, value in enumerate(values) if value is not None}
+    if not sizes or column.is_probability:
         return ""
     if not is_effect(column.name, values) and find_p_column(table, column.name) is None:
-        return f"highest {_write_row(table, column, max(known, key=lambda row: values[row] or 0.0))}"
+        return f"highest {_write_row(table, column, max(sizes, key=lambda row: values[row] or 0.0))}"
     marks = mark_column(table, column)
     if not marks.rule:
         return ""
-    some = [row for row in known if marks.signs[row]]
-    counted = f"{len(some)} of {len(known)} significant"
-    if not some:
+    significant = [row for row in sizes if marks.signs[row]]
+    counted = f"{len(significant)} of {len(sizes)} significant"
+    if not significant:
         return counted
-    strongest = max(some, key=lambda row: abs(values[row] or 0.0))
-    return f"{counted}; strongest {_write_row(table, column, strongest)}"
+    return f"{counted}; strongest {_write_row(table, column, max(significant, key=sizes.__getitem__))}"
 
 
 def _write_row(table: HeadTable, column: Column, row: int) -> str:
     value, error = (read_numbers(table, name)[row] for name in (column.name, f"{column.name}_se"))
-    return f"{name_row(table, row)}, {format_with_error(value, error)}"
+    return f"{name_rows(table, {'model'})[row]}, {format_with_error(value, error)}"
 
 
-def name_row(table: HeadTable, row: int) -> str:
-    """Name a row by what sets it apart, and by its head, its pair of heads or its layer."""
-    names = {"model", "layer", "head", *PAIR, "attention_a", "attention_b"}
-    label = clean(label_by_others(table, names)[row])
+def name_rows(table: HeadTable, known: Collection[str] = ()) -> list[str]:
+    """Name each row by what sets it apart beside ``known``, and by its head, pair of heads or layer."""
+    labels = label_by_others(table, {"layer", "head", *PAIR, "attention_a", "attention_b", *known})
     if set(PAIR) <= table.data.keys():
-        return " ".join(filter(None, [label, clean(name_pairs(table)[row])]))
-    layer, head = (read_cells(table, name)[row] for name in ("layer", "head"))
-    if layer is None:
-        return label
-    return f"{label} {name_head(layer, head) if head is not None else f'layer {format_cell(layer)}'}".strip()
+        places = name_pairs(table)
+    else:
+        places = [
+            ""
+            if layer is None
+            else name_head(layer, head)
+            if head is not None
+            else f"layer {format_cell(layer)}"
+            for layer, head in zip(read_cells(table, "layer"), read_cells(table, "head"), strict=True)
+        ]
+    return [clean(f"{label} {place}".strip()) for label, place in zip(labels, places, strict=True)]

@@ -19,16 +19,25 @@ VEGA_LITE = "6.4"
 SCALE = 2.0
 #: The first two of an svg are the size of the whole.
 _SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
-#: Most pixels of a png: more takes gigabytes of memory.
-_PIXELS = 100_000_000
+_ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
+#: In json, characters that no XML may hold, at which vl-convert would end the whole process.
+_NO_XML = re.compile(r"\\uff(?:fe|ff)")
+
+Spec = Mapping[str, Any]
+
+
+def measure_svg(svg: str) -> tuple[float, float]:
+    """Measure how wide and how high a picture is, in pixels."""
+    (_, wide), (_, high), *_ = _SIZE.findall(svg[:500])
+    return float(wide), float(high)
 
 
 def render_png(svg: str) -> bytes:
     """Render as png; raises AttnprobeError when it would be too large."""
     import vl_convert
 
-    wide, high = (float(number) for _, number in _SIZE.findall(svg[:500])[:2])
-    if wide * high * SCALE**2 > _PIXELS:
+    wide, high = measure_svg(svg)
+    if wide * high * SCALE**2 > 100_000_000:  # more pixels take gigabytes of memory
         raise AttnprobeError(
             "The picture is too large for a png; write an .svg or a .pdf, or give a --width."
         )
@@ -40,24 +49,15 @@ def render_pdf(svg: str) -> bytes:
     import vl_convert
 
     # vl-convert takes a pixel for a point, of which 72 make an inch.
-    smaller = _SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', svg, count=2)
+    smaller = _SIZE.sub(lambda match: f'{match[1]}="{float(match[2]) * 72 / 96:g}"', svg, count=2)
     return _render(vl_convert.svg_to_pdf, smaller)
 
 
-def _render(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:
+def _render(render: Callable[..., Any], *content: str, **options: Any) -> Any:
     try:
-        return render(svg, **options)
+        return render(*content, **options)
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}.") from error
-
-
-_ID = re.compile(r'\sid="([^"]+)"')
-_ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
-
-#: In json, characters that no XML may hold, at which vl-convert would end the whole process.
-_NO_XML = re.compile(r"\\uff(?:fe|ff)")
-
-Spec = Mapping[str, Any]
 
 
 def render_svg(spec: Spec) -> bytes:
@@ -100,19 +100,23 @@ def _rename_ids(content: str) -> str:
     Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
     and two pictures in one page do not take each other's colours.
     """
-    places = {name: number for number, name in enumerate(dict.fromkeys(_ID.findall(content)))}
-    neutral = _ID_OR_USE.sub(lambda found: f"{found[1]}{places.get(found[2], found[2])}{found[3]}", content)
-    own = hashlib.sha256(neutral.encode()).hexdigest()[:8]
-    return _ID_OR_USE.sub(
-        lambda found: f"{found[1]}p{own}-{places[found[2]]}{found[3]}" if found[2] in places else found[0],
-        content,
-    )
+    names = [name for start, name, _ in _ID_OR_USE.findall(content) if start.endswith('id="')]
+    places = {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+    def rename(prefix: str) -> str:
+        return _ID_OR_USE.sub(
+            lambda match: (
+                f"{match[1]}{prefix}{places[match[2]]}{match[3]}" if match[2] in places else match[0]
+            ),
+            content,
+        )
+
+    return rename(f"p{hashlib.sha256(rename('').encode()).hexdigest()[:8]}-")
 
 
 def measure_picture(chart: Any, theme: Theme) -> tuple[float, float]:
     """Measure how wide and how high a chart is with its labels, legends and titles, in pixels."""
-    wide, high = _SIZE.findall(_draw_svg(make_spec(chart, theme))[:500])[:2]
-    return float(wide[1]), float(high[1])
+    return measure_svg(_draw_svg(make_spec(chart, theme)))
 
 
 def make_spec(chart: Any, theme: Theme) -> dict[str, Any]:
@@ -127,23 +131,13 @@ def _draw_svg(spec: Spec) -> str:
 def _convert(spec: str) -> str:
     import vl_convert
 
-    try:
-        # No address is allowed: whatever a spec holds, nothing is fetched.
-        return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
-    except ValueError as error:
-        raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error
+    # No address is allowed: whatever a spec holds, nothing is fetched.
+    return _render(vl_convert.vegalite_to_svg, spec, vl_version=VEGA_LITE, allowed_base_urls=[])
 
 
 @dataclass(frozen=True)
 class Picture(Saveable):
-    """A picture of a table.
-
-    Attributes:
-        kind: Which kind of picture, such as ``"heatmap"``.
-        title: What stands above it.
-        chart: The chart, an object of altair, to be changed with its grammar; without the theme.
-        theme: Colours and sizes.
-    """
+    """A picture of a table: a chart of altair without its theme, to be changed with altair's grammar."""
 
     endings: ClassVar[Sequence[str]] = tuple(FORMATS)
 

@@ -7,7 +7,7 @@ be dark beside an entropy.
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import read_numbers
@@ -17,12 +17,10 @@ from attnprobe.table.table import Column, HeadTable
 Numbers = Sequence[float | int | None]
 #: Half of a 95 % interval of a normal distribution, in standard errors.
 BEYOND = 1.96
-#: How the names of divergences of two heads begin.
-_DIVERGENCES = ("jsd", "odd_jsd")
-#: Measures of which 0 says that there is no effect.
-_EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
-#: Effects whose adjusted p values are in the column ``p_adjusted`` of their table.
+#: Effects, of which 0 says that there is none. The adjusted p values of those of a table are in the column
+#: ``p_adjusted``.
 _TESTED = ("delta", "gain", "effect", "interaction")
+_EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
 #: Measures that are never below a number above 0, at which their scale begins.
 _LEAST = {"qk_top_half": 0.5}
 
@@ -45,8 +43,10 @@ class Scale:
         return [self.low, (self.low + self.high) / 2, self.high]
 
     def place(self, value: float) -> float:
-        """Find the place of a number between the ends, from 0 to 1."""
-        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+        """Find the place of a number between the ends, from 0 to 1; in the middle of equal ends."""
+        # Halved, so that the length stays finite for the largest of floats.
+        length = self.high / 2 - self.low / 2
+        return min(max((value / 2 - self.low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,6 @@ class Marks:
     def pale(self) -> list[bool]:
         """Say for each value whether it is drawn pale: there is a rule, and it does not pass."""
         return [bool(self.rule) and not sign for sign in self.signs]
-
-
-def find_share(value: float, low: float, high: float) -> float:
-    """Find where between two ends a number lies, from 0 to 1; in the middle of ends that are the same."""
-    # Halved, so that the length stays finite for the largest of floats.
-    length = high / 2 - low / 2
-    return min(max((value / 2 - low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
 
 
 def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
@@ -88,44 +81,36 @@ def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: f
     ]
     largest = max((value for value, _ in known), default=0.0)
     reach = max([largest, *(error for _, error in known)])
-    high = min(_round_up(reach), max(most, largest)) if reach else 1.0
+    high = min(_round_up(reach), max(most, _round_up(largest))) if reach else 1.0
     return Scale(-high if effect else 0.0, high)
 
 
 def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
-    """Fit scales to the columns of one picture, by their names."""
-    measures = [
-        (one, read_numbers(table, one.name), read_numbers(table, f"{one.name}_se")) for one in columns
-    ]
-    names = [column.name for column, *_ in measures]
-    return dict(zip(names, fit_scales_by_unit(measures), strict=True))
-
-
-def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
-    """Fit scales to measures with their errors: one for each unit, and one for effects in that unit."""
-    kinds = [(_name_scale(column), is_effect(column.name, values)) for column, values, _ in measures]
-    least = {_name_scale(column): _LEAST[column.name] for column, *_ in measures if column.name in _LEAST}
+    """Fit scales to columns of one picture, by their names: one for each unit, and one for its effects."""
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
-    for kind, (_, values, errors) in zip(kinds, measures, strict=True):
-        sides.setdefault(kind, []).append((values, errors))
-    found = {}
-    for (unit, effect), some in sides.items():
+    kinds = {}
+    for column in columns:
+        values, errors = (read_numbers(table, name) for name in (column.name, f"{column.name}_se"))
+        kinds[column.name] = _name_scale(column), is_effect(column.name, values)
+        sides.setdefault(kinds[column.name], []).append((values, errors))
+    scales = {}
+    for name, (unit, effect) in kinds.items():
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
-        scale = fit_scale(some, effect=effect, most=most)
-        low = least.get(unit, scale.low)
-        found[unit, effect] = Scale(low, scale.high if scale.high > low else 1.0)
-    return [found[kind] for kind in kinds]
+        scale = fit_scale(sides[unit, effect], effect=effect, most=most)
+        low = _LEAST.get(name, scale.low)
+        scales[name] = Scale(low, scale.high if scale.high > low else 1.0)
+    return scales
 
 
 def _name_scale(column: Column) -> str:
-    apart = "divergence" if column.name.startswith(_DIVERGENCES) else ""
-    apart = column.name if column.name in _LEAST else apart
-    return f"{column.unit} {apart}".rstrip() if column.unit else f" {column.name}"
+    divergence = "divergence" if column.name.startswith(("jsd", "odd_jsd")) else ""
+    beside = column.name if column.name in _LEAST else divergence
+    return f"{column.unit} {beside}".rstrip() if column.unit else f" {column.name}"
 
 
 def is_effect(name: str, values: Numbers) -> bool:
     """Tell whether 0 is the middle of a measure: it says "no effect", or values lie on both sides of it."""
-    if name in _EFFECTS or name.endswith(tuple(f"_{one}" for one in _EFFECTS)):
+    if name in _EFFECTS or name.endswith(tuple(f"_{effect}" for effect in _EFFECTS)):
         return True
     return any(value is not None and value < 0 for value in values)
 
@@ -144,7 +129,7 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
     This is the one rule of what is significant, in tables, pictures and sentences.
     """
     if p is not None:
-        passing = [one is not None and one < SIGNIFICANT for one in p]
+        passing = [chance is not None and chance < SIGNIFICANT for chance in p]
         rule = f"adjusted p < {SIGNIFICANT}"
     elif any(error is not None for error in errors):
         known = [row for row, value in enumerate(values) if value is not None and errors[row] is not None]
@@ -161,27 +146,22 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
     return Marks(signs, rule)
 
 
-def read_spreads(table: HeadTable, name: str) -> list[float | None]:
-    """Read half the width of the 95 % interval of each number of a column by itself (Student's t)."""
-    errors = read_numbers(table, f"{name}_se")
-    widths = half_width([one or 0.0 for one in errors], table.count_documents(name), together=1)
-    return [
-        width if error is not None and math.isfinite(width) else None
-        for error, width in zip(errors, widths.tolist(), strict=True)
-    ]
+def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], list[float | None]]:
+    """Read the ends of the 95 % interval of each number of a column by itself (Student's t).
 
-
-def read_intervals(table: HeadTable, column: Column) -> tuple[list[float | None], list[float | None]]:
-    """Read the ends of the 95 % interval of each number of a column; that of a share ends at 0 and 1."""
-    values, spreads = read_numbers(table, column.name), read_spreads(table, column.name)
-    known = [value for value in values if value is not None]
-    shares = column.unit.startswith("share") and not is_effect(column.name, values)
-    shares = shares and max(known, default=2.0) <= 1
-    least, most = (0.0, 1.0) if shares else (-math.inf, math.inf)
+    That of a share ends at 0 and 1.
+    """
+    values, errors = read_numbers(table, name), read_numbers(table, f"{name}_se")
+    widths = half_width([error or 0.0 for error in errors], table.count_documents(name), together=1)
+    share = table.column(name).unit.startswith("share") and not is_effect(name, values)
+    share = share and max((value for value in values if value is not None), default=2.0) <= 1
+    least, most = (0.0, 1.0) if share else (-math.inf, math.inf)
     low, high = (
         [
-            None if value is None or spread is None else min(max(value + sign * spread, least), most)
-            for value, spread in zip(values, spreads, strict=True)
+            None
+            if value is None or error is None or not math.isfinite(width)
+            else min(max(value + sign * width, least), most)
+            for value, error, width in zip(values, errors, widths.tolist(), strict=True)
         ]
         for sign in (-1, 1)
     )
@@ -190,14 +170,9 @@ def read_intervals(table: HeadTable, column: Column) -> tuple[list[float | None]
 
 def find_p_column(table: HeadTable, name: str) -> str | None:
     """Find the column of the adjusted p values of an effect."""
-    return find_p_name(name, table.data, lambda found: any(p is not None for p in read_numbers(table, found)))
-
-
-def find_p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
-    """Name the adjusted p values of an effect, among known columns of which one is defined."""
-    base = name.removesuffix("_delta")
-    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _TESTED else [])]
-    return next((guess for guess in guesses if guess in known and is_defined(guess)), None)
+    names = [f"{name}_p_adjusted", f"{name.removesuffix('_delta')}_p_adjusted"]
+    names += ["p_adjusted"] if name in _TESTED else []
+    return next((one for one in names if any(p is not None for p in read_numbers(table, one))), None)
 
 
 def _round_up(value: float) -> float:
@@ -206,5 +181,5 @@ def _round_up(value: float) -> float:
     >>> _round_up(0.873), _round_up(1.0), _round_up(0.00012)
     (0.88, 1.0, 0.00012)
     """
-    power = math.floor(math.log10(value)) - 1
+    power = math.floor(math.log10(value)) - 1 if value else 0
     return float(f"{math.ceil(value / 10.0**power - 1e-9)}e{power}") if power > -300 else value

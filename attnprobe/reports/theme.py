@@ -3,14 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import MIXED
 
 ThemeName = Literal["light", "dark", "paper"]
-
 
 #: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
 #: same widths, so that an svg is laid out alike where Liberation is missing.
@@ -54,7 +53,9 @@ ROLE_COLOURS: Mapping[str, str | None] = {
 def choose_ink(colour: str) -> str:
     """Choose black or white text, whichever has more contrast on a colour, by its luminance (WCAG 2)."""
     parts = [part / 255 for part in bytes.fromhex(colour[1:])]
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "#000000"
 
 
@@ -66,11 +67,11 @@ def mix_colours(colours: Sequence[str], share: float) -> str:
     >>> mix_colours(["#000000", "#ffffff"], 0.5)
     '#808080'
     """
-    at = share * (len(colours) - 1)
+    at = min(max(share, 0.0), 1.0) * (len(colours) - 1)
     low = min(int(at), len(colours) - 2)
-    one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
-    parts = [a + (b - a) * (at - low) for a, b in zip(one, other, strict=True)]
-    return "#" + "".join(f"{min(max(round(part), 0), 255):02x}" for part in parts)
+    first, second = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
+    mixed = [round(a + (b - a) * (at - low)) for a, b in zip(first, second, strict=True)]
+    return f"#{bytes(mixed).hex()}"
 
 
 def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
@@ -107,49 +108,36 @@ class Theme:
     def config(self) -> dict[str, Any]:
         """Give Vega-Lite's ``config``."""
         text = {
-            "labelFont": FONT,
-            "titleFont": FONT,
-            "labelColor": self.ink,
-            "titleColor": self.ink,
+            **{"labelFont": FONT, "labelColor": self.ink, "labelFontSize": self.small(1), "labelLimit": 240},
+            **{"titleFont": FONT, "titleColor": self.ink, "titleFontSize": self.size, "titleLimit": 440},
+            "titleFontWeight": "normal",
         }
-        sizes = {"labelFontSize": self.small(1), "titleFontSize": self.size}
-        plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 240, "titleLimit": 440}
         return {
             "background": self.background,
             "font": FONT,
             "padding": 6,
             "view": {"stroke": None},
             "axis": {
-                **plain,
+                **text,
                 "domainColor": self.muted,
                 "tickColor": self.muted,
                 "gridColor": self.grid,
-                "gridWidth": 1,
                 "tickSize": 4,
                 "labelPadding": 3,
                 "titlePadding": 6,
             },
             "axisBand": {"ticks": False, "domain": False, "grid": False, "labelPadding": 4},
             "legend": {
-                **plain,
+                **text,
                 "symbolStrokeWidth": 1.5,
                 "gradientThickness": 10,
-                "titlePadding": 5,
                 "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 10}},
             },
-            "header": {**plain, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
+            "header": {**text, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
             "title": {
-                "font": FONT,
-                "subtitleFont": FONT,
-                "anchor": "start",
-                "frame": "group",
-                "color": self.ink,
-                "subtitleColor": self.muted,
-                "fontSize": self.size + 1,
-                "subtitleFontSize": self.small(1),
-                "fontWeight": "bold",
-                "offset": 8,
-                "limit": 900,
+                **{"font": FONT, "color": self.ink, "fontSize": self.size + 1, "fontWeight": "bold"},
+                **{"subtitleFont": FONT, "subtitleColor": self.muted, "subtitleFontSize": self.small(1)},
+                **{"anchor": "start", "frame": "group", "offset": 8, "limit": 900},
             },
             "text": {"font": FONT, "fontSize": self.small(1), "color": self.ink, "aria": False},
             "line": {"color": self.ink, "strokeWidth": 1.5},
@@ -157,7 +145,6 @@ class Theme:
             "point": {"color": self.ink},
             "concat": {"spacing": 22},
             "facet": {"spacing": 14},
-            "aria": True,
         }
 
 
@@ -167,31 +154,27 @@ THEMES: dict[str, Theme] = {
     # Black ink, and text of 8 points where the picture is set at its own width: 5.5 inches, a text block.
     "paper": Theme("paper", "#ffffff", "#000000", "#595959", "#e0e0e0", _DIVERGING_LIGHT, _ON_LIGHT, 11, 528),
 }
-assert set(THEMES) == set(get_args(ThemeName))
 
 #: Pixels of one column of a page and of two, for print.
 _COLUMNS = {1: 293, 2: 605}
-#: Pixels of a unit.
-_UNITS = {"": 1.0, "px": 1.0, "pt": 96 / 72, "in": 96.0, "mm": 96 / 25.4, "cm": 96 / 2.54}
-_LENGTH = re.compile(rf"\s*([0-9]*\.?[0-9]+)\s*({'|'.join(_UNITS)})\s*", re.IGNORECASE)
-#: Narrower, nothing can be read; wider, nobody has a screen or a page.
-_WIDTHS = (200, 4000)
+_LENGTH = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(px|pt|in|mm|cm|)\s*", re.IGNORECASE)
 
 
-def parse_width(said: str | int | None) -> int | None:
+def parse_width(length: str | int | None) -> int | None:
     """Read the width of a picture, in pixels, of which 96 make an inch.
 
     >>> parse_width("3.05in"), parse_width("85mm"), parse_width("605px"), parse_width(605)
     (293, 321, 605, 605)
     """
-    if said is None:
+    if length is None:
         return None
-    found = _LENGTH.fullmatch(str(said))
-    width = round(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
-    if not _WIDTHS[0] <= width <= _WIDTHS[1]:
+    units = {"": 1.0, "px": 1.0, "pt": 96 / 72, "in": 96.0, "mm": 96 / 25.4, "cm": 96 / 2.54}
+    match = _LENGTH.fullmatch(str(length))
+    width = round(float(match[1]) * units[match[2].lower()]) if match else 0
+    if not 200 <= width <= 4000:  # narrower, nothing can be read; wider, nobody has a screen or a page
         raise AttnprobeError(
-            f"--width is a length such as 3.05in, 85mm or 605px, from {_WIDTHS[0]} to {_WIDTHS[1]} pixels, "
-            f"of which 96 make an inch, not {clean(str(said))}."
+            "--width is a length such as 3.05in, 85mm or 605px, from 200 to 4000 pixels, "
+            f"of which 96 make an inch, not {clean(str(length))}."
         )
     return width
 
@@ -203,9 +186,7 @@ def check_theme(theme: str | None) -> None:
 
 
 def choose_look(
-    theme: str | Theme | None = None,
-    width: str | int | None = None,
-    columns: int | None = None,
+    theme: str | Theme | None = None, width: str | int | None = None, columns: int | None = None
 ) -> tuple[Theme, int]:
     """Choose colours and sizes, and how many pixels wide a picture is.
 
@@ -217,10 +198,10 @@ def choose_look(
     if not isinstance(theme, Theme):
         check_theme(theme)
         theme = THEMES[theme or ("light" if columns is None else "paper")]
-    if columns is not None and columns not in _COLUMNS:
+    if columns is None:
+        return theme, parse_width(width) or theme.width
+    if columns not in _COLUMNS:
         raise AttnprobeError(f"--columns is 1 or 2, not {columns}.")
-    if width is not None and columns is not None:
+    if width is not None:
         raise AttnprobeError("--columns and --width both say how wide the picture is: leave one out.")
-    if columns is not None:
-        theme = replace(theme, size=THEMES["paper"].size, width=_COLUMNS[columns])
-    return theme, parse_width(width) or theme.width
+    return replace(theme, size=THEMES["paper"].size, width=_COLUMNS[columns]), _COLUMNS[columns]

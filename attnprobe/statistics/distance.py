@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, product
 from math import nan
 from typing import TYPE_CHECKING
@@ -16,10 +17,7 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("distance", "distance between heads", 4)
@@ -66,19 +64,20 @@ def whole(block: AttentionBlock) -> Tensor:
     return mean_over_queries(divergence(block), block.layout)
 
 
-PAIRS = Statistic("jsd", "nats", divergence, rows="pair", family=FAMILY, title="divergence of two heads")
-MEAN = Statistic(
-    "jsd_mean", "nats", divergence, to_others,
-    family=FAMILY, title="divergence from the other heads of the layer", headline=True, order=1,
+_define = partial(Statistic, unit="nats", family=FAMILY)
+PAIRS = _define("jsd", function=divergence, rows="pair", title="divergence of two heads")
+MEAN = _define(
+    "jsd_mean", function=divergence, reduce=to_others, headline=True, order=1,
+    title="divergence from the other heads of the layer",
 )  # fmt: skip
-LAYER = Statistic(
-    "jsd_layer", "nats", divergence, within_layer, rows="layer",
-    family=FAMILY, title="divergence within the layer", order=2,
+LAYER = _define(
+    "jsd_layer", function=divergence, reduce=within_layer, rows="layer", title="divergence within the layer",
+    order=2,
 )  # fmt: skip
 #: Heads of different layers too; of one kind of attention, whose maps have the same queries and keys.
-ALL_PAIRS = Statistic(
-    "jsd_all_pairs", "nats", whole, scope="model", rows="pair",
-    family=FAMILY, title="divergence of two heads of the model", order=3,
+ALL_PAIRS = _define(
+    "jsd_all_pairs", function=whole, scope="model", rows="pair", order=3,
+    title="divergence of two heads of the model",
 )  # fmt: skip
 
 

@@ -19,11 +19,9 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.utils.weak import WeakTensorKeyDictionary
 
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
@@ -47,14 +45,11 @@ def precise(values: Tensor) -> Tensor:
 def inner_products(block: AttentionBlock) -> Tensor:
     """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
 
-    c_hq = o_hq W_O,h is the contribution of head h to query q, o_hq = sum_j p_hqj v_hj what it gives to the
-    output projection. All contributions of a layer and the bias of the projection add up to what it gives.
+    c_hq = o_hq W_O,h is the contribution of head h to query q, with o_hq = sum_j p_hqj v_hj.
     """
     given, overlaps = precise(block.outputs), _keep_overlaps()
-    batch, heads, queries, width = given.shape
-    asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
-    if not bool(asks.all()):
-        given = given * asks[:, None, :, None]
+    batch, heads, _, width = given.shape
+    given = given * block.layout.queries.asking[:, None, block.span, None]
     shared = overlaps.get(block.projection)
     if shared is None:
         flat = precise(block.projection.flatten(0, 1))
@@ -122,19 +117,15 @@ def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
 
 
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
-NORM = Statistic(
-    "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
-    sums=Blocked, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
-)  # fmt: skip
-COSINE = Statistic(
-    "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
-    rows="pair", sums=Blocked, version=2, family=FAMILY, title="cosine of contributions",
-    headline=True, order=3,
-)  # fmt: skip
-CANCELLATION = Statistic(
-    "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=Blocked, version=2, family=FAMILY,
-    title="squared norm of the heads' sum over the sum of squared norms", headline=True, order=4,
+_define = partial(Statistic, scope="layer", sums=Blocked, family=FAMILY, version=2)
+_define_added = partial(_define, function=inner_products, needs={"contributions"}, headline=True)
+NORM = _define_added("contribution_norm", "length", reduce=norm, title="length of what a head adds", order=2)
+COSINE = _define_added(
+    "contribution_cosine", "cosine", reduce=cosine, rows="pair", title="cosine of contributions", order=3
+)
+CANCELLATION = _define_added(
+    "cancellation", "ratio", reduce=cancellation, rows="layer", order=4,
+    title="squared norm of the heads' sum over the sum of squared norms",
 )  # fmt: skip
 
 
@@ -149,15 +140,13 @@ def products(block: AttentionBlock) -> Tensor:
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
     number is added to a row, and neither does a centred row.
-
-    Returns:
-        (batch, 2, head, head): the products, and what they are on average where the keys of each head and
-        query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
+    Beside them, (batch, 2, head, head), is what they are on average where the keys of each head and query are
+    shuffled, all but the sinks; see ``kernels.products.logit_products``.
     """
     from attnprobe.kernels.products import logit_products
 
-    layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
-    return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
+    layout = block.layout
+    return logit_products(block.scores, layout.queries.asking[:, block.span], layout.once(sinks))
 
 
 def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
@@ -168,8 +157,8 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
     with C the products. Shuffled, C_gh is what it is on average where the keys of each head and query come in
     a random order, except for special tokens and the first token: what these alone make of it.
 
-    Limits: 1 for heads whose logits are alike up to a factor and to a number for each row, 0 for unrelated
-    ones, -1 for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
+    Limits: 1 for logits that are alike up to a factor and to a number for each row, 0 for unrelated ones, -1
+    for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
 
     Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
     """
@@ -177,12 +166,7 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
 
 
 def _arrange(pairs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any.
-
-    >>> matrices, there = _arrange(np.array([0.5, np.nan, np.nan]))
-    >>> matrices[0].tolist(), there.tolist()
-    ([1.0, 0.5, 0.0], [True, True, False])
-    """
+    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any."""
     heads = count_heads(pairs.shape[-1])
     a, b = np.triu_indices(heads, 1)
     matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
@@ -225,15 +209,13 @@ def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = 
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
-CORRELATION = Statistic(
-    "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=Blocked, version=2, columns=explained, family=FAMILY,
-    title="correlation of logits", headline=True,
-)  # fmt: skip
-SHUFFLED = Statistic(
-    "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=Blocked, version=2, columns=partial(explained, null=True),
-    family=FAMILY, title="correlation of logits through sinks alone", order=1,
+_define_alike = partial(_define, unit="correlation", function=products, needs={"scores"}, rows="pair")
+CORRELATION = _define_alike(
+    "logit_correlation", reduce=correlation, columns=explained, title="correlation of logits", headline=True
+)
+SHUFFLED = _define_alike(
+    "logit_correlation_null", reduce=partial(correlation, shuffled=True), order=1,
+    columns=partial(explained, null=True), title="correlation of logits through sinks alone",
 )  # fmt: skip
 
 

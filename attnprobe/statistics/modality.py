@@ -11,11 +11,8 @@ from attnprobe.statistics.special import Mark, count_seen, lift, mass_on
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.features import TokenFeatures
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("modality", "attention to image and text", 11, by_default=False)

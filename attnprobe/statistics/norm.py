@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from attnprobe.statistics.special import where_seen
+from attnprobe.statistics.special import define_by_kind
 from attnprobe.statistics.statistic import Family, Statistic
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.statistics.statistic import AttentionBlock, Tensor
 
 
 FAMILY = Family("norm", "what heads carry, by length", 5, by_default=False)
@@ -45,21 +41,10 @@ def part(block: AttentionBlock, feature: str) -> Tensor:
     return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
 
 
-def _define(feature: str, title: str, order: int, *, everywhere: bool = False) -> Statistic:
-    reduce = None if everywhere else partial(where_seen, mark=attrgetter(f"keys.{feature}"))
-    return Statistic(
-        f"norm_{feature}", "length", partial(part, feature=feature), reduce, family=FAMILY,
-        title=f"what heads carry from {title}", weights="norm", order=order,
-    )  # fmt: skip
-
-
 TOTAL = Statistic(
     "norm_total", "length", total, family=FAMILY, title="what heads carry", weights="norm", headline=True
 )
-FIRST = _define("first", "the leading special token", 1)
-SEPARATOR = _define("separator", "separators", 2)
-PUNCTUATION = _define("punctuation", "punctuation", 3, everywhere=True)
-OTHER = _define("other", "all other tokens", 4, everywhere=True)
+BY_KIND = define_by_kind("norm_", part, "what heads carry from", unit="length", family=FAMILY, weights="norm")
 
 
 #: What a person may ask for.
@@ -76,7 +61,6 @@ def weight_by_norm(statistic: Statistic) -> Statistic:
         statistic,
         name=f"{statistic.name}{SUFFIX}",
         unit=f"{statistic.unit}{BY_NORM}",
-        unit_in_patches=statistic.unit_in_patches and f"{statistic.unit_in_patches}{BY_NORM}",
         title=f"{statistic.title}{BY_NORM}",
         weights="norm",
         of=statistic,

@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Statistics that belong together.
+    """Statistics that belong together: those of the command of that ``name``, or of ``commands``.
 
-    Attributes:
-        name: The command whose table its statistics make up.
-        title: What that table shows, in a few words.
-        order: Its place among the columns of the census, or behind them.
-        commands: The commands that measure its statistics, if the census can't.
-        by_default: Whether the census measures them where nothing is named.
+    The census can't measure those of ``commands``, and measures others where they are named, or also
+    ``by_default``. ``order`` is their place among its columns.
     """
 
     name: str
@@ -48,11 +44,7 @@ OTHER = Family("other", "statistics of heads", 99)
 
 
 def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
-    """Average (batch, head, query) over the queries that count and for which it is defined.
-
-    Returns:
-        (batch, head); NaN for a sequence without any such query.
-    """
+    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none."""
     queries = layout.queries
     if queries.all_asking:
         means = values.mean(-1)
@@ -94,13 +86,11 @@ CONTROLS: tuple[Control, ...] = get_args(Control)
 #: What the control means, for the definitions of statistics under it.
 SHUFFLED = (
     "Over the same sequences with the ordinary tokens of each in a random order: what `--control` adds. "
-    "Special tokens stay where they are, and of a pair each text is shuffled within itself. The order "
-    "depends on the seed and on the tokens of the sequence alone. The decoder of an encoder-decoder model "
-    "reads the text as it was shuffled, or its own target texts, shuffled likewise. `offset_share` is the "
-    "share of the offset that the head has in the text as it is."
+    "Special tokens stay, and each text of a pair, or target of a decoder, is shuffled within itself, by the "
+    "seed and its tokens alone. `offset_share` is that of the offset that the head has in the text as it is."
 )
 
-#: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
+#: From what the scope shows it to a tensor.
 Function = Callable[..., Any]
 #: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
 Reduce = Callable[["Tensor", "Layout"], "Tensor"]
@@ -124,12 +114,11 @@ def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None
     A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
     beside it, as ``NAME_n``.
     """
-    unit = statistic.unit_of(patches=build.labels.patches)
     look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, unit, **look), sums.average.ravel())
+        build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
         return
-    build.measure(statistic.name, unit, sums.average, sums.standard_error, **look)
+    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **look)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 
@@ -145,7 +134,6 @@ class Statistic:
     Attributes:
         name: The name of the column.
         unit: "nats", "share", "tokens", "ratio", ...
-        function: From what the ``scope`` shows it to a tensor.
         reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
             the mean over queries, or nothing where the function sees whole sequences.
         scope: What the function has to see at once.
@@ -160,24 +148,19 @@ class Statistic:
               same for every text: a ``Constant``, without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
-        rows: What its cells are about.
         sums: What is kept over sequences.
         columns: From the sum to columns of a table.
         pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
         own_count: Whether it is undefined for many sequences, so that a table gives its own number of them.
-        about: ``patches``, if it is about rows of patches; ``modalities``, if about an image and a text that
-            are read together.
-        by_corpus: Whether it depends on what is counted over a whole corpus of text, so that tables of
-            separate jobs don't add up.
+        about: Rows of ``patches``, or both ``modalities`` of an image and a text that are read together.
+        by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
-        weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. Its
-            block then holds no scores and no outputs.
+        weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
         of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of a batch's ``baseline`` is subtracted.
         version: Which definition this is; sums of different versions are never added up.
-        order: Place within the family.
     """
 
     name: str
@@ -195,7 +178,6 @@ class Statistic:
     headline: bool = False
     own_count: bool = False
     about: Literal["anything", "patches", "modalities"] = "anything"
-    unit_in_patches: str = ""
     by_corpus: bool = False
     control: Control = ""
     weights: Weights = "attention"
@@ -210,15 +192,13 @@ class Statistic:
         """Refuse what the engine could not work with, and say all that a block has to hold."""
         if not _NAME.fullmatch(self.name):
             raise AttnprobeError(
-                f"A statistic can't be called {self.name!r}: its name is a column, in small letters, digits "
-                "and underscores, that begins with a letter and does not end in _se or _n."
+                f"A statistic can't be called {self.name!r}: a column has small letters, digits and "
+                "underscores, begins with a letter and does not end in _se or _n."
             )
         needs = {self.needs} if isinstance(self.needs, str) else set(self.needs)
-        for kind, values, known in (("scope", {self.scope}, get_args(Scope)), ("needs", needs, _NEEDS)):
-            if unknown := values.difference(known):
-                raise AttnprobeError(
-                    f"{self.name!r} has the unknown {kind} {min(unknown)!r}; choose from {', '.join(known)}."
-                )
+        for kind, values, known in (("has scope", {self.scope}, get_args(Scope)), ("needs", needs, _NEEDS)):
+            for value in values.difference(known):
+                raise AttnprobeError(f"{self.name!r} {kind} {value!r}; choose from {', '.join(known)}.")
         if "contributions" in needs:
             needs = needs - {"contributions"} | {"outputs", "projection"}
         reads, title = frozenset(needs), self.title or self.name.replace("_", " ")
@@ -226,14 +206,11 @@ class Statistic:
         if self.weights == "norm":
             unweighable = sorted(needs & {"scores", "outputs", "queries", "keys"})
             if unweighable or self.scope == "parameters":
-                reads_what = " and ".join(unweighable) or "no rows"
-                raise AttnprobeError(
-                    f"The statistic {(self.of or self).name!r} can't be weighted by norm, as it reads "
-                    f"{reads_what}."
-                )
+                name, what = (self.of or self).name, " and ".join(unweighable) or "no rows"
+                raise AttnprobeError(f"{name!r} can't be weighted by norm, as it reads {what}.")
             needs |= {"values", "projection"}
-        changed = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
-        for name, value in changed.items():
+        whole = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
+        for name, value in whole.items():
             object.__setattr__(self, name, value)
 
     def __call__(self, block: AttentionBlock) -> Tensor:
@@ -251,10 +228,6 @@ class Statistic:
         texts = [SHUFFLED] if self.control else []
         texts += [*_read_docstrings(self.function), *_read_docstrings(self.reduce)]
         return "\n\n".join(dict.fromkeys(filter(None, texts)))
-
-    def unit_of(self, *, patches: bool) -> str:
-        """Give the unit in a table, where tokens may be patches of an image."""
-        return self.unit_in_patches if patches and self.unit_in_patches else self.unit
 
     def evaluate(self, given: Any) -> Tensor:
         """Ask about an ``AttentionBlock``, or about ``HeadParameters``, and refuse what the scope forbids."""
@@ -335,10 +308,8 @@ def statistic(
 
     The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
     returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
-    sequence, then over sequences, with standard errors.
-
-    The column is called ``name``, or as the function. Raise ``version`` when the definition changes. All else
-    is as in ``Statistic``.
+    sequence, then over sequences, with standard errors. The column is called ``name``, or as the function.
+    Raise ``version`` when the definition changes. All else is as in ``Statistic``.
 
     Examples:
         >>> @statistic(unit="share")

@@ -1,10 +1,9 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import isqrt
+from math import inf, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,13 +81,12 @@ def _add_weighted(
 ) -> list[HeadTable]:
     """Put a table of weighted attention below or beside that of attention as it is, if there is one.
 
-    A column ``weights`` tells rows apart, a suffix columns. Notes that are ``shared`` stand below every table
-    of the same model and text, and others once.
+    A column ``weights`` tells rows from each other, a suffix columns. Notes that are ``shared`` stay so.
     """
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
     if stacked:
-        parts = {"attention": tables[0], "norm": table} if tables else {"norm": table}
+        parts = [*(("attention", each) for each in tables), ("norm", table)]
         notes = [f"Rows with the weights norm {_BY_NORM_MEANS}", *known, *by_norm, *shared]
         return [stack_rows(parts, "weights", notes)]
     columns, data = [], {}
@@ -107,11 +105,7 @@ def _add_weighted(
 
 
 def count_heads(pairs: int) -> int:
-    """Give the number of heads that make so many pairs.
-
-    >>> count_heads(66), count_heads(0)
-    (12, 1)
-    """
+    """Give the number of heads that make so many pairs: 12 for 66, and 1 for none."""
     return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
@@ -138,17 +132,12 @@ HEADS = Tabulation("head", head_table)
 
 
 def sort_groups(names: Collection[str]) -> list[str]:
-    """Sort the names of groups, numbers in them by their size.
+    """Sort the names of groups, numbers by their size.
 
-    >>> sort_groups(["10", "9", "news", "2b"])
-    ['2b', '9', '10', 'news']
+    >>> sort_groups(["10", "9", "news", "law"])
+    ['9', '10', 'law', 'news']
     """
-    return sorted(
-        names,
-        key=lambda name: [
-            (len(part), part) if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
-        ],
-    )
+    return sorted(names, key=lambda name: (float(name) if name.isdecimal() else inf, name))
 
 
 def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Measurement) -> HeadTable:

@@ -49,7 +49,8 @@ KINDS: Mapping[str, Kind] = {
     "heads of groups": Kind((*HEAD, GROUP)),
     "groups": Kind((GROUP,)),
     "correlations": Kind(
-        columns=_INTERVAL, essential=(*_INTERVAL, "kendall", "reliability_in", "reliability_out")
+        columns=_INTERVAL,
+        essential=(*_INTERVAL, "pearson_true", "kendall", "reliability_in", "reliability_out"),
     ),
     "settling": Kind(columns=(STEP, "measure", "spearman_last", "kendall_previous"), essential=_ORDERS),
     "pruning of checkpoints": Kind(("criterion", "seed", STEP, PRUNING_STEP), ("score",), _CURVE),

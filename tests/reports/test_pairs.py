@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist, squareform
 from attnprobe import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture
 from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pairs import CUT, cluster_parts, compute_stress, scale_to_plane
+from attnprobe.reports.pairs import CUT, cluster_heads, read_distances, scale_to_plane
 from attnprobe.reports.theme import THEMES
 
 LAYERS, HEADS = 4, 5
@@ -38,8 +38,9 @@ def parts_of(labels):
 
 def parts_in(pairs, number=None):
     """Give the parts of the tree as it is drawn."""
-    ((_, drawn),) = cluster_parts(pairs, DrawingRequest(THEMES["light"], 605, clusters=number))
-    assert drawn.found.heads == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    (distances,) = read_distances(pairs, DrawingRequest(THEMES["light"], 605))
+    drawn = cluster_heads(distances, number)
+    assert distances.heads == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
     return parts_of([f"own {row}" if one is None else one for row, one in enumerate(drawn.numbers)])
 
 
@@ -72,28 +73,15 @@ def test_refusals(make, asked, says):
         draw_picture([make()], **asked)
 
 
-@pytest.fixture
-def distances():
-    return squareform(pdist(np.random.default_rng(3).normal(size=(20, 6))))
-
-
 def test_points_in_the_plane_come_back():
     points = np.random.default_rng(0).normal(size=(15, 2))
-    found = scale_to_plane(squareform(pdist(points)))
-    assert pdist(found.points) == pytest.approx(pdist(points), abs=1e-6)
-    assert found.stress < 1e-6
+    found, stress = scale_to_plane(squareform(pdist(points)))
+    assert pdist(found) == pytest.approx(pdist(points), abs=1e-6)
+    assert stress < 1e-6
 
 
-def test_stress_is_kruskals(distances):
-    found = scale_to_plane(distances)
-    apart = pdist(found.points)
-    assert found.stress == pytest.approx(
-        np.sqrt(np.sum((pdist_of(distances) - apart) ** 2) / np.sum(apart**2))
-    )
-    assert found.stress == pytest.approx(
-        compute_stress(distances, found.points[:, ::-1] * [1, -1])
-    )  # however it is turned
-
-
-def pdist_of(matrix):
-    return matrix[np.triu_indices(len(matrix), 1)]
+def test_stress_is_kruskals():
+    matrix = squareform(pdist(np.random.default_rng(3).normal(size=(20, 6))))
+    points, stress = scale_to_plane(matrix)
+    given, drawn = squareform(matrix), pdist(points)
+    assert stress == pytest.approx(np.sqrt(np.sum((given - drawn) ** 2) / np.sum(drawn**2)))

@@ -10,7 +10,7 @@ from attnprobe.reports.scales import (
     fit_scale,
     mark_column,
     mark_effects,
-    read_spreads,
+    read_intervals,
 )
 from attnprobe.table.table import Column, HeadTable
 
@@ -52,4 +52,7 @@ def test_the_interval_of_a_picture_is_that_of_its_documents():
     data = {"layer": [0, 0], "head": [0, 1], "n": [5, 1000], "x": [0.3, 0.3], "x_se": [0.1, 0.1]}
     roles = {"layer": "key", "head": "key", "n": "count", "x": "measure", "x_se": "error"}
     table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
-    assert read_spreads(table, "x") == pytest.approx([0.1 * t.isf(0.025, 4), 0.1 * t.isf(0.025, 999)])
+    low, high = read_intervals(table, "x")
+    halves = np.array([0.1 * t.isf(0.025, 4), 0.1 * t.isf(0.025, 999)])
+    assert low == pytest.approx(0.3 - halves)
+    assert high == pytest.approx(0.3 + halves)

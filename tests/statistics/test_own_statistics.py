@@ -108,7 +108,7 @@ def test_on_the_command_line(package, tmp_path, capsys):
     assert find_statistic("mine").identity == "mine@3"
     for name, says in {
         "broken": "can't be imported",
-        "nothing": "is no statistic called",
+        "nothing": "is no statistic",
         "other": "",
     }.items():
         assert run([*words, name]) == 2 or name == "other"

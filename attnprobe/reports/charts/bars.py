@@ -10,7 +10,7 @@ import altair as alt
 from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import amend, arrange_panels, draw_panels, make_tooltip
 from attnprobe.reports.charts.places import place_heads
-from attnprobe.reports.columns import DrawingRequest, Record, read_numbers, sort_labels
+from attnprobe.reports.columns import DrawingRequest, Record, join_labels, read_numbers, sort_labels
 from attnprobe.table.table import HeadTable
 
 
@@ -27,35 +27,34 @@ class Bars(Figure):
         panels = list(dict.fromkeys(record["panel"] for record in data))
         across, width, height = arrange_panels(len(panels), request.room, request.high, 20)
         layers = sort_labels(record["layer"] for record in data)
-        height = max(44, min(18 * len(layers), height))
         parts = [part for part in self.colours if any(record.get("part") == part for record in data)]
         hues = [self.colours[part] or request.theme.grid for part in parts]
         legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolStrokeWidth=0)
         colour = alt.Color("part:N", scale=alt.Scale(domain=parts, range=hues), legend=legend)
-        axis = alt.Axis(format="%", tickCount=5, grid=False)
-        x = alt.X("value:Q", title="share of attention", axis=axis, scale=alt.Scale(domain=[0, 1]))
-        base = alt.Chart().encode(y=alt.Y("layer:O", title="layer", axis=alt.Axis(labelOverlap="greedy")))
-        of_heads = {
-            "panel:N": "of",
-            "layer:O": "layer",
-            "head:O": "head",
-            "value:Q": f"to {parts[0]}" if parts else "share",
-            "error:Q": "standard error",
+        x: dict[str, Any] = {
+            "title": "share of attention",
+            "axis": alt.Axis(format="%", tickCount=5, grid=False),
+            "scale": alt.Scale(domain=[0, 1]),
         }
+        place = {"panel:N": "of", "layer:O": "layer"}
+        of_heads = {**place, "head:O": "head", "value:Q": f"to {parts[0]}", "error:Q": "standard error"}
+        of_bars = {**place, "part:N": "to", "mean:Q": "mean"}
+        base = alt.Chart().encode(y=alt.Y("layer:O", title="layer", axis=alt.Axis(labelOverlap="greedy")))
         bars = base.transform_filter("isValid(datum.part)").mark_bar(height=alt.RelativeBandSize(0.66))
-        heads = base.transform_filter("isValid(datum.value) && !isValid(datum.part)").mark_point(
+        heads = base.transform_filter("isValid(datum.value)").mark_point(
             filled=True, size=20, opacity=1, color="#000000", stroke="#ffffff", strokeWidth=0.7
         )
         chart = alt.layer(
             bars.encode(
-                x=alt.X("mean:Q", title="share of attention", stack="zero", axis=axis),
+                x=alt.X("mean:Q", stack="zero", **x),
                 order=alt.Order("order:Q"),
                 color=colour,
-                tooltip=make_tooltip({"panel:N": "of", "layer:O": "layer", "part:N": "to", "mean:Q": "mean"}),
+                tooltip=make_tooltip(of_bars),
             ),
-            heads.encode(x=x, tooltip=make_tooltip(of_heads)),
+            heads.encode(x=alt.X("value:Q", **x), tooltip=make_tooltip(of_heads)),
         )
-        drawn = draw_panels(amend(chart, width=width, height=height), data, panels, across)
+        amend(chart, width=width, height=max(44, min(18 * len(layers), height)))
+        drawn = draw_panels(chart, data, panels, across)
         return Drawing(amend(drawn, spacing=20) if len(panels) > 1 else drawn, self.caption)
 
     def _read(self, table: HeadTable) -> list[Record]:
@@ -64,34 +63,26 @@ class Bars(Figure):
         assert places is not None  # or the table would not fit
         data: list[Record] = []
         for name, columns in self.panels.items():
-            shares = {part: read_numbers(table, column) for part, column in columns.items()}
-            first = next(iter(columns.values()))
-            errors = read_numbers(table, f"{first}_se")
-            if all(value is None for value in read_numbers(table, first)):
-                continue
-            means: dict[tuple[str, Any, str], list[float]] = {}
-            for row, place in enumerate(places.records()):
-                panel = ", ".join(filter(None, [place["panel"], name]))
-                known: dict[str, Any] = {"panel": panel, "layer": place["y"], "head": place["x"]}
-                data.append({**known, "value": shares[next(iter(columns))][row], "error": errors[row]})
-                for part, values in shares.items():
-                    if (value := values[row]) is not None:
-                        means.setdefault((panel, place["y"], part), []).append(value)
-            order = list(columns)
-            data += [
-                {
-                    "panel": panel,
-                    "layer": layer,
-                    "part": part,
-                    "order": order.index(part),
-                    "mean": fmean(values),
-                }
-                for (panel, layer, part), values in means.items()
-            ]
+            shares = [read_numbers(table, column) for column in columns.values()]
+            errors = read_numbers(table, f"{next(iter(columns.values()))}_se")
+            of_layers: dict[tuple[str, Any], list[int]] = {}
+            for row, place in enumerate(places.records() if any_number(shares[0]) else ()):
+                panel, layer = join_labels(place["panel"], name), place["y"]
+                of_layers.setdefault((panel, layer), []).append(row)
+                head = {"panel": panel, "layer": layer, "head": place["x"]}
+                data.append({**head, "value": shares[0][row], "error": errors[row]})
+            for (panel, layer), rows in of_layers.items():
+                for order, (part, values) in enumerate(zip(columns, shares, strict=True)):
+                    if known := [value for row in rows if (value := values[row]) is not None]:
+                        bar = {"panel": panel, "layer": layer, "part": part, "order": order}
+                        data.append({**bar, "mean": fmean(known)})
         return data
+
+
+def any_number(values: Sequence[float | None]) -> bool:
+    return any(value is not None for value in values)
 
 
 def has_shares(table: HeadTable, columns: Sequence[str]) -> bool:
     """Tell whether a table of heads has some shares."""
-    known = (value is not None for name in columns for value in read_numbers(table, name))
-    return place_heads(table) is not None and any(known)
+    return place_heads(table) is not None and any(any_number(read_numbers(table, name)) for name in columns)

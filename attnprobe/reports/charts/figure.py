@@ -1,27 +1,26 @@
 """What a picture of a kind of table is: a template, and what it takes from the table."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnprobe.reports.columns import Column, DrawingRequest
+from attnprobe.reports.columns import Column, DrawingRequest, read_numbers
+from attnprobe.reports.scales import read_intervals
+from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.table import HeadTable
 
 #: Pixels of a page, 9 inches: no picture is taller.
 TALLEST = 864
+#: The mark of what is only compared with: a tick across the line.
+TICK = "M0,-1L0,1"
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A chart of altair, without a title."""
+class Drawing(NamedTuple):
+    """A chart of altair without a title, and what its marks are, a phrase each, in at most 30 words."""
 
     chart: Any
-    caption: Sequence[str] = ()  # what marks are, a phrase each, in at most 30 words
-    #: Pixels that it took of the room and the height that it had, where these are less.
-    room: float = math.inf
-    high: float = math.inf
+    caption: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +42,52 @@ class Figure(ABC):
 
     @abstractmethod
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        """Draw a table in about ``request.room`` by ``request.high`` pixels, without what stands beside."""
+        """Draw a table in about ``request.room`` by ``request.high`` pixels, with its labels and legends."""
 
     def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
         """List the measures that are drawn; nothing where they are not for a reader to choose."""
         return []
+
+
+@dataclass(frozen=True)
+class Point:
+    """A number of each row."""
+
+    column: str
+    name: str  # in the legend
+    shape: str = "circle"
+    colour: int = 0  # which of the theme's
+    tested: bool = False  # whether it is filled where it differs significantly, and hollow otherwise
+    interval: bool = False
+    ends: Sequence[str] = ()  # how the columns of the ends of its interval end; else from its error
+
+    def describe(self, *, sure: bool) -> str:
+        if not self.tested:
+            return self.name
+        return f"{self.name}: adjusted p < {SIGNIFICANT}" if sure else f"{self.name}: not significant"
+
+    def read(self, table: HeadTable) -> tuple[Sequence[float | None], ...]:
+        """Read the number of each row and the ends of its interval."""
+        values = read_numbers(table, self.column)
+        if self.ends:
+            return values, *(read_numbers(table, f"{self.column}{end}") for end in self.ends)
+        return values, *(read_intervals(table, self.column) if self.interval else [[None] * len(table)] * 2)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Numbers on one scale."""
+
+    title: str | Callable[[HeadTable], str]
+    points: Sequence[Point]
+    domain: Sequence[float] = ()  # by default, all numbers and their intervals
+    reference: float | None = None  # where there is no effect
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is written beside each row."""
+
+    heading: str
+    write: Callable[[HeadTable], Sequence[str]]
+    wide: bool = False  # whether a narrow picture has no room for it

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from attnprobe.reports.charts.atlas import Atlas
 from attnprobe.reports.charts.bars import Bars, has_shares
-from attnprobe.reports.charts.figure import Figure
-from attnprobe.reports.charts.forest import TICK, Axis, Forest, Point, Words, write_column
+from attnprobe.reports.charts.figure import TICK, Axis, Figure, Point, Words
+from attnprobe.reports.charts.forest import Forest
 from attnprobe.reports.charts.grid import Grid
-from attnprobe.reports.charts.groups import list_compared, take_groups
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.charts.letters import Letters
 from attnprobe.reports.charts.lines import Lines
@@ -18,14 +17,17 @@ from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
     has_measures,
+    join_labels,
     label_by_others,
     label_rows,
     list_keys,
     read_cells,
     read_numbers,
+    write_column,
 )
+from attnprobe.reports.groups import list_compared, take_groups
 from attnprobe.reports.pairs import has_all_pairs, name_pairs
-from attnprobe.reports.profile import can_draw_atlas
+from attnprobe.reports.profile import read_profile
 from attnprobe.reports.scales import mark_column
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
@@ -37,30 +39,33 @@ from attnprobe.table.table import Column, HeadTable
 
 _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"
-
-
-def _label_first(table: HeadTable) -> list[str]:
-    """Label rows by what is looked for: the first key that is neither a model nor a set of data."""
-    return list(map(format_cell, read_cells(table, _name_first(table))))
+_TESTED = {"n": "links", "p_adjusted": "adjusted p"}
+#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
+_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
 
 def _name_first(table: HeadTable) -> str:
+    """Name the column of what is looked for: the first key that is neither a model nor a set of data."""
     return next(name for name in list_keys(table) if name not in {"model", "dataset"})
+
+
+def _label_first(table: HeadTable) -> list[str]:
+    return write_column(_name_first(table))(table)
 
 
 def _label_others(table: HeadTable) -> list[str]:
     return label_by_others(table, {_name_first(table)})
 
 
-def _label_keys(*but: str) -> Callable[[HeadTable], list[str]]:
-    return lambda table: label_rows(table, [name for name in list_keys(table) if name not in but])
+def _label_but(*names: str) -> Callable[[HeadTable], list[str]]:
+    return lambda table: label_by_others(table, names)
 
 
 def _name_places(table: HeadTable) -> list[str]:
-    """Name the head of each row, and the position of what it finds where that is said."""
+    """Name the head of each row, and the position of what it finds where the table has one."""
     places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
     return [
-        "" if layer is None else " ".join([name_head(layer, head), *([str(position)] if position else [])])
+        "" if layer is None else f"{name_head(layer, head)} {position or ''}".strip()
         for layer, head, position in places
     ]
 
@@ -74,41 +79,48 @@ def _name_interaction(table: HeadTable) -> str:
     return f"\u0394L(both) \u2212 \u0394L(one) \u2212 \u0394L(other){f' ({unit})' if unit else ''}"
 
 
-def _melt_coefficients(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
-    """Give each coefficient of a correlation a row, with the ends of its interval."""
-    names = ("pearson", "spearman", "kendall")
+def _melt(
+    table: HeadTable, name: str, values: Mapping[str, Sequence[str]], columns: Sequence[Column]
+) -> HeadTable:
+    """Give each named part of a row a row of its own, with cells of ``columns`` from those named for it."""
     keys = [column for column in table.columns if column.role == "key"]
-    data = {key.name: [cell for cell in read_cells(table, key.name) for _ in names] for key in keys}
-    data["coefficient"] = [name.capitalize() for _ in range(len(table)) for name in names]
-    for end in ("", "_low", "_high"):
-        cells = zip(*(read_cells(table, f"{name}{end}") for name in names), strict=True)
-        data[f"value{end}"] = [cell for row in cells for cell in row]
-    columns = [
-        *keys,
-        Column("coefficient", role="text"),
-        *(Column(f"value{end}") for end in ("", "_low", "_high")),
-    ]
-    return [HeadTable(table.title, columns, data, provenance=table.provenance)]
+    data = {key.name: list(read_cells(table, key.name)) * len(values) for key in keys}
+    data[name] = [part for part in values for _ in range(len(table))]
+    for place, column in enumerate(columns):
+        data[column.name] = [cell for names in values.values() for cell in read_cells(table, names[place])]
+    described = [*keys, Column(name, role="text"), *columns]
+    return HeadTable(table.title, described, data, provenance=table.provenance)
+
+
+def _melt_coefficients(table: HeadTable, _: DrawingRequest) -> list[HeadTable]:
+    """Give each coefficient of a correlation a row, with the ends of its interval."""
+    ends = ("", "_low", "_high")
+    values = {
+        name.capitalize(): [f"{name}{end}" for end in ends] for name in ("pearson", "spearman", "kendall")
+    }
+    return [_melt(table, "coefficient", values, [Column(f"value{end}") for end in ends])]
+
+
+def _melt_steps(table: HeadTable) -> HeadTable:
+    """Give both correlations of the order of heads at a step a row each."""
+    values = {"with the last step": ["spearman_last"], "with the step before": ["spearman_previous"]}
+    return _melt(table, "line", values, [Column("value", title="rank correlation")])
 
 
 def _find_kinds(table: HeadTable) -> list[str]:
     return [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
 
 
-def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
+def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
     """List what changed: the divergence, and the differences of which most are significant."""
     if request.measures:
         named = [f"{name}_delta" if f"{name}_delta" in table.data else name for name in request.measures]
         return replace(request, measures=named).columns(table)
     measures = [column for column in table.columns if column.role == "measure"]
     changes = [column for column in measures if column.name.endswith("_delta")]
-
-    def count_significant(column: Column) -> int:
-        return sum(map(bool, mark_column(table, column).signs))
-
-    most = sorted(changes, key=count_significant, reverse=True)[:5]
-    divergences = [column for column in measures if column.name == "jsd"]
-    return [*divergences, *sorted(most, key=changes.index)]
+    counts = {column.name: sum(map(bool, mark_column(table, column).signs)) for column in changes}
+    most = sorted(changes, key=lambda column: -counts[column.name])[:5]
+    return [column for column in measures if column.name == "jsd" or column in most]
 
 
 def _has_changes(table: HeadTable) -> bool:
@@ -143,22 +155,11 @@ def _name_score(table: HeadTable, column: Column) -> str:
     return f"{name} ({unit})" if unit and unit != name else name
 
 
-def _melt_steps(table: HeadTable) -> HeadTable:
-    """Give both correlations of the order of heads at a step a row each."""
-    lines = {"spearman_last": "with the last step", "spearman_previous": "with the step before"}
-    keys = [column for column in table.columns if column.role == "key"]
-    data = {key.name: list(read_cells(table, key.name)) * len(lines) for key in keys}
-    data["line"] = [line for line in lines.values() for _ in range(len(table))]
-    data["value"] = [cell for name in lines for cell in read_cells(table, name)]
-    columns = [*keys, Column("line", role="text"), Column("value", title="rank correlation")]
-    return HeadTable(table.title, columns, data, provenance=table.provenance)
-
-
 def _has_steps(table: HeadTable) -> bool:
     """Tell whether each head or layer is there once at each step, with a number."""
-    names = [name for name in list_keys(table) if name not in {"model", STEP}]
+    names = [name for name in list_keys(table) if name != "model"]
+    rows = set(zip(*(read_cells(table, name) for name in names), strict=True))
     steps = read_cells(table, STEP)
-    rows = set(zip(steps, *(read_cells(table, name) for name in names), strict=True))
     return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
 
 
@@ -168,7 +169,7 @@ def _label_layers(table: HeadTable) -> list[str]:
     if "head" not in list_keys(table):
         return others
     layers = write_column("layer")(table)
-    return [", ".join(filter(None, [label, f"layer {n}"])) for label, n in zip(others, layers, strict=True)]
+    return [join_labels(label, f"layer {layer}") for label, layer in zip(others, layers, strict=True)]
 
 
 def _name_lines(table: HeadTable) -> list[str]:
@@ -176,21 +177,12 @@ def _name_lines(table: HeadTable) -> list[str]:
     return [f"{letter}{cell}" for cell in write_column(key)(table)]
 
 
-#: Columns that say what was measured, where and by what.
-_OF_DEPTH = {
-    *("layer", "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"),
-    "replaced_by",
-}
-
-
 def _has_depth(table: HeadTable) -> bool:
     """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
-    rows = set(zip(*(read_cells(table, name) for name in list_keys(table)), strict=True))
-    return set(list_keys(table)) <= _OF_DEPTH and has_measures(table) and len(rows) == len(table)
-
-
-#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
-_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
+    measured = {"model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"}
+    keys = list_keys(table)
+    rows = set(zip(*(read_cells(table, name) for name in keys), strict=True))
+    return set(keys) <= measured | {*AXES, "replaced_by"} and has_measures(table) and len(rows) == len(table)
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
@@ -198,7 +190,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "change": Grid(
         fits=_has_changes,
         places=place_heads,
-        choose=list_changes,
+        choose=_list_changes,
         caption=["changes: the second model minus the first", "divergence: 0 where both attend alike"],
     ),
     "roles": Letters(
@@ -207,16 +199,13 @@ FIGURES: Mapping[PictureKind, Figure] = {
         places=place_heads,
         kind=_find_kinds,
         legend="role (heads)",
-        letters=[(kind, letter, ROLE_COLOURS[kind]) for kind, letter in LETTERS.items()],
-        details=[
-            ("role", "N"),
-            ("measure", "N"),
-            ("value", "Q"),
-            ("value_se", "Q"),
-            ("threshold", "Q"),
-            ("also", "N"),
-            ("pattern", "N"),
-        ],
+        letters=LETTERS,
+        colours=ROLE_COLOURS,
+        details={
+            **dict.fromkeys(("role", "measure"), "N"),
+            **dict.fromkeys(("value", "value_se", "threshold"), "Q"),
+            **dict.fromkeys(("also", "pattern"), "N"),
+        },
     ),
     "positions": Grid(
         fits=lambda table: has_measures(table) and place_positions(table),
@@ -253,9 +242,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
             Axis(
                 "gain",
                 reference=0,
-                points=[
-                    Point("gain", "best head", tested=True, interval=True),
-                ],
+                points=[Point("gain", "best head", tested=True, interval=True)],
             ),
         ],
         words=[
@@ -263,7 +250,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
             Words("rule", _write_rules),
             Words("links", write_column("n"), wide=True),
         ],
-        tooltip={"n": "links", "p_adjusted": "adjusted p"},
+        tooltip=_TESTED,
         caption=["gain: over the best simple rule", _INTERVALS, _FILLED],
     ),
     "probes": Forest(
@@ -286,14 +273,14 @@ FIGURES: Mapping[PictureKind, Figure] = {
             )
         ],
         words=[Words("links", write_column("n"))],
-        tooltip={"n": "links", "p_adjusted": "adjusted p"},
+        tooltip=_TESTED,
         caption=[_INTERVALS, "p: all heads against the best one"],
     ),
     "alignments": Forest(
         fixed=True,
         tested="aer",
-        label=_label_keys("model", "dataset", "weights", "attention"),
-        panel=_label_keys("alignment", "direction"),
+        label=_label_but("model", "dataset", "weights", "attention"),
+        panel=_label_but("alignment", "direction"),
         axes=[
             Axis(
                 "alignment error rate",
@@ -311,16 +298,14 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "intervals": Forest(
         fixed=True,
         label=write_column("coefficient"),
-        panel=_label_keys(),
+        panel=_label_but(),
         prepare=_melt_coefficients,
         axes=[
             Axis(
                 "correlation over heads",
                 domain=[-1, 1],
                 reference=0,
-                points=[
-                    Point("value", "correlation", ends=("_low", "_high")),
-                ],
+                points=[Point("value", "correlation", ends=("_low", "_high"))],
             )
         ],
         caption=[_INTERVALS],
@@ -331,7 +316,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         tested="interaction",
         order="interaction",
         label=name_pairs,
-        panel=_label_keys(*PAIR, "attention_a", "attention_b"),
+        panel=_label_but(*PAIR, "attention_a", "attention_b"),
         axes=[
             Axis(
                 _name_interaction,
@@ -427,6 +412,23 @@ FIGURES: Mapping[PictureKind, Figure] = {
         colours=_PARTS,
         caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
     ),
-    "atlas": Atlas(fits=can_draw_atlas, fixed=True),
+    "atlas": Atlas(
+        fits=lambda table: place_heads(table) and read_profile(table),
+        fixed=True,
+        words=("role", "measure"),
+        numbers={
+            "value": "value",
+            "value_se": "standard error",
+            "entropy": "entropy (nats)",
+            "profile_first": "attention to the first token",
+            "profile_special": "to other special tokens",
+            "profile_-1": "to the previous token",
+            "profile_0": "to itself",
+            "profile_1": "to the next token",
+            "profile_before": "further before",
+            "profile_after": "further behind",
+            "profile_beyond": "further away",
+        },
+    ),
     "clustermap": Tree(fits=has_all_pairs),
 }

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 import altair as alt
 
@@ -12,8 +13,8 @@ from attnprobe.reports.charts.marks import (
     BESIDE,
     amend,
     balance_panels,
-    colour_by_value,
     draw_panels,
+    make_records,
     make_tooltip,
     stack_charts,
     wrap_words,
@@ -28,19 +29,17 @@ from attnprobe.reports.columns import (
     title_tooltip,
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
-from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, Theme, choose_ink, mix_colours
-from attnprobe.table.numbers import NumberFormat, choose_format
-from attnprobe.table.table import Cell, Column, HeadTable
+from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, choose_ink, mix_colours
+from attnprobe.table.cells import clean
+from attnprobe.table.numbers import choose_format
+from attnprobe.table.table import Column, HeadTable
 
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
 _SMALLEST, _COMFORTABLE, SIGNED, _NUMBERED = 3, 12, 8, 20
-#: About how many pixels stand beside and above a map; a picture that is too large is drawn again with less.
-_LABELS, _LEGEND, _ABOVE, _LEGEND_BELOW = 50, 80, 46, 48
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How maps are arranged: so many side by side, of cells so wide and high."""
+class Cells(NamedTuple):
+    """How maps are arranged: so many side by side, of cells so wide and high, in pixels."""
 
     side_by_side: int
     wide: int
@@ -63,181 +62,160 @@ class Grid(Figure):
     widest: int = 30
     highest: int = 30
     square: bool = True
-    choose: Callable[[HeadTable, DrawingRequest], list[Column]] | None = None
+    choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, request: request.columns(
+        table
+    )
 
     def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return request.columns(table) if self.choose is None else self.choose(table, request)
+        return self.choose(table, request)
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         """Draw the maps; beside one another, of several measures or else of several values."""
         places = self.places(table)
         assert places is not None  # or the table would not fit
-        columns, below = self.columns(table, request), request.width < BESIDE
-        single, every = len(places.maps) == 1, len(columns)
-        sizes = self.arrange(places, every, request)
-        while len(columns) > 1 and min(sizes.wide, sizes.high) < SIGNED:
+        every = columns = self.columns(table, request)
+        while min((cells := self.arrange(places, len(columns), request))[1:]) < SIGNED and len(columns) > 1:
             columns = columns[:-1]
-            sizes = self.arrange(places, len(columns), request)
-        scales = fit_scales(table, columns)
-        across = sizes.side_by_side if single else 1
-        lines = _title_maps(columns, across, request)
-        charts, rules = [], []
-        for column, title in zip(columns, lines, strict=True):
-            content = _read_map(table, column, scales[column.name], places)
-            rules += [] if content.rule is None else [_explain_marks(content, sizes)]
-            shown = self._draw_map(content, places, sizes, request, below=below)
-            charts.append(amend(shown, title=alt.TitleParams(title)))
-        chart = stack_charts(charts, across)
-        left = every - len(columns)
+        across = cells.side_by_side if len(places.maps) == 1 else 1
+        scales, charts, rules = fit_scales(table, columns), [], []
+        for column, title in zip(columns, _title_maps(columns, across, request), strict=True):
+            data, rule = _read_map(table, column, scales[column.name], places, cells, request)
+            chart = self._draw_map(column, scales[column.name], data, places, cells, request)
+            charts.append(amend(chart, title=alt.TitleParams(title)))
+            rules.append(rule)
+        left = len(every) - len(columns)
         more = f"{left} more: name measures with --only" if left else ""
-        used = self.measure(places, len(columns), sizes, request)
-        return Drawing(chart, [*dict.fromkeys(rules), *self.caption, more], *used)
+        return Drawing(stack_charts(charts, across), [*dict.fromkeys(rules), *self.caption, more])
 
-    def measure(
-        self, places: Places, measures: int, sizes: Sizes, request: DrawingRequest
-    ) -> tuple[float, float]:
-        """Measure about how much room maps of some sizes take, with their labels and legends."""
-        below, single = request.width < BESIDE, len(places.maps) == 1
-        legends = sizes.side_by_side if single else 1
-        wide = sizes.side_by_side * (sizes.wide * len(places.across) + _LABELS)
-        rows = math.ceil((measures if single else len(places.maps)) / sizes.side_by_side)
-        high = rows * (sizes.high * len(places.down) + _ABOVE)
-        if below:
-            return wide, high * (1 if single else measures) + _LEGEND_BELOW * (rows if single else measures)
-        return wide + _LEGEND * legends, high * (1 if single else measures)
-
-    def arrange(self, places: Places, measures: int, request: DrawingRequest) -> Sizes:
+    def arrange(self, places: Places, measures: int, request: DrawingRequest) -> Cells:
         """Arrange maps: as many side by side as leave comfortable cells, or else with the largest cells."""
-        single = len(places.maps) == 1
-        number = measures if single else len(places.maps)
+        single, below = len(places.maps) == 1, request.width < BESIDE
+        number, blocks = (measures, 1) if single else (len(places.maps), measures)
 
-        def fit(across: int) -> Sizes:
-            across = balance_panels(number, across)
-            bare = self.measure(places, measures, Sizes(across, 0, 0), request)
-            rows = math.ceil(number / across) * (1 if single else measures)
-            wide = min((request.room - bare[0]) / across / len(places.across), self.widest)
-            tall = min((request.high - bare[1]) / rows / len(places.down), self.highest)
+        def fit(most: int) -> Cells:
+            across = balance_panels(number, most)
+            rows = blocks * math.ceil(number / across)
+            # What stands beside and above maps: labels, titles, legends.
+            beside = 52 * across + (6 if below else 80 * (across if single else 1))
+            above = (60 if below else 46) * rows + (48 * (rows if single else blocks) if below else 0)
+            wide = min((request.room - beside) / across / len(places.across), self.widest)
+            high = min((request.high - above) / rows / len(places.down), self.highest)
             if self.square:
-                wide = tall = min(wide, tall)
-            return Sizes(across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(tall)))
+                wide = high = min(wide, high)
+            return Cells(across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(high)))
 
         choices = [fit(across) for across in range(min(number, 3 if single else 10), 0, -1)]
-        comfortable = (one for one in choices if one.wide >= min(_COMFORTABLE, self.widest / 2))
-        return next(comfortable, max(choices, key=lambda one: one.wide))
+        comfortable = (cells for cells in choices if cells.wide >= min(_COMFORTABLE, self.widest / 2))
+        return next(comfortable, max(choices, key=lambda cells: cells.wide))
 
     def encode_places(self, places: Places) -> dict[str, Any]:
         """Make the channels of places: columns across, rows down; gaps where a cell is missing."""
         long = any(isinstance(label, str) and len(label) > 3 for label in places.across)
         axis = alt.Axis(labelAngle=-60 if long else 0, labelLimit=80, labelOverlap="greedy")
-        down = alt.Axis(labelOverlap="greedy")
+        x, y = (
+            alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
+            for labels in (places.across, places.down)
+        )
         return {
-            "x": alt.X("x:O", title=self.x_title, axis=axis, scale=_make_band(places.across)),
-            "y": alt.Y("y:O", title=self.y_title, axis=down, scale=_make_band(places.down)),
+            "x": alt.X("x:O", title=self.x_title, axis=axis, scale=x),
+            "y": alt.Y("y:O", title=self.y_title, axis=alt.Axis(labelOverlap="greedy"), scale=y),
         }
 
-    def lay_out(self, layers: Sequence[Any], data: list[Record], places: Places, sizes: Sizes) -> Any:
-        size = {"width": sizes.wide * len(places.across), "height": sizes.high * len(places.down)}
-        chart = amend(alt.layer(*layers), **size)
-        return draw_panels(chart, data, places.maps, sizes.side_by_side)
+    def name_places(self, places: Places) -> dict[str, str]:
+        """Title the lines of a tooltip that say where a cell is."""
+        several = {"panel:N": "of"} if len(places.maps) > 1 else {}
+        return {**several, "y:O": self.y_title, "x:O": self.x_title}
+
+    def lay_out(self, layers: Sequence[Any], data: list[Record], places: Places, cells: Cells) -> Any:
+        size = {"width": cells.wide * len(places.across), "height": cells.high * len(places.down)}
+        return draw_panels(amend(alt.layer(*layers), **size), data, places.maps, cells.side_by_side)
 
     def _draw_map(
-        self, content: "_Content", places: Places, sizes: Sizes, request: DrawingRequest, *, below: bool
+        self,
+        column: Column,
+        scale: Scale,
+        data: list[Record],
+        places: Places,
+        cells: Cells,
+        request: DrawingRequest,
     ) -> Any:
-        length = min(
-            max(sizes.wide * len(places.across) if below else sizes.high * len(places.down), 60), 140
-        )
-        values = [record["value"] for record in content.data]
-        colour = colour_by_value(content.column, content.scale, values, length, request.theme, below=below)
-        several = {"panel:N": "of"} if len(places.maps) > 1 else {}
-        tooltip = make_tooltip(
-            {
-                **several,
-                "y:O": self.y_title,
-                "x:O": self.x_title,
-                "value:Q": title_tooltip(title_axis(content.column)),
-                **{
-                    f"{name}:Q": title
-                    for name, title in (("error", "standard error"), ("n", "n"))
-                    if any(record[name] is not None for record in content.data)
-                },
-            }
-        )
+        below, theme = request.width < BESIDE, request.theme
+        told = {"value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error", "n:Q": "n"}
+        known = [name for name in told if any(record[name[:-2]] is not None for record in data)]
+        titles = {name: title for name, title in told.items() if name in known or name == "value:Q"}
+        tooltip = make_tooltip({**self.name_places(places), **titles})
+        side = cells.wide * len(places.across) if below else cells.high * len(places.down)
+        colour = _colour_by_value(column, scale, [record["value"] for record in data], side, request)
         base = alt.Chart().encode(**self.encode_places(places))
-        known = base.transform_filter("isValid(datum.value)")
         opacity = alt.condition("datum.pale", alt.value(0.3), alt.value(1))
-        layers = [known.mark_rect().encode(color=colour, fillOpacity=opacity, tooltip=tooltip)]
-        if None in values:
+        shaded = base.transform_filter("isValid(datum.value)").mark_rect()
+        layers = [shaded.encode(color=colour, fillOpacity=opacity, tooltip=tooltip)]
+        if any(record["value"] is None for record in data):
             empty = base.transform_filter("!isValid(datum.value)").mark_rect(
-                fill=None, stroke=request.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
+                fill=None, stroke=theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
             )
             layers.append(empty.encode(tooltip=tooltip))
-        if size := _choose_text_size(sizes, request.theme):
-            _write_cells(content, request.theme, numbers=min(sizes.wide, sizes.high) >= _NUMBERED)
-            text = base.transform_filter("datum.text").mark_text(baseline="middle", fontSize=size)
+        if any(record.get("text") for record in data):
+            smaller = min(cells[1:])
+            size = min(int(0.4 * smaller), theme.small(1)) if smaller >= _NUMBERED else smaller - 3
+            text = base.transform_filter("datum.text").mark_text(
+                baseline="middle", fontSize=max(SMALLEST, size)
+            )
             layers.append(text.encode(text="text:N", fill=alt.Fill("ink:N", scale=None)))
-        return self.lay_out(layers, content.data, places, sizes)
+        return self.lay_out(layers, data, places, cells)
 
 
 def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest) -> list[list[str]]:
     """Title each measure; in as many lines as the longest title of those that stand side by side."""
-    width = max(request.room / across - _LABELS, 90)
+    width = max(request.room / across - 50, 90)
     titles = [wrap_words(name_measure(column), width, request.theme.size) for column in columns]
-    levelled = []
-    for first in range(0, len(titles), across):
-        row = titles[first : first + across]
-        lines = max(map(len, row))
-        levelled += [[""] * (lines - len(title)) + title for title in row]
-    return levelled
+    lines = [max(map(len, titles[at - at % across :][:across])) for at in range(len(titles))]
+    return [[""] * (number - len(title)) + title for number, title in zip(lines, titles, strict=True)]
 
 
-@dataclass(frozen=True)
-class _Content:
-    """What a map shows, and by what rule its effects are significant; None of a measure that is no effect."""
+def _read_map(
+    table: HeadTable, column: Column, scale: Scale, places: Places, cells: Cells, request: DrawingRequest
+) -> tuple[list[Record], str]:
+    """Read the cells of a map, with numbers or signs where there is room, and say what these mark.
 
-    column: Column
-    scale: Scale
-    data: list[Record]
-    rule: str | None
-
-
-def _read_map(table: HeadTable, column: Column, scale: Scale, places: Places) -> _Content:
-    marks, data = mark_column(table, column), places.records()
+    Of effects, only those that are significant have numbers.
+    """
+    marks, values, side = mark_column(table, column), read_numbers(table, column.name), min(cells[1:])
     effect = scale.is_of_effects and bool(marks.rule)
     counts = f"{column.name}_n" if f"{column.name}_n" in table.data else "n"
-    names = {"value": column.name, "error": f"{column.name}_se", "n": counts}
-    columns: dict[str, Sequence[Any]] = {name: read_numbers(table, one) for name, one in names.items()}
-    columns |= {"sign": marks.signs if effect else [""] * len(data)}
-    columns |= {"pale": marks.pale if effect else [False] * len(data)}
-    for name, cells in columns.items():
-        for record, cell in zip(data, cells, strict=True):
-            record[name] = cell
-    return _Content(column, scale, data, marks.rule if effect else None)
+    signs, pale = (marks.signs, marks.pale) if effect else ([""] * len(table), [False] * len(table))
+    errors = read_numbers(table, f"{column.name}_se")
+    columns: dict[str, Sequence[Any]] = {"panel": places.panel, "x": places.x, "y": places.y, "value": values}
+    columns |= {"error": errors, "n": read_numbers(table, counts), "sign": signs, "pale": pale}
+    if side >= SIGNED:
+        shown = [None if faint else value for value, faint in zip(values, pale, strict=True)]
+        texts = write_numbers(shown, signed=scale.is_of_effects) if side >= _NUMBERED else signs
+        columns["text"] = [text or sign for text, sign in zip(texts, signs, strict=True)]
+        ramp = request.theme.diverging if scale.is_of_effects else SEQUENTIAL
+        columns["ink"] = [choose_ink(mix_colours(ramp, scale.place(value or 0.0))) for value in values]
+    looks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= SIGNED else "full colour"
+    return make_records(columns), f"{looks}: {marks.rule}, else pale" if effect else ""
 
 
-def _explain_marks(content: _Content, sizes: Sizes) -> str:
-    side = min(sizes.wide, sizes.high)
-    marks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= SIGNED else "full colour"
-    return f"{marks}: {content.rule}, else pale"
-
-
-def _choose_text_size(sizes: Sizes, theme: Theme) -> int | None:
-    """Choose the size of numbers or signs; None where cells have no room for either."""
-    side = min(sizes.wide, sizes.high)
-    if side >= _NUMBERED:
-        return max(SMALLEST, min(int(0.4 * side), theme.small(1)))
-    return max(SMALLEST, side - 3) if side >= SIGNED else None
-
-
-def _write_cells(content: _Content, theme: Theme, *, numbers: bool) -> None:
-    """Put numbers or signs into the data, in black or white; of effects, only where they are significant."""
-    effect = content.scale.is_of_effects
-    shown = [None if record["pale"] else record["value"] for record in content.data]
-    texts = write_numbers(shown, signed=effect) if numbers else [""] * len(shown)
-    ramp = theme.diverging if effect else SEQUENTIAL
-    for record, text in zip(content.data, texts, strict=True):
-        if record["value"] is not None:
-            ink = choose_ink(mix_colours(ramp, content.scale.place(record["value"])))
-            record |= {"text": text or record["sign"], "ink": ink}
+def _colour_by_value(
+    column: Column,
+    scale: Scale,
+    values: Sequence[float | int | None],
+    side: float,
+    request: DrawingRequest,
+) -> Any:
+    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
+    ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
+    colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
+    if all(value is None for value in values):
+        return alt.Color("value:Q", scale=colours, legend=None)
+    ends = scale.ends if any(values) else [0.0]  # where all is 0, other numbers would promise some
+    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
+    look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
+    unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
+    length = min(max(side, 60), 140)
+    legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
+    return alt.Color("value:Q", scale=colours, legend=legend)
 
 
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
@@ -250,21 +228,15 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
     >>> write_numbers([-0.321, 0.0004, 0.12], signed=True)
     ['\u2212.32', '+', '+.12']
     """
-    known = [value for value in values if value is not None]
-    chosen = choose_format(known, digits=2, most_decimals=4)
-    if chosen.exponent or not any(known):
+    numbers = choose_format(values, digits=2, most_decimals=4)
+    if numbers.exponent or not any(values):
         return [""] * len(values)
-    return ["" if value is None else _write_number(value, chosen, signed=signed) for value in values]
-
-
-def _write_number(value: float, chosen: NumberFormat, *, signed: bool) -> str:
-    sign = "\u2212" if value < 0 else "+" if signed and value else ""
-    digits = chosen.write(abs(value))
-    if not float(digits):
-        return sign or "0"
-    return f"{sign}{digits.removeprefix('0') if '.' in digits else digits}"
-
-
-def _make_band(labels: Sequence[Cell]) -> alt.Scale:
-    """Make the scale of rows or columns: a cell each, with a little air between."""
-    return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
+    texts = []
+    for value in values:
+        digits = numbers.write(abs(value or 0.0))
+        sign = "\u2212" if (value or 0) < 0 else "+" if signed and value else ""
+        digits = (
+            digits.removeprefix("0") if float(digits) and "." in digits else digits if float(digits) else ""
+        )
+        texts.append("" if value is None else f"{sign}{digits}" or "0")
+    return texts

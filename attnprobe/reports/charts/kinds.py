@@ -26,8 +26,6 @@ PictureKind = Literal[
     "modality",
     "alignments",
 ]
-#: The picture that has clusters: a matrix in the order of a tree of heads.
-CLUSTERMAP: PictureKind = "clustermap"
 _OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
 #: The pictures of each kind of table, where its numbers allow them; first what is drawn by default.
 PICTURES: Mapping[str, Sequence[PictureKind]] = {

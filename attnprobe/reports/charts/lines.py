@@ -9,13 +9,13 @@ import numpy as np
 
 from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import (
-    AXIS,
     BESIDE,
     amend,
     arrange_panels,
     draw_panels,
     make_records,
     make_tooltip,
+    measure_words,
     stack_charts,
     wrap_words,
 )
@@ -28,7 +28,7 @@ from attnprobe.reports.columns import (
     title_tooltip,
 )
 from attnprobe.reports.scales import read_intervals
-from attnprobe.reports.theme import SEQUENTIAL, Theme, interpolate_colours
+from attnprobe.reports.theme import SEQUENTIAL, interpolate_colours
 from attnprobe.table.cells import clean
 from attnprobe.table.table import Cell, Column, HeadTable
 
@@ -40,10 +40,7 @@ _NAME = 26
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Figure):
-    """A line for each of what is followed, with 95 % intervals; a panel for each value of other keys.
-
-    Lines of ``others`` are thin, in the background.
-    """
+    """A line for each of what is followed, with 95 % intervals; a panel for each value of other keys."""
 
     x: str
     axis: Literal["step", "share", "layer"]
@@ -51,6 +48,7 @@ class Lines(Figure):
     series: Callable[[HeadTable], Sequence[str]]  # names of what is followed: a line has one
     hue: Callable[[HeadTable], Sequence[Cell]]  # what has a colour
     legend: str | None = None
+    #: Which rows are of lines that are thin, in the background.
     back: Callable[[HeadTable], Sequence[bool]] = lambda table: [False] * len(table)
     leading: bool = False  # whether only those stand out that end farthest from 0, with their names
     envelope: bool = False  # whether a band holds the lines in the background
@@ -65,20 +63,20 @@ class Lines(Figure):
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         table = self.prepare(table)
-        columns = self.choose(table, request)
-        panels = list(dict.fromkeys(self.panel(table)))
+        columns, panels = self.choose(table, request), list(dict.fromkeys(self.panel(table)))
         beside = len(panels) == 1 and len(columns) > 1
-        number = len(columns) if beside else len(panels)
-        high = request.high if beside else request.high / len(columns)
-        beyond = _NAME if self.leading else 0
-        across, width, height = arrange_panels(number, request.room, high, beyond)
-        width = min(width, 440)
+        number, high = (len(columns), request.high) if beside else (len(panels), request.high / len(columns))
+        hues = set() if self.leading else set(map(str, self.hue(table)))
+        legends = len(hues) > 1 and request.width >= BESIDE
+        legend = measure_words([*hues, self.legend or ""], request.theme.small(1)) + 60 if legends else 0
+        name = _NAME if self.leading else 0
+        room = request.room if beside else request.room - legend
+        across, width, height = arrange_panels(number, room, high, name + legend * beside)
         most = len(panels) if beside else across * max(1, int(high // 76))
         more = f"{len(panels) - most} more panels" if len(panels) > most else ""
-        panels = panels[:most]
-        charts = [self._draw_measure(table, one, panels, across, (width, height), request) for one in columns]
-        room = across * (width + AXIS + beyond)
-        return Drawing(stack_charts(charts, across if beside else 1), [*self.caption, more], room)
+        size = {"width": min(width, 440), "height": height}
+        charts = [self._draw_measure(table, one, panels[:most], across, size, request) for one in columns]
+        return Drawing(stack_charts(charts, across if beside else 1), [*self.caption, more])
 
     def _draw_measure(
         self,
@@ -86,16 +84,19 @@ class Lines(Figure):
         column: Column,
         panels: Sequence[str],
         across: int,
-        size: tuple[float, float],
+        size: dict[str, float],
         request: DrawingRequest,
     ) -> Any:
         data = [record for record in self._read(table, column) if record["panel"] in panels]
-        theme, unit = request.theme, clean(column.unit) or None
-        title = unit if self.name is None else self.name(table, column)
-        limit = alt.Axis(tickCount=4, titleLimit=int(size[1] + 40))
-        y = alt.Y("value:Q", title=title, axis=limit, scale=alt.Scale(zero=self.zero))
-        ends = {"y": alt.Y("low:Q", title=title), "y2": alt.Y2("high:Q")}
-        colour = self._colour(data, theme, request)
+        theme, title = request.theme, clean(column.unit) or None
+        title = title if self.name is None else self.name(table, column)
+        scale = alt.Scale(zero=self.zero)
+        y = alt.Y(
+            "value:Q",
+            title=title,
+            axis=alt.Axis(tickCount=4, titleLimit=int(size["height"] + 40)),
+            scale=scale,
+        )
         tooltip = make_tooltip(
             {
                 "panel:N": "of",
@@ -105,7 +106,9 @@ class Lines(Figure):
                 "error:Q": "standard error",
             }
         )
-        base = alt.Chart().encode(x=self._make_axis([record["x"] for record in data]), color=colour)
+        base = alt.Chart().encode(
+            x=self._make_axis(read_cells(table, self.x)), color=self._colour(data, request)
+        )
         back, front = (base.transform_filter(f"{sign}datum.back") for sign in ("", "!"))
         parts = []
         if any(record["back"] for record in data):
@@ -117,73 +120,62 @@ class Lines(Figure):
             known = front.transform_filter("isValid(datum.low)")
             band = known.mark_area(opacity=0.16, line=False, aria=False)
             bar = known.mark_rule(strokeWidth=1, opacity=0.45 if self.dots else 1)
+            ends = {"y": alt.Y("low:Q", title=title), "y2": alt.Y2("high:Q")}
             parts.append((band if self.leading else bar).encode(**ends, detail="line:N"))
         line = front.mark_line(strokeWidth=1.7)
-        if self.dots:
-            parts.append(line.encode(y=alt.Y("mean(value):Q", title=title, scale=alt.Scale(zero=self.zero))))
-        else:
-            parts.append(line.encode(y=y, detail="line:N"))
+        mean = alt.Y("mean(value):Q", title=title, scale=scale)
+        parts.append(line.encode(y=mean) if self.dots else line.encode(y=y, detail="line:N"))
         points = (base if self.leading else front).mark_point(filled=True, size=20, opacity=0.8)
         parts.append(points.encode(y=y, tooltip=tooltip, detail="line:N"))
         if self.leading:
-            names = front.transform_filter("datum.last").mark_text(
-                align="left", dx=5, fontSize=theme.small(2)
-            )
+            names = front.transform_filter("datum.last")
+            names = names.mark_text(align="left", dx=5, fontSize=theme.small(2))
             parts.append(names.encode(y=y, text="series:N"))
-        chart = amend(alt.layer(*parts), width=size[0], height=size[1])
-        drawn = draw_panels(chart, data, panels, across)
+        chart = draw_panels(amend(alt.layer(*parts), **size), data, panels, across)
         if len(panels) > 1:
-            amend(drawn, spacing={"column": 10 + _NAME * self.leading, "row": 12})
+            amend(chart, spacing={"column": 10 + _NAME * self.leading, "row": 12})
         if self.name is not None:
-            return drawn
-        heading = wrap_words(name_measure(column), max(90, size[0]), theme.size)
-        return amend(drawn, title=alt.TitleParams(heading))
+            return chart
+        heading = wrap_words(name_measure(column), max(90, size["width"]), theme.size)
+        return amend(chart, title=alt.TitleParams(heading))
 
     def _read(self, table: HeadTable, column: Column) -> list[Record]:
-        low, high = read_intervals(table, column)
-        cells = read_cells(table, self.x)
+        low, high = read_intervals(table, column.name)
+        series, hue, x = self.series(table), self.hue(table), read_cells(table, self.x)
+        values, last = (
+            read_numbers(table, column.name),
+            max((step for step in x if step is not None), default=None),
+        )
         columns: dict[str, Sequence[Any]] = {
-            "panel": self.panel(table),
-            "series": self.series(table),
-            "hue": self.hue(table),
-            "back": list(self.back(table)),
-            "x": cells,
-            "value": read_numbers(table, column.name),
-            "error": read_numbers(table, f"{column.name}_se"),
-            "low": low,
-            "high": high,
+            **{"panel": self.panel(table), "series": series, "hue": hue, "back": self.back(table), "x": x},
+            **{"value": values, "error": read_numbers(table, f"{column.name}_se"), "low": low, "high": high},
+            "line": [f"{name} {colour}" for name, colour in zip(series, hue, strict=True)],
+            "last": [step == last and value is not None for step, value in zip(x, values, strict=True)],
         }
         data = make_records(columns)
-        last = max((cell for cell in cells if isinstance(cell, int | float)), default=None)
-        for record in data:
-            record["line"] = f"{record['series']} {record['hue']}"
-            record["last"] = record["x"] == last and record["value"] is not None
         if self.leading:
             _find_leading(data)
         return data
 
-    def _colour(self, data: Sequence[Record], theme: Theme, request: DrawingRequest) -> Any:
-        hues = sorted({record["hue"] for record in data if record["hue"] != OTHERS}, key=_by_number)
-        title = self.legend
-        if all(isinstance(hue, int) for hue in hues) and not self.leading:
+    def _colour(self, data: Sequence[Record], request: DrawingRequest) -> Any:
+        """Make the channel of colours: by order of numbers, or by categories; muted what is only behind."""
+        theme, title = request.theme, self.legend
+        hues = dict.fromkeys(record["hue"] for record in data if record["hue"] != OTHERS)
+        hues = sorted(hues, key=lambda hue: (isinstance(hue, str), hue))
+        ramp = [theme.categories[place % len(theme.categories)] for place in range(len(hues))]
+        if not self.leading and all(isinstance(hue, int) for hue in hues):
             colours = SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]
-            ranged, title = interpolate_colours(colours, len(hues)), "training step"
-        elif len(hues) == 1 and not self.leading:
-            ranged = [theme.ink]
-        else:
-            ranged = [theme.categories[place % len(theme.categories)] for place in range(len(hues))]
-        behind = {record["hue"] for record in data if record["back"]}
+            ramp, title = interpolate_colours(colours, len(hues)), "training step"
+        elif not self.leading and len(hues) == 1:
+            ramp = [theme.ink]
         front = {record["hue"] for record in data if not record["back"]}
-        ranged = [
-            theme.muted if hue in behind - front else one for hue, one in zip(hues, ranged, strict=True)
-        ]
+        ramp = [colour if hue in front else theme.muted for hue, colour in zip(hues, ramp, strict=True)]
+        scale = alt.Scale(domain=[*hues, OTHERS], range=[*ramp, theme.muted])
+        if self.leading or len(hues) < 2:
+            return alt.Color("hue:N", scale=scale, legend=None)
         below: dict[str, Any] = {} if request.width >= BESIDE else {"orient": "bottom", "columns": 1}
-        legend = alt.Legend(title=title, symbolType="stroke", symbolOpacity=1, **below)
-        shown = None if self.leading or len(hues) < 2 else legend
-        scale = alt.Scale(domain=[*hues, OTHERS], range=[*ranged, theme.muted])
-        if shown is not None:
-            shown["values"] = hues
-        return alt.Color("hue:N", scale=scale, legend=shown)
+        legend = alt.Legend(title=title, values=hues, symbolType="stroke", symbolOpacity=1, **below)
+        return alt.Color("hue:N", scale=scale, legend=legend)
 
     def _make_axis(self, cells: Sequence[Cell]) -> Any:
         if self.axis == "layer":
@@ -191,63 +183,37 @@ class Lines(Figure):
             return alt.X("x:O", title=self.x.replace("_", " "), axis=axis)
         if self.axis == "share":
             return alt.X("x:Q", title="heads removed", axis=alt.Axis(format=".1~%", tickCount=5))
-        return _make_step_axis(cells)
-
-
-def _by_number(hue: Cell) -> tuple[bool, Any]:
-    """Sort numbers by their size, and keep words as they are."""
-    return isinstance(hue, str), hue
+        return _make_step_axis(sorted({cell for cell in cells if isinstance(cell, int)}))
 
 
 def _find_leading(data: Sequence[Record]) -> None:
     """Give a colour to lines that end farthest from 0 in their panel, and put the others behind."""
     lines = sorted({record["series"] for record in data})
-    if len(lines) <= 4:
-        ranks = {(record["panel"], record["series"]): lines.index(record["series"]) for record in data}
-    else:
-        ends: dict[str, list[Record]] = {}
-        for record in data:
-            if record["last"]:
-                ends.setdefault(record["panel"], []).append(record)
-        ranks = {
-            (panel, record["series"]): rank
-            for panel, records in ends.items()
-            for rank, record in enumerate(sorted(records, key=lambda one: -abs(one["value"]))[:3])
-        }
+    ends = sorted((record for record in data if record["last"]), key=lambda record: -abs(record["value"]))
+    leading: dict[str, list[str]] = {}
+    for record in ends:
+        leading.setdefault(record["panel"], []).append(record["series"])
     for record in data:
-        rank = ranks.get((record["panel"], record["series"]))
-        record |= {"hue": OTHERS if rank is None else rank, "back": rank is None}
-        if rank is None:
-            record |= {"low": None, "high": None}
-
-
-def grow_steps(steps: Sequence[int]) -> bool:
-    """Tell whether steps grow as a power does, rather than evenly.
-
-    >>> grow_steps([0, 500, 1000, 1500]), grow_steps([0, 500, 1000, 2000, 4000])
-    (False, True)
-    """
-    numbers = np.unique(np.array(steps, float))
-    above = numbers[numbers > 0]
-    if len(above) < 2 or len(numbers) < 3:
-        return False
-    span = above[-1] / above[0]
-    gaps = np.diff(numbers)
-    return bool(span > 200 or (span >= 4 and np.median(gaps[1:] / gaps[:-1]) >= 1.5))
-
-
-def _make_step_axis(steps: Sequence[Cell]) -> Any:
-    """Make the channel of the step; of logarithms where steps grow, which its title says."""
-    numeric = sorted({step for step in steps if isinstance(step, int)})
-    above = [step for step in numeric if step > 0]
-    title, scale = "training step", alt.Scale(nice=False, zero=False)
-    if grow_steps(numeric):
-        title = "training step (log scale)"
-        if len(above) == len(numeric):
-            scale = alt.Scale(type="log", nice=False)
+        leaders = lines if len(lines) <= 4 else leading.get(record["panel"], [])[:3]
+        if record["series"] in leaders:
+            record |= {"hue": leaders.index(record["series"])}
         else:
-            scale = alt.Scale(type="symlog", constant=min(above), nice=False)
+            record |= {"hue": OTHERS, "back": True, "low": None, "high": None}
+
+
+def _make_step_axis(steps: Sequence[int]) -> Any:
+    """Make the channel of the step; of logarithms where steps grow as a power does, which its title says."""
+    above = np.array([step for step in steps if step > 0], float)
+    title, scale = "training step", alt.Scale(nice=False, zero=False)
+    gaps = np.diff(steps)
+    growing = len(above) > 1 and len(steps) > 2 and above[-1] >= 4 * above[0]
+    if growing and (above[-1] > 200 * above[0] or np.median(gaps[1:] / gaps[:-1]) >= 1.5):
+        title = "training step (log scale)"
+        kind: dict[str, Any] = (
+            {"type": "log"} if len(above) == len(steps) else {"type": "symlog", "constant": int(above[0])}
+        )
+        scale = alt.Scale(nice=False, **kind)
     # 500, 2k, 143k; d3 itself would write all in the unit of the largest, and 500 as 1k.
     short = "format(datum.value, '.3~s')"
-    axis = alt.Axis(labelExpr=short, grid=False, values=numeric, labelOverlap="greedy")
+    axis = alt.Axis(labelExpr=short, grid=False, values=list(steps), labelOverlap="greedy")
     return alt.X("x:Q", title=title, scale=scale, axis=axis)

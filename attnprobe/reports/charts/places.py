@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from attnprobe.reports.columns import (
     Record,
+    join_labels,
     label_by_others,
     label_rows,
     list_keys,
@@ -27,16 +27,10 @@ class Places:
     panel: Sequence[str]
     x: Sequence[Cell]
     y: Sequence[Cell]
+    across: Sequence[Cell]  # all x in their order
+    down: Sequence[Cell]  # all y
 
-    @cached_property
-    def across(self) -> list[Cell]:
-        return sort_labels(self.x)
-
-    @cached_property
-    def down(self) -> list[Cell]:
-        return sort_labels(self.y)
-
-    @cached_property
+    @property
     def maps(self) -> list[str]:
         return list(dict.fromkeys(self.panel))
 
@@ -52,10 +46,10 @@ def place_heads(table: HeadTable) -> Places | None:
         return None
     others = [name for name in names if name not in AXES]
     panel = label_rows(table, [name for name in others if not _is_rank(table, name, others)])
-    layers, heads = read_cells(table, "layer"), read_cells(table, "head")
+    layers, heads = (read_cells(table, name) for name in AXES)
     if len(set(zip(panel, layers, heads, strict=True))) < len(table):
         return None
-    return Places(panel, heads, layers)
+    return Places(panel, heads, layers, sort_labels(heads), sort_labels(layers))
 
 
 def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
@@ -69,34 +63,19 @@ def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
 def place_positions(table: HeadTable) -> Places | None:
     """Place tokens across and heads down, with a map for each layer; None where a place has two rows."""
     positions, heads, layers = (read_cells(table, name) for name in (POSITION, "head", "layer"))
-    tokens = [format_cell(cell)[:9] for cell in read_cells(table, "token")]
     others = label_by_others(table, {*AXES, POSITION})
-    panel = _join_labels(others, [f"layer {format_cell(layer)}" for layer in layers])
+    panel = [join_labels(other, f"layer {layer}") for other, layer in zip(others, layers, strict=True)]
     if len(set(zip(panel, positions, heads, strict=True))) < len(table):
         return None
-    words: dict[Cell, set[str]] = {}
-    for position, token in zip(positions, tokens, strict=True):
-        words.setdefault(position, set()).add(token)
-    if all(words[position] == {""} or len(words[position]) > 1 for position in words):
-        return Places(panel, positions, heads)
-    named = {
-        one: f"{one} {tokens.pop()}".strip() if len(tokens) == 1 else str(one)
-        for one, tokens in words.items()
+    tokens: dict[Cell, set[str]] = {position: set() for position in sort_labels(positions)}
+    for position, token in zip(positions, read_cells(table, "token"), strict=True):
+        tokens[position].add(format_cell(token)[:9])
+    # A position has its token where this is the same in all rows.
+    names = {
+        position: f"{position} {min(words)}".strip() if len(words) == 1 else str(position)
+        for position, words in tokens.items()
     }
-    order = sort_labels(positions)
-    x = [named[position] for position in positions]
-    return OrderedPlaces(panel, x, heads, [named[position] for position in order])
-
-
-@dataclass(frozen=True)
-class OrderedPlaces(Places):
-    """Places whose labels across are words in an order of their own."""
-
-    order: Sequence[Cell] = ()
-
-    @cached_property
-    def across(self) -> list[Cell]:
-        return list(self.order)
+    return Places(panel, [names[one] for one in positions], heads, [*names.values()], sort_labels(heads))
 
 
 def place_pairs(table: HeadTable) -> Places | None:
@@ -104,21 +83,8 @@ def place_pairs(table: HeadTable) -> Places | None:
     pairs = find_pairs(table)
     if pairs is None or not pairs.within:
         return None
-    panel = _join_labels(pairs.of, [f"layer {format_cell(layer)}" for layer, _ in pairs.one])
-    return PairedPlaces(panel, [head for _, head in pairs.one], [head for _, head in pairs.other])
-
-
-class PairedPlaces(Places):
-    """Places with the same labels across and down."""
-
-    @cached_property
-    def across(self) -> list[Cell]:
-        return sort_labels([*self.x, *self.y])
-
-    @cached_property
-    def down(self) -> list[Cell]:
-        return self.across
-
-
-def _join_labels(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    return [", ".join(filter(None, pair)) for pair in zip(one, other, strict=True)]
+    layers = [f"layer {format_cell(layer)}" for layer, _ in pairs.first]
+    panel = [join_labels(*labels) for labels in zip(pairs.labels, layers, strict=True)]
+    x, y = ([head for _, head in side] for side in (pairs.first, pairs.second))
+    labels = sort_labels([*x, *y])
+    return Places(panel, x, y, labels, labels)

@@ -7,6 +7,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import list_keys, read_cells
 from attnprobe.reports.profile import join_beside_profile
 from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column, HeadTable
 
 #: The column that tells tables apart where neither model nor dataset does.
@@ -35,43 +36,38 @@ def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTa
                 "the tables are of different kinds: rows of the first are named by "
                 f"{', '.join(names)}, rows of another by {', '.join(list_keys(other))}; plot them one by one"
             )
-    columns = {column.name: column for table in reversed(tables) for column in table.columns}
-    order = list(dict.fromkeys(column.name for table in tables for column in table.columns))
-    data = {name: [cell for table in tables for cell in read_cells(table, name)] for name in order}
-    described = [columns[name] for name in order]
-    if not _are_distinct(tables):
+    columns: dict[str, Column] = {}
+    for column in (column for table in tables for column in table.columns):
+        columns.setdefault(column.name, column)
+    data = {name: [cell for table in tables for cell in read_cells(table, name)] for name in columns}
+    described = list(columns.values())
+    sources = [
+        set(zip(read_cells(table, "model"), read_cells(table, "dataset"), strict=True)) for table in tables
+    ]
+    if len(set().union(*sources)) < sum(map(len, sources)):  # model and dataset don't tell tables apart
         described.insert(0, Column(TABLE, role="key"))
-        numbered = enumerate(tables, start=1)
-        rows = [f"{n} {clean(table.title)}" for n, table in numbered for _ in range(len(table))]
+        titles = [f"{number} {clean(table.title)}" for number, table in enumerate(tables, start=1)]
+        rows = [title for title, table in zip(titles, tables, strict=True) for _ in range(len(table))]
         data = {TABLE: rows, **data}
     return HeadTable(", ".join(dict.fromkeys(clean(table.title) for table in tables)), described, data)
 
 
 def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
     """Give each measure of two tables of the same heads twice: ``NAME_in`` and ``NAME_out``."""
-    joined = left.join(right, "_out")
+    joined = left.join(right, OUT)
     columns, data = list(joined.columns), dict(joined.data)
     for column in left.columns:
-        base = column.name
-        if column.role != "measure" or base not in right.data:
+        name = column.name
+        if column.role != "measure" or name not in right.data:
             continue
-        if f"{base}_out" not in data:  # the same in both tables, which join says once
-            columns.append(replace(column, name=f"{base}_out"))
-            data[f"{base}_out"] = data[base]
+        if f"{name}{OUT}" not in data:  # the same in both tables, which join says once
+            columns.append(replace(column, name=f"{name}{OUT}"))
+            data[f"{name}{OUT}"] = data[name]
         for end in ("", "_se"):
-            if f"{base}{end}" in data:
-                columns.append(replace(left.column(f"{base}{end}"), name=f"{base}_in{end}"))
-                data[f"{base}_in{end}"] = data[f"{base}{end}"]
-    both = [table.data["dataset"][0] for table in (left, right) if "dataset" in table.data]
-    said = " and ".join(dict.fromkeys(map(format_cell, both)))
-    if "dataset" in data and said:
-        data["dataset"] = [said] * len(left)
+            if f"{name}{end}" in data:
+                columns.append(replace(left.column(f"{name}{end}"), name=f"{name}{IN}{end}"))
+                data[f"{name}{IN}{end}"] = data[f"{name}{end}"]
+    datasets = [format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data]
+    if "dataset" in data and any(datasets):
+        data["dataset"] = [" and ".join(dict.fromkeys(datasets))] * len(left)
     return HeadTable(left.title, columns, data)
-
-
-def _are_distinct(tables: Sequence[HeadTable]) -> bool:
-    """Tell whether model and dataset tell the tables apart."""
-    named = [
-        set(zip(read_cells(table, "model"), read_cells(table, "dataset"), strict=True)) for table in tables
-    ]
-    return all(not one & other for place, one in enumerate(named) for other in named[:place])

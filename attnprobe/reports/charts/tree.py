@@ -4,7 +4,7 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,14 @@ from attnprobe.reports.charts.marks import (
     amend,
     colour_by_layer,
     make_chart,
+    make_records,
     make_tooltip,
     number_words,
     sort_rows,
     wrap_words,
 )
-from attnprobe.reports.columns import DrawingRequest, Record, sort_labels
-from attnprobe.reports.pairs import Clusters, Place, cluster_parts
+from attnprobe.reports.columns import DrawingRequest, sort_labels
+from attnprobe.reports.pairs import Clusters, cluster_heads, read_distances
 from attnprobe.reports.scales import fit_scale
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import clean
@@ -33,8 +34,6 @@ from attnprobe.table.table import HeadTable
 
 #: Pairs of more heads than this are an image without tooltips: marks would take megabytes.
 _MARKED = 80
-#: Pixels of a cell of the image, which renderers may blur at its edges.
-_FINE = 4
 #: Pixels of the strip of layers.
 _STRIP = 10
 
@@ -47,76 +46,80 @@ class Tree(Figure):
     """
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        parts = list(cluster_parts(table, request))
-        charts = [_draw_part(clusters, place, len(parts), request) for place, clusters in parts]
+        parts = [cluster_heads(part, request.clusters) for part in read_distances(table, request)]
+        charts = [_draw_part(clusters, len(parts), request) for clusters in parts]
         caption = ["rows, columns: heads by average linkage", "squares, dashes: clusters"]
-        caption += [clusters.sentence() for _, clusters in parts]
+        caption += [clusters.explain() for clusters in parts]
         return Drawing(charts[0] if len(charts) == 1 else alt.vconcat(*charts), caption)
 
 
-def _draw_part(clusters: Clusters, place: str, parts: int, request: DrawingRequest) -> Any:
-    theme, heads = request.theme, [clusters.found.heads[leaf] for leaf in clusters.leaves]
+def _draw_part(clusters: Clusters, parts: int, request: DrawingRequest) -> Any:
+    theme, narrow = request.theme, request.width < BESIDE
+    heads = [clusters.distances.heads[leaf] for leaf in clusters.leaves]
+    names = [name_head(*head) for head in heads]
     tree = float(np.clip(0.16 * request.room, 36, 90))
-    side = min(request.room - tree - _STRIP, request.high / parts - 60, 14 * len(heads))
-    below: dict[str, Any] = {}
-    if request.width < BESIDE:
-        below = {"orient": "bottom", "direction": "horizontal", "columns": 6}
-    matrix = clusters.found.matrix[np.ix_(clusters.leaves, clusters.leaves)]
-    cells = [*_draw_cells(matrix, heads, side, clusters.found.name, below), _draw_squares(clusters)]
+    room = request.room - tree - _STRIP - (60 if narrow else 170)  # beside names and legends
+    side = max(60.0, min(room, request.high / parts - (150 if narrow else 60), 14 * len(heads)))
+    below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "columns": 6} if narrow else {}
     charts = [
-        amend(alt.layer(*_draw_tree(clusters, theme)), width=tree, height=side),
-        amend(_draw_layers(heads, clusters, theme, below), width=_STRIP, height=side),
-        amend(alt.layer(*cells), width=side, height=side),
+        amend(_draw_tree(clusters, theme), width=tree),
+        amend(_draw_layers(clusters, theme, below), width=_STRIP),
+        amend(alt.layer(_draw_cells(clusters, names, side, below), _draw_squares(clusters)), width=side),
     ]
     if side / len(heads) >= 8:
-        words = make_chart([{"label": word} for word in number_words([name_head(*head) for head in heads])])
+        words = make_chart([{"label": word} for word in number_words(names)]).mark_point(opacity=0)
         size = min(int(side / len(heads)), theme.small(1))
-        named = words.mark_point(opacity=0).encode(y=sort_rows(orient="right", labelFontSize=size))
-        charts.append(amend(named, width=1, height=side))
-    whole = alt.hconcat(*charts, spacing=3)
+        charts.append(amend(words.encode(y=sort_rows(orient="right", labelFontSize=size)), width=1))
+    whole = alt.hconcat(*(amend(chart, height=side) for chart in charts), spacing=3)
     amend(whole, resolve={"scale": {"color": "shared", "fill": "shared"}})
-    return amend(whole, title=place) if place else whole
+    part = clusters.distances.part
+    return amend(whole, title=part) if part else whole
 
 
-def _make_side(name: str, channel: Callable[..., Any], heads: int) -> Any:
-    """Make the channel of places of heads in the order of the tree."""
-    scale = alt.Scale(domain=[0, heads], nice=False, zero=False, reverse=name == "y")
-    return channel(f"{name}:Q", axis=None, scale=scale)
+def _place(heads: int, **channels: Any) -> dict[str, Any]:
+    """Make channels of places of heads in the order of the tree."""
+    return {
+        name: channel(
+            f"{name}:Q",
+            axis=None,
+            scale=alt.Scale(domain=[0, heads], nice=False, zero=False, reverse=name == "y"),
+        )
+        for name, channel in channels.items()
+    }
 
 
-def _draw_cells(
-    matrix: NDArray[np.float64], heads: Sequence[Place], side: float, name: str, below: dict[str, Any]
-) -> list[Any]:
+def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
+    matrix = clusters.distances.matrix[np.ix_(clusters.leaves, clusters.leaves)]
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
-    title = wrap_words(clean(name), 220 if below else 110, 11)
-    if name.startswith("Jensen-Shannon distance (sqrt(nats))"):
+    title = wrap_words(clean(clusters.distances.name), 220 if below else 110, 11)
+    if clusters.distances.name.startswith("Jensen-Shannon distance (sqrt(nats))"):
         title.append(f"largest possible: {math.sqrt(math.log(2)):.2f}")
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
     legend = alt.Legend(title=title, gradientLength=90, values=scale.ends, format=".3~g", **below)
-    colour = alt.Color("distance:Q", scale=colours, legend=legend)
-    places = {name: _make_side(name, channel, len(heads)) for name, channel in (("x", alt.X), ("y", alt.Y))}
-    if len(heads) > _MARKED:
+    colour, places = (
+        alt.Color("distance:Q", scale=colours, legend=legend),
+        _place(len(names), x=alt.X, y=alt.Y),
+    )
+    if len(names) > _MARKED:
         corner = make_chart([{"x": 0, "y": 0, "distance": 0.0}]).encode(**places)
         size: dict[str, Any] = {"width": side, "height": side, "aspect": False}
         image = corner.mark_image(url=_encode_png(matrix / scale.high), align="left", baseline="top", **size)
-        return [image, corner.mark_point(opacity=0, size=1).encode(color=colour)]
-    data: list[Record] = [
-        {
-            **{"x": column, "x2": column + 1, "y": row, "y2": row + 1, "distance": distance},
-            **{"one": name_head(*heads[row]), "other": name_head(*heads[column])},
-        }
-        for row, line in enumerate(matrix.tolist())
-        for column, distance in enumerate(line)
-    ]
+        return alt.layer(image, corner.mark_point(opacity=0, size=1).encode(color=colour))
+    y, x = (axis.ravel().tolist() for axis in np.indices(matrix.shape))
+    sides = {"one": [names[row] for row in y], "other": [names[column] for column in x]}
+    ends = {"x": x, "x2": [column + 1 for column in x], "y": y, "y2": [row + 1 for row in y]}
+    cells = make_chart(make_records({**ends, "distance": matrix.ravel().tolist(), **sides})).mark_rect(
+        aria=False
+    )
     tooltip = make_tooltip({"one:N": "head", "other:N": "other head", "distance:Q": "distance"})
-    cells = make_chart(data).encode(**places).mark_rect(aria=False)
-    return [cells.encode(x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)]
+    return cells.encode(**places, x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)
 
 
 def _encode_png(shares: NDArray[np.float64]) -> str:
-    levels = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
-    ramp = np.array([list(level) for level in levels], np.uint8)
-    pixels = ramp[np.rint(np.clip(shares, 0, 1) * 255).astype(int)].repeat(_FINE, 0).repeat(_FINE, 1)
+    ramp = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
+    levels = np.rint(np.clip(shares, 0, 1) * 255).astype(int)
+    # Four pixels a cell, as renderers may blur its edges.
+    pixels = np.array([list(colour) for colour in ramp], np.uint8)[levels].repeat(4, 0).repeat(4, 1)
     high, wide, _ = pixels.shape
     lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # each begins with the number of its filter
     header = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
@@ -126,53 +129,49 @@ def _encode_png(shares: NDArray[np.float64]) -> str:
     return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def _draw_tree(clusters: Clusters, theme: Theme) -> list[Any]:
+def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
     """Draw the tree, the distance at which two groups join from 0 on the right to the last, and its cut."""
     from scipy.cluster.hierarchy import dendrogram
 
-    # scipy draws leaves at 5, 15, 25, ...
     tree = dendrogram(clusters.joined, no_plot=True)
     top = float(clusters.joined[-1, 2]) or 1.0
-    data: list[Record] = [
+    corners = [
+        # scipy draws leaves at 5, 15, 25, ...
         {"link": link, "step": step, "distance": height, "y": row / 10}
         for link, (rows, heights) in enumerate(zip(tree["icoord"], tree["dcoord"], strict=True))
         for step, (row, height) in enumerate(zip(rows, heights, strict=True))
     ]
     axis = alt.Axis(values=[0, top], format=".3~g", grid=False)
-    scale = alt.Scale(domain=[0, top], reverse=True, nice=False)
-    x = alt.X("distance:Q", title="distance", axis=axis, scale=scale)
-    y = _make_side("y", alt.Y, len(clusters.leaves))
+    x = alt.X(
+        "distance:Q", title="distance", axis=axis, scale=alt.Scale(domain=[0, top], reverse=True, nice=False)
+    )
     thin = 0.8 if len(clusters.leaves) < 2 * _MARKED else 0.4
-    lines = make_chart(data).mark_line(strokeWidth=thin, strokeJoin="miter", color=theme.ink)
+    lines = make_chart(corners).mark_line(strokeWidth=thin, strokeJoin="miter", color=theme.ink)
     cut = make_chart([{"distance": clusters.height}]).mark_rule(color=FRAME, strokeDash=[3, 2])
-    return [lines.encode(x=x, y=y, detail="link:N", order="step:Q"), cut.encode(x=x)]
+    places = _place(len(clusters.leaves), y=alt.Y)
+    return alt.layer(lines.encode(x=x, **places, detail="link:N", order="step:Q"), cut.encode(x=x))
 
 
 def _draw_squares(clusters: Clusters) -> Any:
     numbers = [clusters.numbers[leaf] for leaf in clusters.leaves]
-    data: list[Record] = []
-    for number in clusters.sizes:
-        rows = [row for row, other in enumerate(numbers) if other == number]
-        start, stop = min(rows), max(rows) + 1
-        data.append({"x": start, "x2": stop, "y": start, "y2": stop})
-    places = {name: _make_side(name, one, len(numbers)) for name, one in (("x", alt.X), ("y", alt.Y))}
+    ends = [(numbers.index(number), numbers.index(number) + size) for number, size in clusters.sizes.items()]
+    data = [{"x": low, "x2": high, "y": low, "y2": high} for low, high in ends]
     squares = make_chart(data).mark_rect(fill=None, stroke=FRAME, strokeWidth=1.4)
-    return squares.encode(**places, x2="x2:Q", y2="y2:Q")
+    return squares.encode(**_place(len(numbers), x=alt.X, y=alt.Y), x2="x2:Q", y2="y2:Q")
 
 
-def _draw_layers(heads: Sequence[Place], clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
-    data: list[Record] = [
+def _draw_layers(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
+    data = [
         {
-            **{"layer": layer, "head": head, "y": row, "y2": row + 1},
-            "cluster": str(clusters.numbers[leaf] or "on its own"),
+            **dict(zip(("layer", "head"), clusters.distances.heads[leaf], strict=True)),
+            **{"y": row, "y2": row + 1, "cluster": str(clusters.numbers[leaf] or "on its own")},
         }
-        for row, ((layer, head), leaf) in enumerate(zip(heads, clusters.leaves, strict=True))
+        for row, leaf in enumerate(clusters.leaves)
     ]
     # Browns, as distances have other hues.
     browns = ("#5a4636", "#f6e9dc") if theme.name == "dark" else ("#f4ece4", "#5f3a1e")
-    colour = colour_by_layer(
-        sort_labels(layer for layer, _ in heads), theme, colours=browns, channel=alt.Fill, **below
-    )
+    layers = sort_labels(layer for layer, _ in clusters.distances.heads)
+    colour = colour_by_layer(layers, theme, colours=browns, channel=alt.Fill, **below)
     tooltip = make_tooltip({"layer:O": "layer", "head:O": "head", "cluster:N": "cluster"})
-    y = _make_side("y", alt.Y, len(heads))
-    return make_chart(data).mark_rect().encode(y=y, y2="y2:Q", fill=colour, tooltip=tooltip)
+    strip = make_chart(data).mark_rect()
+    return strip.encode(**_place(len(data), y=alt.Y), y2="y2:Q", fill=colour, tooltip=tooltip)

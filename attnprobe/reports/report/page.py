@@ -18,7 +18,7 @@ from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.columns import DrawingRequest, name_measure
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.page import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
-from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
+from attnprobe.reports.profile import join_beside_profile, read_profile
 from attnprobe.reports.report import text
 from attnprobe.reports.report.report import GROUPS, OF_GOLD, OTHER, Contents
 from attnprobe.reports.report.text import Head, Heads, read_heads
@@ -215,7 +215,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
                 joined = join_beside_profile([joined, other])
             except AttnprobeError:  # it is about other heads
                 continue
-    return _draw(joined, heads, "atlas", _WIDEST) if can_draw_atlas(joined) else None
+    return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
 
 
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:

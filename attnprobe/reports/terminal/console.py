@@ -3,17 +3,17 @@
 import contextlib
 import io
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, NoReturn
 
-import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink, mix_colours
 
 
 class QuietConsole(Console):
@@ -44,34 +44,44 @@ class Signs(NamedTuple):
     levels: str = "▁▂▃▄▅▆▇█"
 
 
-_ASCII_SIGNS = Signs(
-    undefined="-", plus_minus=" +/- ", between=", ", more="...", bullet="*", bar="#", levels="12345678"
-)
+@dataclass(frozen=True)
+class Screen:
+    """A console, and how much of a table is shown there."""
 
+    console: Console
+    precision: int | None = None  # significant digits
+    full: bool = False  # whether all measures are shown as maps, and all rows
+    rows: int = 40  # how many rows of a list are shown where not all are
 
-def choose_signs(console: Console) -> Signs:
-    """Choose the signs that the console's encoding can hold."""
-    return _ASCII_SIGNS if console.options.ascii_only else Signs()
+    @cached_property
+    def signs(self) -> Signs:
+        """The signs that the console's encoding can hold."""
+        if self.console.options.ascii_only:
+            return Signs("-", " +/- ", ", ", "...", "*", "#", "12345678")
+        return Signs()
 
+    @property
+    def has_palette(self) -> bool:
+        """Whether a scale of colours can be shown; sixteen colours are too few for one."""
+        return self.console.color_system in {"256", "truecolor"} and not self.console.no_color
 
-def has_palette(console: Console) -> bool:
-    """Tell whether a scale of colours can be shown; sixteen colours are too few for one."""
-    return console.color_system in {"256", "truecolor"} and not console.no_color
+    def print(self, text: str | Text = "", style: str = "") -> None:
+        """Print a text as it is, never markup: tokens such as [CLS] look like tags."""
+        self.console.print(text if isinstance(text, Text) else Text(text, style))
 
+    def print_line(self, line: Text) -> None:
+        """Print a line that is never folded."""
+        self.console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
-def _parse_colours(colours: Sequence[str]) -> np.ndarray:
-    return np.array([tuple(bytes.fromhex(colour[1:])) for colour in colours], float)
-
-
-_ONE_WAY, _BOTH_WAYS = _parse_colours(SEQUENTIAL), _parse_colours(THEMES["light"].diverging)
+    def print_heading(self, name: str, *more: str) -> None:
+        """Print the name of what follows, after an empty line."""
+        self.console.print()
+        self.print(Text.assemble((name, "bold"), *more))
 
 
 def find_colour(share: float, *, both_ways: bool = False) -> str:
     """Find the colour at a share of the way from dark to bright, or from blue by white to orange."""
-    stops = _BOTH_WAYS if both_ways else _ONE_WAY
-    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
-    channels = [round(float(np.interp(place, np.arange(len(stops)), channel))) for channel in stops.T]
-    return f"#{bytes(channels).hex()}"
+    return mix_colours(THEMES["light"].diverging if both_ways else SEQUENTIAL, share)
 
 
 def colour_value(value: float, scale: Scale) -> str:
@@ -82,14 +92,6 @@ def style_cell(value: float, scale: Scale) -> Style:
     """Give a cell the colour of its number, and text of the ink that is read best on it."""
     background = colour_value(value, scale)
     return Style(color=choose_ink(background), bgcolor=background)
-
-
-def draw_scale(scale: Scale, width: int, sign: str) -> Text:
-    """Draw a scale of colours from end to end."""
-    bar = Text()
-    for step in range(width):
-        bar.append(sign, Style(color=find_colour(step / (width - 1), both_ways=scale.is_of_effects)))
-    return bar
 
 
 def shorten(text: str, longest: int) -> str:

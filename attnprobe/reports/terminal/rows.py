@@ -6,27 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from attnprobe.reports.charts.places import Places
 from attnprobe.reports.columns import name_measure, read_cells, read_floats
-from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups, sort_by_difference
+from attnprobe.reports.groups import compare_groups, list_compared, list_groups
 from attnprobe.reports.scales import is_effect, mark_column
-from attnprobe.reports.terminal.console import choose_signs, shorten
+from attnprobe.reports.terminal.console import Screen, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import ALL_GROUPS
 from attnprobe.table.numbers import choose_format, format_number, format_p, name_head, write_column
 from attnprobe.table.table import Column, HeadTable
 
-#: More rows than this are not printed.
-MOST_ROWS = 40
-#: So many rows are printed of a measure of groups, and of so many measures.
-_MOST_COMPARED, _MOST_MEASURES = 12, 3
 _LEAST_TEXT = 12  # a column of text folds down to this width
-_LONGEST_GROUP = 14
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
@@ -42,84 +36,68 @@ class Field:
     def width(self) -> int:
         return max(cell_len(part) for part in (self.name, *self.cells))
 
+    def least(self) -> int:
+        """Give the width that it takes at least."""
+        return min(self.width(), _LEAST_TEXT) if self.is_text else self.width()
+
     def header(self) -> Text:
         """Give its name, and below it the unit if there is room for one."""
         unit = self.unit if cell_len(self.unit) <= self.width() else ""
         return Text.assemble(self.name, (f"\n{unit}" if unit else "", "not bold dim"))
 
-    def least(self) -> int:
-        """Give the width that it takes at least, with a space either side and a divider."""
-        return (min(self.width(), _LEAST_TEXT) if self.is_text else self.width()) + 3
-
 
 def print_fields(
     fields: Sequence[Field],
-    console: Console,
+    screen: Screen,
     *,
     significant: Sequence[bool] | None = None,
     most: int | None = None,
 ) -> None:
     """Print the columns that fit as a table, with a star behind rows that are ``significant``."""
     kept = list(fields)
-    while len(kept) > 1 and sum(field.least() for field in kept) - 1 > console.width - 2:
+    # A space stands either side of each, and a divider.
+    while len(kept) > 1 and sum(field.least() + 3 for field in kept) > screen.console.width - 1:
         kept.pop()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for field in kept:
-        header = field.header()
-        if field.is_text:
-            table.add_column(header, overflow="fold", min_width=min(field.width(), _LEAST_TEXT))
-        else:  # a number is never folded: half a number is a wrong one
-            table.add_column(header, justify="right", no_wrap=True, min_width=field.width())
+        # A number is never folded: half a number is a wrong one.
+        look = {"overflow": "fold"} if field.is_text else {"justify": "right", "no_wrap": True}
+        table.add_column(field.header(), min_width=field.least(), **look)  # type: ignore[arg-type]
     stars = ["*" if passes else "" for passes in significant or ()]
     if stars:
         table.add_column("", no_wrap=True, width=1)
-    rows = len(fields[0].cells)
-    for row in range(rows)[:most]:
+    rows = range(len(fields[0].cells))
+    for row in rows[:most]:
         # Always Text, never markup: tokens such as [CLS] look like tags.
-        cells = [Text(field.cells[row], _style_cell(field, row)) for field in kept]
+        styles = [_STATUS.get(field.cells[row], "") if field.name == "status" else "" for field in kept]
+        cells = [Text(field.cells[row], style) for field, style in zip(kept, styles, strict=True)]
         table.add_row(*cells, *stars[row : row + 1], style="green" if any(stars[row : row + 1]) else "")
-    console.print()
-    console.print(table)
-    more, left = choose_signs(console).more, rows - len(range(rows)[:most])
-    if left:
-        console.print(Text(f"{more} {left} more rows; --full or --rows shows them", "dim"))
+    screen.print()
+    screen.console.print(table)
+    if left := len(rows) - len(rows[:most]):
+        screen.print(f"{screen.signs.more} {left} more rows; --full or --rows shows them", "dim")
     if len(kept) < len(fields):
         names = ", ".join(field.name for field in fields[len(kept) :])
-        console.print(Text(f"{more} no room for {names}; -o heads.csv writes all", "dim"))
+        screen.print(f"{screen.signs.more} no room for {names}; -o heads.csv writes all", "dim")
 
 
-def _style_cell(field: Field, row: int) -> str:
-    return _STATUS.get(field.cells[row], "") if field.name == "status" else ""
-
-
-def print_rows(
-    table: HeadTable,
-    columns: Sequence[Column],
-    console: Console,
-    precision: int | None = None,
-    *,
-    most: int | None = MOST_ROWS,
-) -> None:
+def print_rows(table: HeadTable, columns: Sequence[Column], screen: Screen) -> None:
     """Print some columns of any table. Rows that are significant have a star."""
     significant = None
     if "p_adjusted" in table.data:
-        significant = [cell is not None and cell < SIGNIFICANT for cell in _read_floats(table, "p_adjusted")]
-    print_fields(
-        write_fields(table, columns, console, precision), console, significant=significant, most=most
-    )
+        significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist()
+    fields = write_fields(table, columns, screen)
+    print_fields(fields, screen, significant=significant, most=None if screen.full else screen.rows)
     if significant is not None:
-        console.print(Text(f"* significant (adjusted p < {SIGNIFICANT})", "dim"))
+        screen.print(f"* significant (adjusted p < {SIGNIFICANT})", "dim")
 
 
-def write_fields(
-    table: HeadTable, columns: Sequence[Column], console: Console, precision: int | None
-) -> list[Field]:
+def write_fields(table: HeadTable, columns: Sequence[Column], screen: Screen) -> list[Field]:
     """Write columns, a measure with its error; layer and head are one."""
-    fields, signs = list[Field](), choose_signs(console)
+    fields, signs = list[Field](), screen.signs
     for column in columns:
-        name, title = column.name, clean(column.name).replace("_", " ")
-        cells = read_cells(table, name)
-        head = name.replace("layer", "head", 1)
+        name, title, unit = column.name, clean(column.name).replace("_", " "), clean(column.unit)
+        cells, head = read_cells(table, name), name.replace("layer", "head", 1)
         if name.startswith("layer") and head in table.data:
             pairs = zip(cells, read_cells(table, head), strict=True)
             names = [signs.undefined if None in pair else name_head(*pair) for pair in pairs]
@@ -128,88 +106,70 @@ def write_fields(
             continue
         elif any(isinstance(cell, str) for cell in cells) or column.role == "text":
             words = [format_cell(cell).replace("_to_", " to ") for cell in cells]
-            fields.append(Field(title, clean(column.unit), words, is_text=True))
+            fields.append(Field(title, unit, words, is_text=True))
         elif column.role != "error" or name.removesuffix("_se") not in table.data:
-            errors = read_cells(table, f"{name}_se") if f"{name}_se" in table.data else ()
             written = write_column(
-                cells, errors, precision=precision, probability=column.is_probability,
-                undefined=signs.undefined, plus_minus=signs.plus_minus,
-            )  # fmt: skip
-            fields.append(Field(title, clean(column.unit), written))
+                cells,
+                read_cells(table, f"{name}_se") if f"{name}_se" in table.data else (),
+                precision=screen.precision,
+                probability=column.is_probability,
+                undefined=signs.undefined,
+                plus_minus=signs.plus_minus,
+            )
+            fields.append(Field(title, unit, written))
     return fields
 
 
-def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, console: Console) -> None:
+def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, screen: Screen) -> None:
     """Print a line for each measure of heads: its lowest, highest and mean, and how many differ from 0."""
     heads = zip(places.panel, places.y, places.x, strict=True)
     names = [name_head(*filter(None, [label]), layer, head) for label, layer, head in heads]
-    lines = list[list[str]]()
+    lines: dict[str, list[str]] = {name: [] for name in ("", "lowest", "highest", "mean", "not 0")}
     for column in columns:
-        values, errors = (_read_floats(table, name) for name in (column.name, f"{column.name}_se"))
+        values = read_floats(table, column.name)
         known = np.flatnonzero(np.isfinite(values))
-        numbers = choose_format(values, errors)
-        if not known.size:
-            lines.append(["undefined", "", "", ""])
-            continue
-        ends = [int(known[pick(values[known])]) for pick in (np.argmin, np.argmax)]
-        marks, effect = mark_column(table, column), is_effect(column.name, values.tolist())
-        lines.append([
-            *(f"{numbers.write_whole(values[row])} at {names[row]}" for row in ends),
-            numbers.write_whole(values[known].mean()),
-            f"{sum(map(bool, marks.signs))} of {known.size}" if marks.rule and effect else "",
-        ])  # fmt: skip
-    fields = [Field("", "", [clean(column.name) for column in columns], is_text=True)]
-    for place, name in enumerate(("lowest", "highest", "mean", "not 0")):
-        cells = [line[place] for line in lines]
-        if any(cells):
-            fields.append(Field(name, "", cells))
-    print_fields(fields, console)
+        numbers = choose_format(values, read_floats(table, f"{column.name}_se"))
+        cells = ["undefined", "", "", ""]
+        if known.size:
+            ends = [int(known[pick(values[known])]) for pick in (np.argmin, np.argmax)]
+            marks, effect = mark_column(table, column), is_effect(column.name, values.tolist())
+            cells = [
+                *(f"{numbers.write_whole(values[row])} at {names[row]}" for row in ends),
+                numbers.write_whole(float(values[known].mean())),
+                f"{sum(map(bool, marks.signs))} of {known.size}" if marks.rule and effect else "",
+            ]
+        for line, cell in zip(lines.values(), [clean(column.name), *cells], strict=True):
+            line.append(cell)
+    fields = [Field(name, "", cells, is_text=not name) for name, cells in lines.items() if any(cells)]
+    print_fields(fields, screen)
 
 
-def _read_floats(table: HeadTable, name: str) -> np.ndarray:
-    values = read_floats(table, name)
-    return np.full(len(table), np.nan) if values is None else values
-
-
-def has_groups(table: HeadTable) -> bool:
-    """Tell whether rows are those of groups, of which it was tested whether they are alike."""
-    return table.kind in {"heads of groups", "groups"} and bool(list_compared(table))
-
-
-def print_groups(
-    table: HeadTable, console: Console, precision: int | None = None, *, full: bool = False
-) -> set[str]:
+def print_groups(table: HeadTable, screen: Screen) -> set[str]:
     """Print the rows in which groups differ most, measure by measure; returns the columns shown."""
-    shown, names = list_compared(table)[: None if full else _MOST_MEASURES], [ALL_GROUPS, *list_groups(table)]
-    signs = choose_signs(console)
-    for column in shown:
-        compared = sort_by_difference(lay_out_groups(table, column.name))
-        most = compared[: None if full else _MOST_COMPARED]
-        fields = [
-            Field("", "", [row.label for row in most], is_text=True),
-            Field("p", "", [signs.undefined if np.isnan(row.p) else format_p(row.p) for row in most]),
-        ]
-        rows = [
-            row
-            for compared in zip(*([one.whole, *one.rows] for one in most), strict=True)
-            for row in compared
-        ]
+    columns = list_compared(table)[: None if screen.full else 3]
+    for column in columns:
+        every = compare_groups(table, column.name)
+        compared = every if screen.full else every[:12]
+        p = [screen.signs.undefined if np.isnan(one.p) else format_p(one.p) for one in compared]
+        fields = [Field("", "", [one.label for one in compared], is_text=True), Field("p", "", p)]
+        # All numbers have the same decimals: they are written as one column.
+        rows = [row for group in zip(*(one.rows for one in compared), strict=True) for row in group]
         values, errors = (
             [None if row is None else cells[row] for row in rows]
             for cells in (read_cells(table, column.name), read_cells(table, f"{column.name}_se"))
         )
-        written = write_column(
-            values, errors, precision=precision, undefined=signs.undefined, plus_minus=signs.plus_minus
+        signs, precision = screen.signs, screen.precision
+        undefined, plus_minus = signs.undefined, signs.plus_minus
+        written = iter(
+            write_column(values, errors, precision=precision, undefined=undefined, plus_minus=plus_minus)
         )
-        for place, name in enumerate(names):
-            cells = written[place * len(most) : (place + 1) * len(most)]
-            fields.append(Field(shorten(clean(name), _LONGEST_GROUP), "", cells))
+        for name in (ALL_GROUPS, *list_groups(table)):
+            fields.append(Field(shorten(clean(name), 14), "", [next(written) for _ in compared]))
         unit = f", {clean(column.unit)}" if column.unit else ""
-        more = f"; {len(most)} of {len(compared)} rows" if len(compared) > len(most) else ""
-        console.print()
-        console.print(Text(f"{name_measure(column)}{unit}{more}", "bold"))
-        print_fields(fields, console, significant=[row.p < SIGNIFICANT for row in most])
+        more = f"; {len(compared)} of {len(every)} rows" if len(every) > len(compared) else ""
+        screen.print_heading(f"{name_measure(column)}{unit}{more}")
+        print_fields(fields, screen, significant=[one.p < SIGNIFICANT for one in compared])
     rule = f"p: whether groups are alike (adjusted); * they differ, p < {format_number(SIGNIFICANT)}"
-    console.print(Text(rule, "dim"))
-    tests = {f"{column.name}{end}" for column in shown for end in ("_q", "_q_p", "_q_p_adjusted")}
-    return {*tests, *(column.name for column in shown), "layer", "head"}
+    screen.print(rule, "dim")
+    tests = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
+    return {*tests, "layer", "head"}

@@ -1,6 +1,6 @@
 """The terminal: heads as a heat map, over training as sparklines; any other table as rows; then notes."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +10,9 @@ from rich.text import Text
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
 from attnprobe.reports.findings import state_effects
+from attnprobe.reports.groups import list_compared
 from attnprobe.reports.scales import fit_scales
-from attnprobe.reports.terminal.console import choose_signs, has_palette
+from attnprobe.reports.terminal.console import Screen
 from attnprobe.reports.terminal.heatmap import (
     Panel,
     lay_out_panels,
@@ -19,16 +20,13 @@ from attnprobe.reports.terminal.heatmap import (
     name_labels,
     print_measure,
 )
-from attnprobe.reports.terminal.rows import MOST_ROWS, has_groups, print_groups, print_ranges, print_rows
+from attnprobe.reports.terminal.rows import print_groups, print_ranges, print_rows
 from attnprobe.reports.terminal.sparklines import find_runs, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import POSITION, RANDOM
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Column, HeadTable
-
-#: So many of the columns that are left out are named.
-_MOST_NAMED = 3
 
 
 def show(
@@ -47,119 +45,111 @@ def show(
         full: Whether all measures are shown as maps, and all rows.
         rows: How many rows of a list are shown where not all are.
     """
+    screen = Screen(console, precision, full, rows or Screen.rows)
     if table.title:
-        console.print(Text(clean(table.title), "bold"))
-    constant = _find_constants(table)
-    if constant:
-        console.print(Text(choose_signs(console).between.join(constant)))
-    shown: Set[str] = table.data.keys()
-    columns = list(table.columns) if full else table.essential()
-    measures = [column for column in columns if column.role == "measure" and _is_defined(table, column)]
+        screen.print(clean(table.title), "bold")
+    if constant := _find_constants(table):
+        screen.print(screen.signs.between.join(constant))
+    if len(table):
+        _print_left_out(table, _print_content(table, screen), screen)
+    else:
+        screen.print("no rows", "dim")
+    notes = [*state_effects(table), *table.notes]
+    if notes:
+        screen.print()
+    for note in notes:
+        screen.print(f"{screen.signs.bullet} {clean(note)}")
+
+
+def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
+    """Print the numbers in the way of the kind of table; returns the columns that are shown."""
+    columns = list(table.columns) if screen.full else table.essential()
+    measures = [
+        column
+        for column in columns
+        if column.role == "measure" and not np.isnan(read_floats(table, column.name)).all()
+    ]
     measures = [column for column in measures if not column.is_probability] or measures
     measures.sort(key=lambda column: not column.headline)
-    is_at_positions = bool(measures) and table.kind == "heads at positions"
-    at_positions = lay_out_positions(table, measures[0].name) if is_at_positions else []
+    names = {column.name for column in measures}
     # A list of heads that disagree has an order of its own.
     places = place_heads(table) if table.kind != "two sides" else None
     panels = lay_out_panels(places)
-    if not len(table):
-        console.print(Text("no rows", "dim"))
-    elif table.kind == "roles" and panels:
-        _print_roles(table, panels, console)
-        shown = {"role"}
-    elif runs := find_runs(table):
-        print_runs(table, runs, measures, console, precision, full=full)
-        shown = {column.name for column in measures}
-    elif has_groups(table):
-        shown = print_groups(table, console, precision, full=full)
-    elif at_positions:
-        console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
-        _print_maps(table, measures[:1], at_positions, console, precision, full=full, averaged=False)
-        shown = {measures[0].name, "token"}
+    if table.kind == "roles" and panels:
+        _print_roles(table, panels, screen)
+        return {"role"}
+    if runs := find_runs(table):
+        print_runs(table, runs, measures, screen)
+        return names
+    if table.kind in {"heads of groups", "groups"} and list_compared(table):
+        return print_groups(table, screen)
+    if measures and table.kind == "heads at positions":
+        if at_positions := lay_out_positions(table, measures[0].name):
+            screen.print("rows: layers, columns: positions; of each layer the strongest head", "dim")
+            _print_maps(table, measures[:1], at_positions, screen, averaged=False)
+            return {measures[0].name, "token"}
     elif measures and places is not None and panels:
-        _print_maps(table, measures if full else measures[:1], panels, console, precision, full=full)
-        print_ranges(table, measures, places, console)
-        shown = {column.name for column in measures}
-    else:
-        listed = _drop_random_orders(table)
-        varying = [
-            column for column in columns if column.role != "key" or not _is_constant(listed, column.name)
-        ]
-        varying.sort(key=lambda column: column.name == "n")
-        print_rows(listed, varying, console, precision, most=None if full else rows or MOST_ROWS)
-        shown = {column.name for column in columns}
-    _print_left_out(table, shown, console)
-    notes = [*state_effects(table), *table.notes]
-    if notes:
-        console.print()
-    for note in notes:
-        console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
-
-
-def _is_defined(table: HeadTable, column: Column) -> bool:
-    values = read_floats(table, column.name)
-    return values is not None and not np.isnan(values).all()
-
-
-def _is_constant(table: HeadTable, name: str) -> bool:
-    return len(set(read_cells(table, name))) <= 1
+        _print_maps(table, measures if screen.full else measures[:1], panels, screen)
+        print_ranges(table, measures, places, screen)
+        return names
+    listed = _drop_random_orders(table)
+    varying = [one for one in columns if one.role != "key" or len(set(read_cells(listed, one.name))) > 1]
+    print_rows(listed, sorted(varying, key=lambda column: column.name == "n"), screen)
+    return {column.name for column in columns}
 
 
 def _find_constants(table: HeadTable) -> list[str]:
     """Say what is the same in all rows: the model, and whatever else names rows elsewhere."""
     names = [name for name in list_keys(table) if len(table) > 1 or name in {"model", "dataset"}]
-    cells = {name: format_cell(read_cells(table, name)[0]) for name in names if len(table)}
-    return [clean(f"{name} {cell}") for name, cell in cells.items() if cell and _is_constant(table, name)]
+    cells = {name: dict.fromkeys(map(format_cell, read_cells(table, name))) for name in names}
+    return [clean(f"{name} {min(words)}") for name, words in cells.items() if len(words) == 1 and min(words)]
 
 
 def _print_maps(
     table: HeadTable,
     measures: Sequence[Column],
-    panels: Iterable[Panel],
-    console: Console,
-    precision: int | None,
+    panels: Sequence[Panel],
+    screen: Screen,
     *,
-    full: bool,
     averaged: bool = True,
 ) -> None:
     scales = fit_scales(table, measures)
     for column in measures:
         for panel in panels:
-            scale = scales[column.name]
-            print_measure(table, column, panel, scale, console, precision, full=full, averaged=averaged)
+            print_measure(table, column, panel, scales[column.name], screen, averaged=averaged)
 
 
-def _print_roles(table: HeadTable, panels: Sequence[Panel], console: Console) -> None:
+def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> None:
     """Print the letter of each head's role, and a legend of those that are there."""
     kinds = [find_role_kind(format_cell(cell)) for cell in table.data["role"]]
     counts = {kind: kinds.count(kind) for kind in LETTERS if kind in kinds}
     styles = {
-        kind: f"black on {ROLE_COLOURS[kind]}" if ROLE_COLOURS[kind] and has_palette(console) else ""
+        kind: f"black on {ROLE_COLOURS[kind]}" if ROLE_COLOURS[kind] and screen.has_palette else ""
         for kind in counts
     }
     for panel in panels:
-        console.print()
+        screen.print()
         if panel.label:
-            console.print(Text(clean(panel.label), "bold"))
+            screen.print(clean(panel.label), "bold")
         layers, heads = name_labels("L", panel.down), name_labels("H", panel.across)
         label, wide = max(map(len, layers)) + 1, max(map(len, heads)) + 1
-        across = max(1, (console.width - label) // (wide + 1))
+        across = max(1, (screen.console.width - label) // (wide + 1))
         for start in range(0, len(heads), across):
             piece = slice(start, start + across)
             names = "".join(head.rjust(wide + 1) for head in heads[piece])
-            console.print(Text(f"{' ' * label}{names}", "dim"))
+            screen.print(f"{' ' * label}{names}", "dim")
             for layer, rows in zip(layers, panel.rows[:, piece].tolist(), strict=True):
                 line = Text.assemble((layer.ljust(label), "dim"))
                 for kind in (None if row < 0 else kinds[row] for row in rows):
                     letter = LETTERS[kind] if kind else ""
                     line.append(" ").append(letter.center(wide), styles.get(kind or ""))
-                console.print(line)
-    console.print()
+                screen.print(line)
+    screen.print()
     line = Text()
     for kind, number in counts.items():
         name = f" {kind} {number}".replace(" ", "\N{NO-BREAK SPACE}")
         line.append(f" {LETTERS[kind]} ", styles[kind]).append(f"{name}  ")
-    console.print(line)
+    screen.print(line)
 
 
 def _drop_random_orders(table: HeadTable) -> HeadTable:
@@ -171,7 +161,7 @@ def _drop_random_orders(table: HeadTable) -> HeadTable:
     return replace(table, data=data) if kept else table
 
 
-def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
+def _print_left_out(table: HeadTable, shown: Collection[str], screen: Screen) -> None:
     """Name the columns that are not shown: further measures, and indices other than n."""
     left = [
         clean(column.name)
@@ -179,6 +169,6 @@ def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None
         if column.role in {"measure", "count", "text"} and column.name not in {*shown, "n", POSITION}
     ]
     if left:
-        names = ", ".join(left[:_MOST_NAMED]) + (", ..." if len(left) > _MOST_NAMED else "")
+        names = ", ".join(left[:3]) + (", ..." if len(left) > 3 else "")
         columns = "column" if len(left) == 1 else "columns"
-        console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes all", "dim"))
+        screen.print(f"{len(left)} more {columns} ({names}); -o heads.csv writes all", "dim")

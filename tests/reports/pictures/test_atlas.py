@@ -38,7 +38,7 @@ def test_squares_of_an_image_are_where_the_patches_are():
     for name, _ in list_offsets(patches=True):
         table.data[f"profile_{name}"][:] = [0.0]
     table.data["profile_-3_2"][:] = [1.0]
-    (square,) = [one for one in rows_with(table, "shade") if "kind" not in one]
+    (square,) = [one for one in rows_with(table, "shade") if one["kind"] == "patch"]
     frame, *_ = [one for one in rows_with(table, "x", "x2") if one.keys() == {"x", "x2", "y", "y2"}]
     edge, high = square["x2"] - square["x"], square["y2"] - square["y"]
     assert square["x"] - frame["x"] == pytest.approx(2 * edge, abs=1e-3)
