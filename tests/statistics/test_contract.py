@@ -107,7 +107,7 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {"uuas": (12,)}
+    more |= {"uuas": (10,)}
     more |= {"profile": (2 * REACH + 5,)}
     name = (statistic.of or statistic).name.removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))
