@@ -82,7 +82,7 @@ def choose_start(
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
     from attnprobe.reports.view.packing import Start
-    from attnprobe.survey.gold_alignment import find_best_head
+    from attnprobe.survey.finder import find_best_head
     from attnprobe.survey.maps import find_sharpest
 
     maps, place = found.of(attention), 0
