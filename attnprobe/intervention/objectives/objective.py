@@ -80,7 +80,7 @@ class Objective(ABC):
     def __init__(
         self, checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0, generate: bool = False
     ) -> None:
-        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
+        """Bind it to examples; ``generate`` is for metrics that read generated text."""
         self.checkpoint, self.seed, self.resumable = checkpoint, seed, not generate
         self.read_labels(corpus)
 
