@@ -236,10 +236,7 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int | None = None) -> Score:
-    """Score counts (..., label, 3): where each label is right, predicted, there.
-
-    Texts have one of so many ``classes``, or without that any number of labels, marked (example, label).
-    """
+    """Score counts (..., label, 3) of right, predicted and there; a text has one of ``classes``, if any."""
 
     def rows(predictions: Predictions) -> Values:
         predicted, gold = predictions["prediction"], predictions["label"]
@@ -264,8 +261,7 @@ def spearman(decimals: int | None = None) -> Score:
     """Score Spearman's correlation, which is Pearson's of the ranks; equals share the mean of theirs.
 
     Ranks are those among all examples, also where one is left out or exchanged: errors of a correlation of
-    .95 come out some 6 % too short for it, those of a difference 1 %. Predictions are ranked to so many
-    ``decimals``, where the others are rounding.
+    .95 come out some 6 % too short for it, those of a difference 1 %. Other ``decimals`` are rounding.
     """
 
     def rows(predictions: Predictions) -> Floats:
