@@ -77,7 +77,7 @@ def importance(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
@@ -139,7 +139,7 @@ def ablate(
     Returns:
         One row a head.
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("ablate", model, texts, labels, options) as session:
         from attnprobe.intervention.ablation import run_ablation

@@ -17,7 +17,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column, HeadTable
@@ -227,7 +227,7 @@ def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, i
     for key in counts.near:
         for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():
             answers = read_answers(counts, [key], [layer])
-            if answers is not None and answers.total >= FEWEST:
+            if answers.total >= FEWEST:
                 yield key, layer, answers
 
 

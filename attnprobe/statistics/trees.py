@@ -47,15 +47,10 @@ _Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class GoldTrees:
-    """The gold trees of a batch.
+    """The gold trees of a batch."""
 
-    Attributes:
-        sentences: Those with a gold edge.
-        counts: (sequence, number) ``COUNTS`` but what heads hold; NaN for sequences without annotation.
-    """
-
-    sentences: Sentences
-    counts: NDArray[np.float64]
+    sentences: Sentences  # those with a gold edge
+    counts: NDArray[np.float64]  # (sequence, number) but what heads hold; NaN without annotation
 
 
 def gold_trees(layout: Layout) -> GoldTrees:
@@ -164,23 +159,20 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
 
     - ``uuas``, undirected and unlabelled: the share of gold edges in the maximum spanning tree of A + A^T; of
       a tie, the edge comes first whose earlier word does, then the one whose later word does. ``baseline`` is
-      the chain that joins each word to the next, and ``uuas_random`` what a tree that is drawn from all trees
-      over n words holds on average, 2 / n of the gold edges.
-    - ``uas``: the share of words whose head is right in the heaviest tree in which all words descend from the
-      gold root (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu, what the dependent
-      gives to its head; a word takes the earlier of two heads of equal weight. The root is no word that is
-      asked for: it is the word without a gold head; of several, as where one depends on a mark that was left
-      out, the one from which most words descend. ``uas_baseline`` is the best of three trees over all
-      sentences, which know the gold root too: the left-branching tree, in which the head of a word is the
-      next word, and that of the last is the root; the right-branching tree, in which it is the word before,
-      and that of the first is the root; the chain in which it is the neighbour on the root's side.
-      ``uas_random`` is the mean over all trees with this root: a word among n depends on the root in 2 / n of
-      them, and on any other word in 1 / n.
+      the chain that joins each word to the next, and ``uuas_random`` what a random tree over n words holds on
+      average, 2 / n of the gold edges.
+    - ``uas``: the share of words, but the root, whose head is right in the heaviest tree in which all words
+      descend from the gold root (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu, what
+      the dependent gives to its head; a word takes the earlier of two heads of equal weight. The root is the
+      word without a gold head; of several, the one from which most words descend. ``uas_baseline`` is the
+      best of three trees over all sentences, which know the gold root too: left-branching, in which the head
+      of a word is the next word, and that of the last is the root; right-branching, in which it is the word
+      before, and that of the first is the root; the chain in which it is the neighbour on the root's side.
+      In a random tree, a word among n depends on the root in 2 / n, and on any other word in 1 / n.
 
-    Words that share all their tokens are one. Shares are over all sentences together, and ``n`` counts the
-    sentences. A part of a sentence that was cut asks nothing, and neither does a sentence without a gold
-    edge. ``p`` and ``uas_p`` are one-sided, that a head is above its baseline, of Student's t over blocks of
-    documents (Holm).
+    Words that share all their tokens are one. Shares are over all sentences together, and ``n`` counts them,
+    but for parts of sentences that were cut and those without a gold edge. ``p`` and ``uas_p`` are one-sided,
+    that a head is above its baseline, of Student's t over blocks of documents (Holm).
 
     Limits: 0 to 1.
 
@@ -190,9 +182,7 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     machine translation, and Htut et al. (2019), Do attention heads in BERT track syntactic dependencies?, for
     trees from the gold root; Cayley (1889), A theorem on trees, for the number of trees.
 
-    Returns:
-        (batch, head, number) ``COUNTS``; NaN for sequences without annotation, and in cross-attention, which
-        leads from one text to another.
+    Returns (batch, head, number) ``COUNTS``; NaN without annotation, and in cross-attention.
     """
     import torch
 
@@ -214,7 +204,6 @@ def find_share(counts: Blocked, name: str, less: str | None = None, of: str = "g
 
 
 def tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
-    """Append the score of each tree, that of simple ones, and whether the tree's is significantly higher."""
     totals = dict(zip(COUNTS, counts.total.reshape(-1, len(COUNTS)).sum(0), strict=True))
     best = max(("left", "right", "chain"), key=lambda name: totals[name])
     edges, words = statistic.unit, "share of words"
@@ -251,25 +240,17 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.heads(heads)
     build.count("n", counts.count[..., COUNTS.index("gold")], "sentences")
     tree_columns(TREES, counts, build)
-    return build.table(title, list(_note_left_out(counts, labels)))
+    return build.table(title, list(_note_left_out(counts)))
 
 
-def _note_left_out(counts: Blocked, labels: Labels) -> Iterator[str]:
-    kinds = [place.kind for place in labels.places]
-    # All heads of a kind are asked the same, but those that are removed are asked nothing.
-    cut, bare = (
-        sum(
-            int(counts.total[[other is kind for other in kinds], :, COUNTS.index(name)].max())
-            for kind in set(kinds)
-        )
-        for name in ("cut", "bare")
-    )
-    if cut:
-        parts = "1 part of a sentence was" if cut == 1 else f"{cut:,} parts of sentences were"
-        yield f"{parts} left out: a sentence that is longer than a window is cut, and a part is no tree."
-    if bare:
-        noun, verb = ("sentence was", "it has") if bare == 1 else ("sentences were", "they have")
-        yield f"{bare:,} {noun} left out: {verb} no gold edge between two words other than punctuation."
+def _note_left_out(counts: Blocked) -> Iterator[str]:
+    # All heads are asked the same, but those that are removed are asked nothing.
+    for name, reason in (
+        ("cut", "Parts of sentences longer than a window, which are no trees"),
+        ("bare", "Sentences without a gold edge between two words other than punctuation"),
+    ):
+        if number := int(counts.total[..., COUNTS.index(name)].max()):
+            yield f"{reason}, left out: {number:,}."
 
 
 BY_HEAD = Tabulation("tree", by_head_table, "syntax: how much of the tree of a sentence each head holds")

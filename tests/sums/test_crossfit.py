@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.crossfit import DRAWS, CrossFit, Difference, Links, assign_folds, draw_signs
 from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.links import DRAWS, CrossFit, Difference, Links, assign_folds, draw_signs
 
 
 def drawn(random, documents, *shares, links=1.0):

@@ -56,9 +56,9 @@ const WEIGHTS = { null: 1, true: 1.4, false: 0.5 }; // of a gold link: of what i
 
 /** Read what is shown of the chosen head: its numbers, row by row, and the tokens on both sides. */
 async function readHead() {
-  const { sides, size, packed, gold } = kind(), cells = size[0] * size[1], number = chosen.head;
+  const { sides, size, gold } = kind(), cells = size[0] * size[1], number = chosen.head;
   const hits = isRollout(number) ? null : gold?.hits[chosen.layer][number];
-  const whole = readMap(await readLayer(packed[chosen.layer]), number * cells, cells, data.scale);
+  const whole = readMap(await readLayer(`layer-${chosen.kind}-${chosen.layer}`), number * cells, cells, data.scale);
   const [from, to] = sides.map(showSide), high = from.places.length, wide = to.places.length;
   const every = chosen.words ? groupTokens(whole, sides[0].words, sides[1].words) : whole;
   const rows = new Float32Array(high * wide);
@@ -148,6 +148,7 @@ async function drawHead(sameTokens = false) {
     find("drawing").replaceChildren(drawing.root);
   }
   drawing.root.setAttribute("aria-label", `${name}: who attends to whom.${drawing.help}`);
+  drawing.picture?.setAttribute("aria-label", drawing.root.getAttribute("aria-label"));
   repaint();
   drawNotes();
   explainGold();

@@ -333,7 +333,7 @@ def test_removed_heads_have_no_rows_and_count_nothing_away():
     assert table["head"].tolist() == [1, 2]
     assert table["n"].tolist() == [42, 42]
     notes = " ".join(table.notes)
-    assert "7 parts of sentences were left out" in notes
-    assert "1 sentence was left out: it has no gold edge" in notes
+    assert "no trees, left out: 7." in notes
+    assert "punctuation, left out: 1." in notes
     expected = adjust(tabulated(values[8:, :, 1:])["p"])
     np.testing.assert_allclose(table["p_adjusted"], expected)
