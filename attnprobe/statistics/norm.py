@@ -20,9 +20,8 @@ def total(block: AttentionBlock) -> Tensor:
     """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
 
     It is in units of the residual stream, and so compares within a layer better than between layers. Values
-    count with their bias; the bias of the output projection belongs to no key. Vectors from several keys may
-    cancel, so what the head adds to the stream is at most as long. In a model whose heads can also attend to
-    nothing (gpt-oss), the rows are over tokens alone.
+    count with their bias. Vectors from several keys may cancel, so what the head adds to the stream is at
+    most as long. Where heads can attend to nothing (gpt-oss), the rows are over tokens alone.
 
     Limits: 0 for a head that gives nothing; no upper limit.
 

@@ -109,11 +109,7 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) and, beside it, its standard error.
-
-    A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
-    beside it, as ``NAME_n``.
-    """
+    """Append the mean of cells (layer, head) with its error, and its own number of sequences."""
     look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
         build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
@@ -128,32 +124,27 @@ class Statistic:
     """One number about every head, or every pair of heads, or every layer.
 
     The functions are pure. The engine calls ``function`` on blocks of attention, puts together what belongs
-    to a sequence, calls ``reduce`` on that, and adds up what comes out over the sequences. Statistics that
-    share a function share its cost.
+    to a sequence, calls ``reduce`` on that, and adds up over sequences. Those that share a function share its
+    cost.
 
     Attributes:
-        name: The name of the column.
-        unit: "nats", "share", "tokens", "ratio", ...
         reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
             the mean over queries, or nothing where the function sees whole sequences.
         scope: What the function has to see at once.
 
-            - ``query``: some queries of some sequences, all heads of a layer. It gives (batch, head or pair,
-              query), NaN where a query has no such value.
+            - ``query``: some queries of some sequences; it gives (batch, head or pair, query), or NaN.
             - ``layer``: the same, but it gives (batch, ...), which is added up over queries.
-            - ``map``: whole sequences, all heads of a layer; it gives (batch, head, ...), and takes memory.
+            - ``map``: whole sequences, which takes memory; it gives (batch, head, ...).
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: a layout; it gives questions about gold links (``statistics.questions``).
-            - ``parameters``: the weights of a layer's heads, as ``HeadParameters``. It gives (head,), the
-              same for every text: a ``Constant``, without an error.
+            - ``parameters``: the weights of a layer's heads; it gives (head,), without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
         sums: What is kept over sequences.
-        columns: From the sum to columns of a table.
         pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
-        own_count: Whether it is undefined for many sequences, so that a table gives its own number of them.
+        own_count: Whether it is undefined for many sequences, of which a table gives the number of others.
         about: Rows of ``patches``, or both ``modalities`` of an image and a text that are read together.
         by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
@@ -250,10 +241,7 @@ class Statistic:
         )
 
     def _call(self, function: Function, *given: Any, more: bool = False, **axes: int | None) -> Tensor:
-        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size.
-
-        ``more``: there may be further axes.
-        """
+        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size."""
         from torch import Tensor
 
         try:
@@ -263,21 +251,18 @@ class Statistic:
         except Exception as error:  # whatever a function of a stranger's does
             if out_of_memory(error):  # half of the batch may fit
                 raise
-            raise AttnprobeError(
-                f"The statistic {self.name!r} failed ({type(error).__name__}: {first_line(error)}); "
-                "try it on a block of its own."
-            ) from error
+            what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
+            raise AttnprobeError(f"The statistic {self.name!r} {what}.") from error
         if not isinstance(values, Tensor):
-            raise AttnprobeError(
-                f"The statistic {self.name!r} must return a tensor, not {type(values).__name__}."
-            )
+            kind = type(values).__name__
+            raise AttnprobeError(f"The statistic {self.name!r} must return a tensor, not {kind}.")
         shape, sizes = tuple(values.shape), tuple(axes.values())
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
             expected = [name if size is None else f"{size} {name}" for name, size in axes.items()]
+            fitting = f"({', '.join([*expected, '...'] if more else expected)})"
             raise AttnprobeError(
-                f"The statistic {self.name!r} gave a tensor of shape {shape}; it must be "
-                f"({', '.join([*expected, '...'] if more else expected)})."
+                f"The statistic {self.name!r} gave a tensor of shape {shape}; it must be {fitting}."
             )
         return values
 
