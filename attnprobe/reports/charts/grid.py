@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -13,6 +12,7 @@ from attnprobe.reports.charts.marks import (
     BESIDE,
     amend,
     balance_panels,
+    colour_by_value,
     draw_panels,
     make_records,
     make_tooltip,
@@ -30,7 +30,6 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, choose_ink, mix_colours
-from attnprobe.table.cells import clean
 from attnprobe.table.numbers import choose_format
 from attnprobe.table.table import Column, HeadTable
 
@@ -145,7 +144,7 @@ class Grid(Figure):
         titles = {name: title for name, title in told.items() if name in known or name == "value:Q"}
         tooltip = make_tooltip({**self.name_places(places), **titles})
         side = cells.wide * len(places.across) if below else cells.high * len(places.down)
-        colour = _colour_by_value(column, scale, [record["value"] for record in data], side, request)
+        colour = colour_by_value(column, scale, [record["value"] for record in data], side, request)
         base = alt.Chart().encode(**self.encode_places(places))
         opacity = alt.condition("datum.pale", alt.value(0.3), alt.value(1))
         shaded = base.transform_filter("isValid(datum.value)").mark_rect()
@@ -197,27 +196,6 @@ def _read_map(
     return make_records(columns), f"{looks}: {marks.rule}, else pale" if effect else ""
 
 
-def _colour_by_value(
-    column: Column,
-    scale: Scale,
-    values: Sequence[float | int | None],
-    side: float,
-    request: DrawingRequest,
-) -> Any:
-    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
-    ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
-    colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
-    if all(value is None for value in values):
-        return alt.Color("value:Q", scale=colours, legend=None)
-    ends = scale.ends if any(values) else [0.0]  # where all is 0, other numbers would promise some
-    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
-    look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
-    unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
-    length = min(max(side, 60), 140)
-    legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
-    return alt.Color("value:Q", scale=colours, legend=legend)
-
-
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
     r"""Write numbers in about four characters: with two digits of the largest, without the 0 of a share.
 
@@ -234,9 +212,7 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
     texts = []
     for value in values:
         digits = numbers.write(abs(value or 0.0))
+        digits = "" if not float(digits) else digits.removeprefix("0") if "." in digits else digits
         sign = "\u2212" if (value or 0) < 0 else "+" if signed and value else ""
-        digits = (
-            digits.removeprefix("0") if float(digits) and "." in digits else digits if float(digits) else ""
-        )
         texts.append("" if value is None else f"{sign}{digits}" or "0")
     return texts

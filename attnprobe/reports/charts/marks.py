@@ -7,9 +7,11 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import Record
+from attnprobe.reports.columns import DrawingRequest, Record
+from attnprobe.reports.scales import Scale
 from attnprobe.reports.theme import SEQUENTIAL, Theme, interpolate_colours
-from attnprobe.table.table import Cell
+from attnprobe.table.cells import clean
+from attnprobe.table.table import Cell, Column
 
 #: Narrower pictures have their legends below.
 BESIDE = 480
@@ -135,6 +137,23 @@ def colour_by_layer(
         return channel("layer:Q", scale=scale, legend=legend)
     scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
     return channel("layer:O", scale=scale, legend=alt.Legend(title="layer", symbolOpacity=1, **look))
+
+
+def colour_by_value(
+    column: Column, scale: Scale, values: Sequence[float | None], side: float, request: DrawingRequest
+) -> Any:
+    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
+    ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
+    colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
+    if all(value is None for value in values):
+        return alt.Color("value:Q", scale=colours, legend=None)
+    ends = scale.ends if any(values) else [0.0]  # where all is 0, other numbers would promise some
+    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
+    look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
+    unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
+    length = min(max(side, 60), 140)
+    legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
+    return alt.Color("value:Q", scale=colours, legend=legend)
 
 
 def make_word_axis(**axis: Any) -> alt.Axis:
