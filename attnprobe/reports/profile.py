@@ -49,7 +49,7 @@ class Profile:
             groups = [[first], [(IMAGE, self.first, None)], beyond, [special]]
         else:
             offsets = [(1.0, values, False) for values in self.single.T]
-            groups = [[first], [*beyond[:1], *offsets], beyond[1:], [special]]
+            groups = [[first], beyond[:1], offsets, beyond[1:], [special]]
         parts, at = [], 0.0
         for group in filter(None, groups):
             for width, values, pale in group:

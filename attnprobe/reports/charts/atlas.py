@@ -15,7 +15,7 @@ from attnprobe.reports.charts.places import Places, place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.profile import IMAGE, Part, Profile, read_profile, round_up, take_root
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, choose_ink
-from attnprobe.table.cells import Cell, format_cell
+from attnprobe.table.cells import format_cell
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import HeadTable
 
@@ -49,12 +49,10 @@ class Atlas(Figure):
             rows = [row for row, panel in enumerate(places.panel) if panel == name]
             map = _Map(table, profile, profile.lay_out(), places, rows)
             chart = alt.layer(*map.draw(details, wide, request))
-            amend(chart, width=wide * len(places.across), height=tall * len(map.down))
+            amend(chart, width=wide * len(places.across), height=tall * len(places.down))
             charts.append(amend(chart, title=name) if name else chart)
-        return Drawing(
-            stack_charts(charts),
-            [*profile.explain(), "below: entropy" if "entropy_normalized" in table.data else ""],
-        )
+        below = "below: entropy" if "entropy_normalized" in table.data else ""
+        return Drawing(stack_charts(charts), [*profile.explain(), below])
 
 
 @dataclass(frozen=True)
@@ -68,23 +66,20 @@ class _Map:
     rows: Sequence[int]
 
     @cached_property
-    def down(self) -> list[Cell]:
-        layers = {self.places.y[row] for row in self.rows}
-        return [layer for layer in self.places.down if layer in layers]
-
-    @cached_property
     def kinds(self) -> dict[int, str]:
         """The kind of role of each head; empty without roles."""
-        roles = read_cells(self.table, "role")
-        return {
-            row: find_role_kind(format_cell(roles[row])) for row in self.rows if "role" in self.table.data
-        }
+        roles = read_cells(self.table, "role") if "role" in self.table.data else ()
+        return {row: find_role_kind(format_cell(roles[row])) for row in self.rows if roles}
 
     @cached_property
     def names(self) -> dict[str, str]:
         """The name of each kind in the legend, which says how many heads are of it."""
         counts = Counter(self.kinds.values())
         return {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in LETTERS if counts[kind]}
+
+    @cached_property
+    def entropies(self) -> Sequence[float | None]:
+        return read_numbers(self.table, "entropy_normalized")
 
     @property
     def band(self) -> float:
@@ -96,7 +91,8 @@ class _Map:
 
     def box(self, row: int, left: float, right: float, top: float, bottom: float, **more: Any) -> Record:
         """Make the record of a part of a head: across in bars of single offsets, down in heads."""
-        column, line = self.places.across.index(self.places.x[row]), self.down.index(self.places.y[row])
+        places = self.places
+        column, line = places.across.index(places.x[row]), places.down.index(places.y[row])
         x, x2 = (round(column + _FILLED * at / self.width, 4) for at in (left, right))
         return {"x": x, "x2": x2, "y": round(line + top, 4), "y2": round(line + bottom, 4), **more}
 
@@ -105,8 +101,7 @@ class _Map:
         return _FOOT - share * (_FOOT - self.band)
 
     def draw(self, details: Mapping[str, str], wide: float, request: DrawingRequest) -> Iterator[Any]:
-        theme = request.theme
-        opacity = alt.FillOpacity("shade:Q", scale=None)
+        theme, opacity = request.theme, alt.FillOpacity("shade:Q", scale=None)
         boxes = self._draw_boxes([box for row in self.rows for box in self._list_boxes(row)])
         yield boxes.encode(color=self._colour(request), fillOpacity=opacity)
         for pale, shade in ((False, 1.0), (True, 0.45)):
@@ -125,11 +120,8 @@ class _Map:
                 if kind != MIXED
             ]
             look = {"fontSize": theme.small(3), "fontWeight": "bold", "baseline": "middle"}
-            yield (
-                self._chart(letters)
-                .mark_text(**look)
-                .encode(text="letter:N", color=alt.Color("ink:N", scale=None))
-            )
+            text = self._chart(letters).mark_text(**look)
+            yield text.encode(text="letter:N", color=alt.Color("ink:N", scale=None))
         tooltip = make_tooltip({"layer:O": "layer", "head:O": "head", **details})
         whole = self._draw_boxes(list(self._describe_heads(details)), fill="transparent", aria=True)
         yield whole.encode(tooltip=tooltip, description="label:N")
@@ -143,7 +135,7 @@ class _Map:
         channels = {}
         for name, channel, title, labels, middle in (
             ("x", alt.X, "head", self.places.across, _FILLED / 2),
-            ("y", alt.Y, "layer", self.down, (self.band + _FOOT) / 2),
+            ("y", alt.Y, "layer", self.places.down, (self.band + _FOOT) / 2),
         ):
             numbers = labels if all(isinstance(label, int) for label in labels) else range(len(labels))
             axis = alt.Axis(
@@ -174,7 +166,7 @@ class _Map:
             yield self.box(row, 0, end, 0, self.band, kind=kind, shade=1.0)
         if "entropy_normalized" in self.table.data:
             yield self.box(row, 0, end, *_ENTROPY, kind="", shade=1.0)
-            if (value := read_numbers(self.table, "entropy_normalized")[row]) is not None:
+            if (value := self.entropies[row]) is not None:
                 yield self.box(row, 0, end * min(max(value, 0.0), 1.0), *_ENTROPY, kind="entropy", shade=1.0)
         if self.profile.side:
             shades = np.rint(8 * take_root(self.profile.single[row], round_up(self.profile.single))) / 8
@@ -184,7 +176,7 @@ class _Map:
     def _list_corners(self, *, pale: bool) -> Iterator[Record]:
         """List the corners of the outline of a head's bars, which is at its base where there is none."""
         parts = [part for part in self.parts if part.pale == pale]
-        heights = np.array([take_root(part.values, self.profile.top) for part in parts])
+        heights = take_root(np.array([part.values for part in parts]), self.profile.top)
         for row in self.rows:
             corners = [(0.0, 0.0)]
             for place, part in enumerate(parts):
@@ -204,10 +196,11 @@ class _Map:
 
     def _describe_heads(self, details: Mapping[str, str]) -> Iterator[Record]:
         """Place heads as a whole, with their numbers."""
-        columns: dict[str, Sequence[Any]] = {
-            name: (read_cells if type == "N" else read_numbers)(self.table, name)
-            for name, _, type in (field.partition(":") for field in details)
-        }
+        columns = {}
+        for field in details:
+            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(
+                self.table, field[:-2]
+            )
         for row in self.rows:
             head = {"layer": self.places.y[row], "head": self.places.x[row]}
             label = ", ".join(f"{name} {format_cell(cell)}" for name, cell in head.items())
