@@ -100,6 +100,11 @@ class AttentionBlock:
             raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
 
     @property
+    def span(self) -> slice:
+        """Where its queries stand in their sequences."""
+        return slice(self.offset, self.offset + self.probabilities.shape[2])
+
+    @property
     def scores(self) -> Tensor:
         """What the softmax is taken of, (batch, head, query, key); -inf for keys that don't count."""
         return self._get_observed("scores")
@@ -177,8 +182,7 @@ class AttentionBlock:
             return self.summary.distance
         if not self.layout.comparable:
             return torch.full_like(self.summary.distance, torch.nan)
-        rows = slice(self.offset, self.offset + self.probabilities.shape[2])
-        apart = self.layout.apart[rows].to(self.probabilities.dtype)
+        apart = self.layout.apart[self.span].to(self.probabilities.dtype)
         mass = (self.probabilities * (~apart.isnan())).sum(-1)
         return torch.einsum("bhqk,qk->bhq", self.probabilities, apart.nan_to_num()) / mass
 
@@ -191,7 +195,7 @@ class AttentionBlock:
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         if grid is None or not layout.comparable:
             return found
-        row, column = layout.places[self.offset : self.offset + found.shape[2]].T
+        row, column = layout.places[self.span].T
         inside = (row + down >= 0) & (row + down < grid.rows)
         inside &= (column + right >= 0) & (column + right < grid.columns)
         query = inside.nonzero()[:, 0]
@@ -222,8 +226,7 @@ class AttentionBlock:
             diagonal = diagonal.where(kept, torch.nan)
         found[:, :, inside] = diagonal
         if unseen and self.layout.keys.mixed is not None:  # but for tokens of an image that see each other
-            rows = slice(self.offset, self.offset + found.shape[2])
-            found = found.where(self.layout.keys.mixed.ahead[:, None, rows] >= offset, torch.nan)
+            found = found.where(self.layout.keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
         return found
 
     def restricted(self) -> "AttentionBlock":

@@ -19,8 +19,7 @@ from attnprobe.findings.partners import (
     match_heads,
     pick_pairs,
 )
-from attnprobe.statistics.norm import SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import SUFFIX, Statistic
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments
@@ -185,7 +184,7 @@ def _add_statistics(
     most = sorted(differences, key=lambda name: -sum(differences[name].moved))[:_SHOWN]
     for statistic in comparison.statistics:
         name, difference = statistic.name, differences[statistic.name]
-        unit = statistic.unit_of(patches=build.labels.patches)
+        unit = statistic.unit
         for chosen, (ours, theirs) in difference.picked.items():
             build.add(Column(f"{chosen}_a", role="count"), ours[rows])
             cells = [theirs[head] if head >= 0 else None for head in partner]

@@ -7,12 +7,10 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Attributions, gradient_importance, head_relevance
-from attnprobe.intervention.integration import NODES, integrate_gradients
+from attnprobe.intervention.gradient import NODES, Attributions, attribute
 from attnprobe.intervention.objectives.embeddings import RelatedTexts, Representation
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession
-from attnprobe.intervention.trials import HeadMask
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
@@ -39,15 +37,6 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
     """
     with session.open_task("importance", {"--method": method}, methods=[method]) as data:
         return tabulate_task(data, session.source.name, method, nodes=nodes, facts=session.facts)
-
-
-def attribute(
-    data: TaskData, method: Method, nodes: int = NODES, open_heads: HeadMask | None = None
-) -> Attributions:
-    """Attribute what a task needs to the heads by a method, where some may be off."""
-    if method == "ig":
-        return integrate_gradients(data, nodes, open_heads)
-    return (head_relevance if method == "lrp" else gradient_importance)(data, open_heads)
 
 
 def tabulate_task(

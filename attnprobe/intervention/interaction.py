@@ -1,7 +1,6 @@
 """Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -22,20 +21,7 @@ from attnprobe.table.table import Column, HeadTable
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
 Head = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Interactions:
-    """Pairs of heads, the strongest proposal first.
-
-    Attributes:
-        proposed: (pair,) the proposed interaction: see ``propose_pairs``.
-        confirmed: (pair,) the interaction in the examples of the other half: see ``confirm_pairs``.
-    """
-
-    pairs: Sequence[tuple[Head, Head]]
-    proposed: Floats
-    confirmed: Clustered
+Pair = tuple[Head, Head]
 
 
 def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
@@ -83,11 +69,14 @@ def agree_both_ways(changed: Floats) -> Floats:
 def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
     """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
     with session.open_task("interact", {"--pairs": pairs}) as data:
-        return tabulate_pairs(data, find_interactions(data, pairs), session.source.name, session.facts)
+        return tabulate_pairs(data, *find_interactions(data, pairs), session.source.name, session.facts)
 
 
-def find_interactions(data: TaskData, most: int) -> Interactions:
+def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Clustered]:
     """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
+
+    Returns:
+        The pairs, the strongest proposal first, the proposed interactions, and those that are confirmed.
 
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
@@ -106,12 +95,10 @@ def find_interactions(data: TaskData, most: int) -> Interactions:
         raise AttnprobeError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
     pairs = [(heads[a], heads[b]) for a, b in order]
-    return Interactions(
-        pairs, np.array([proposed[pair] for pair in order]), confirm_pairs(second, pairs, loss)
-    )
+    return pairs, proposed[*np.transpose(order)], confirm_pairs(second, pairs, loss)
 
 
-def confirm_pairs(data: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Score) -> Clustered:
+def confirm_pairs(data: TaskData, pairs: Sequence[Pair], loss: Score) -> Clustered:
     """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
@@ -138,23 +125,28 @@ def confirm_pairs(data: TaskData, pairs: Sequence[tuple[Head, Head]], loss: Scor
 
 
 def tabulate_pairs(
-    data: TaskData, interactions: Interactions, dataset: str, facts: Mapping[str, Any]
+    data: TaskData,
+    pairs: Sequence[Pair],
+    proposed: Floats,
+    confirmed: Clustered,
+    dataset: str,
+    facts: Mapping[str, Any],
 ) -> HeadTable:
-    """Tabulate the pairs, the strongest proposal first."""
-    labels, rows = data.labels(dataset, facts), len(interactions.pairs)
+    """Tabulate what ``find_interactions`` gives."""
+    labels, rows = data.labels(dataset, facts), len(pairs)
     build = TableBuilder(labels, rows)
     build.key("objective", [data.objective.name] * rows)
     for side, name in enumerate("ab"):
-        places = [labels.places[pair[side][0]] for pair in interactions.pairs]
+        places = [labels.places[pair[side][0]] for pair in pairs]
         if any(place.kind is not None for place in places):
             build.key(f"attention_{name}", [str(place.kind) for place in places])
         build.key(f"layer_{name}", [place.layer for place in places])
-        build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in interactions.pairs])
-    confirmed, unit = interactions.confirmed.estimate, "nats" if "loss" in data.model.metrics else ""
-    build.count("n", interactions.confirmed.count)
+        build.add(Column(f"head_{name}", role="key"), [pair[side][1] for pair in pairs])
+    tested, unit = confirmed.estimate, "nats" if "loss" in data.model.metrics else ""
+    build.count("n", confirmed.count)
     title = "interaction by gradients, on the other half"
-    build.add(Column("proposed", unit, title=title), interactions.proposed)
+    build.add(Column("proposed", unit, title=title), proposed)
     title = "loss without both, less those without each"
-    build.measure("interaction", unit, confirmed.value, confirmed.error, headline=True, title=title)
-    build.test(confirmed.p(), headline=True)
+    build.measure("interaction", unit, tested.value, tested.error, headline=True, title=title)
+    build.test(tested.p(), headline=True)
     return build.table("interactions of heads")

@@ -1,6 +1,6 @@
 """What takes the place of what a closed head gives: nothing, its mean, or what it gives elsewhere."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -14,7 +14,7 @@ from torch import Tensor
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batches import BatchReader, plan_batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
@@ -188,8 +188,10 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
 
     def place(batch: Batch, draw: int, gates: Gates) -> Outputs:
         chosen = np.array([examples.draw(int(member), draw) for member in batch.members])
-        placed: Outputs = {}
-        for members in examples.group(np.unique(chosen), len(batch)):
+        different, placed = np.unique(chosen), Outputs()
+        lengths = examples.lengths[different].T
+        for group in plan_batches(lengths[0], len(batch) * batch.length, None, [*lengths]):
+            members = different[group]
             others = batches.read(members)
             with gates.record_outputs() as outputs:
                 data.objective.answer(others)
@@ -231,7 +233,7 @@ class ResampledExamples:
         if len(np.unique(self._documents[self._members])) < 2:
             raise AttnprobeError("--with resample needs examples of at least two documents; give more.")
         sides = [batches.lengths, *([] if batches.targets is None else [batches.targets.store.lengths])]
-        self._lengths = np.stack([np.asarray(side, np.int64) for side in sides], 1)
+        self.lengths = np.stack([np.asarray(side, np.int64) for side in sides], 1)
 
     def draw(self, member: int, draw: int) -> int:
         """Draw an example for another: the same for the same seed, whatever else is drawn."""
@@ -241,17 +243,9 @@ class ResampledExamples:
     def list_pool(self, member: int) -> Ints:
         """List the examples that are drawn from, nearest in length first, longer ones before shorter ones."""
         others = self._members[self._documents[self._members] != self._documents[member]]
-        lengths = self._lengths[others]
-        distance = np.abs(lengths - self._lengths[member]).sum(1)
+        lengths = self.lengths[others]
+        distance = np.abs(lengths - self.lengths[member]).sum(1)
         if (alike := others[distance == 0]).size >= LEAST_POOL:
             return alike
-        shorter = (lengths < self._lengths[member]).any(1)
+        shorter = (lengths < self.lengths[member]).any(1)
         return others[np.lexsort((*lengths.T[::-1], shorter, distance))[:LEAST_POOL]]
-
-    def group(self, members: Ints, most: int) -> Iterator[Ints]:
-        """Group examples of equal lengths, at most so many at a time; ascending in each group."""
-        _, group = np.unique(self._lengths[members], axis=0, return_inverse=True)
-        for number in range(group.max() + 1):
-            alike = members[group.ravel() == number]
-            for start in range(0, len(alike), most):
-                yield alike[start : start + most]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("entropy", "entropy of heads", 0)
@@ -23,17 +21,12 @@ def confidence(block: AttentionBlock) -> Tensor:
     Limits: 1/n for a uniform row over n keys, 1 for a one-hot row.
 
     Source: Voita et al. (2019), section 4. They leave out the end-of-sentence key, as content only does here.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> confidence(build_uniform_block(length=8)).mean()
-    tensor(0.1250)
     """
     return block.summary.maximum
 
 
-CONFIDENCE = Statistic(
-    "confidence", "share", confidence, family=FAMILY, title="largest attention weight", order=3
-)
+_define = partial(Statistic, family=FAMILY)
+CONFIDENCE = _define("confidence", "share", confidence, title="largest attention weight", order=3)
 
 
 def entropy(block: AttentionBlock) -> Tensor:
@@ -42,10 +35,6 @@ def entropy(block: AttentionBlock) -> Tensor:
     Limits: 0 for a one-hot row, ln n for a uniform row over n keys.
 
     Source: Clark et al. (2019), section 3.2, without their smoothing.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> entropy(build_uniform_block(length=8)).mean()  # ln 8
-    tensor(2.0794)
     """
     return block.summary.entropy
 
@@ -53,8 +42,7 @@ def entropy(block: AttentionBlock) -> Tensor:
 def over_longest(values: Tensor, layout: Layout) -> Tensor:
     """Divide each row's entropy by its largest value, ln n for n keys in sight: H / ln n.
 
-    The ratio goes from 0 to 1. It is undefined for n = 1. In causal attention every query has its own n, and
-    the first query has no such ratio.
+    It goes from 0 to 1, and is undefined for n = 1, as for the first query in causal attention.
     """
     keys = layout.visible.to(values.dtype)[:, None]
     return mean_over_queries((values / keys.log()).where(keys > 1, nan), layout)
@@ -71,12 +59,8 @@ def of_first_query(values: Tensor, layout: Layout) -> Tensor:
     return values[:, :, 0].where(asks, nan)
 
 
-ENTROPY = Statistic("entropy", "nats", entropy, family=FAMILY, title="entropy of attention", headline=True)
-NORMALIZED = Statistic(
-    "entropy_normalized", "share", entropy, over_longest,
-    family=FAMILY, title="entropy over its largest value", order=1,
-)  # fmt: skip
-FIRST = Statistic(
-    "entropy_first", "nats", entropy, of_first_query,
-    family=FAMILY, title="entropy of the first token", order=2,
-)  # fmt: skip
+ENTROPY = _define("entropy", "nats", entropy, title="entropy of attention", headline=True)
+NORMALIZED = _define(
+    "entropy_normalized", "share", entropy, over_longest, title="entropy over its largest value", order=1
+)
+FIRST = _define("entropy_first", "nats", entropy, of_first_query, title="entropy of the first token", order=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,7 @@ from attnprobe.table.builder import Labels, TableBuilder, measure_columns
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))
@@ -28,9 +26,9 @@ FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("i
 def copying(block: AttentionBlock) -> Tensor:
     """Whether a head raises the logit of the token that it looks at more than those of other tokens.
 
-    What head h writes where it looks at key j is W_O,h v_j, and raises the logit of token t by
-    u_t . W_O,h v_j, with u_t the row of the unembedding behind the final norm. Of the other tokens t of the
-    sequence, a part is raised less than the key's own token and a part more:
+    What head h writes where it looks at key j raises the logit of token t by u_t . W_O,h v_j, with u_t the
+    row of the unembedding behind the final norm. Of the other tokens t of the sequence, a part is raised less
+    than the key's own token and a part more:
 
         s_j = share raised less - share raised more
         copying = mean over queries i of  sum_j p_ij s_j / sum_j p_ij,  over ordinary keys j
@@ -38,9 +36,8 @@ def copying(block: AttentionBlock) -> Tensor:
     The way to the logits is the direct one: later layers are left out, norms count with their gains at a
     fixed scale, and a nonlinearity in the head of a masked language model is left out.
 
-    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 where it is
-    always raised least. Undefined where what a head adds does not reach the logits directly: in the encoder
-    beside a decoder, and from decoder to encoder.
+    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 always least.
+    Undefined in the encoder beside a decoder, and from decoder to encoder.
 
     Source: after Olsson et al. (2022), who sum up what is raised; Elhage et al. (2021) ask the eigenvalues of
     the same circuit.
@@ -68,85 +65,72 @@ def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
     return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], nan), layout)
 
 
-COPYING = Statistic(
-    "copying", "share of other tokens, net", copying, of_ordinary,
-    needs={"values", "projection", "unembedding"}, family=FAMILY,
-    title="logit of the token looked at, ahead of others", headline=True, order=3,
+_define = partial(Statistic, family=FAMILY, headline=True)
+COPYING = _define(
+    "copying", "share of other tokens, net", copying, of_ordinary, order=3,
+    needs={"values", "projection", "unembedding"}, title="logit of the token looked at, ahead of others",
 )  # fmt: skip
 
 
 def earlier(block: AttentionBlock) -> Tensor:
-    """Find the nearest token before each query that is the same token, (batch, query); -1 where none is.
-
-    Special tokens are never the same. From decoder to encoder no token comes before another.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> block = build_uniform_block(length=3)  # of one token, three times
-    >>> earlier(block)
-    tensor([[-1,  0,  1]])
-    """
+    """Find the nearest ordinary token before each query that is the same, (batch, query); -1 for none."""
     import torch
 
-    rows = slice(block.offset, block.offset + block.probabilities.shape[2])
-    asking, answering = block.layout.queries.order[:, rows], block.layout.keys.order
+    asking, answering = block.layout.queries.order[:, block.span], block.layout.keys.order
     if not block.layout.comparable:
         return torch.full_like(asking, -1)
     places = torch.arange(answering.shape[1], device=answering.device)
     same = (asking[:, :, None] == answering[:, None]) & (asking >= 0)[:, :, None]
-    same &= places < places[rows, None]
+    same &= places < places[block.span, None]
     return torch.where(same, places, -1).amax(-1)
 
 
-def _looked_at(block: AttentionBlock, places: Tensor, there: Tensor) -> Tensor:
-    """Read the probability of one key for each query, (batch, head, query); NaN where there is none."""
-    batch, heads, queries, _ = block.probabilities.shape
-    known = places.clamp(min=0)
-    there = there & block.layout.keys.kept.gather(1, known)
-    probability = block.probabilities.gather(3, known[:, None, :, None].expand(batch, heads, queries, 1))
-    return probability[..., 0].where(there[:, None], nan)
+def _look_at(block: AttentionBlock, behind: int) -> Tensor:
+    """Read the probability of the key so far behind the earlier one, (batch, head, query); NaN for none."""
+    before = earlier(block)
+    place = (before + behind).clamp(min=0)
+    there = (before >= 0) & block.layout.keys.kept.gather(1, place)
+    place = place[:, None, :, None].expand(*block.probabilities.shape[:3], 1)
+    return block.probabilities.gather(3, place)[..., 0].where(there[:, None], nan)
 
 
 def induction(block: AttentionBlock) -> Tensor:
     """Prefix matching: probability of the token that came after the query's token when it came before.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j+1}. It is averaged over
-    the queries that have such a j. In u + r + r, where r are P different tokens and the same again, these
-    are the P queries of the second r, j = i - P, and the score is p_{i,i-P+1}, less what the same queries
-    give to the same places where other tokens stand in the second r. P is drawn for each sequence, so that
-    no head scores by its distance.
+    With j the nearest place before query i at which the same token stands, p_{i,j+1}, averaged over the
+    queries that have such a j. In u + r + r, with P tokens r and the same again, these are the P queries of
+    the second r, and the score is p_{i,i-P+1}, less what the same queries give to the same places where other
+    tokens stand in the second r. P is drawn for each sequence, so that no head scores by its distance.
 
     Limits: -1 to 1; 0 for attention that knows no content, as uniform attention or a fixed distance, and 1
     for a head that always looks there. From decoder to encoder it is undefined.
 
-    Source: Olsson et al. (2022), In-context learning and induction heads: an induction head matches a prefix
-    and copies. The head detector of TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts
-    nothing.
+    Source: Olsson et al. (2022), In-context learning and induction heads. The head detector of
+    TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts nothing.
     """
-    before = earlier(block)
-    return _looked_at(block, before + 1, before >= 0)
+    return _look_at(block, 1)
 
 
 def duplicate(block: AttentionBlock) -> Tensor:
     """Probability of the query's own token where it came before.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j}. In u + r + r, where r
-    are P different tokens and the same again, it is p_{i,i-P}, averaged over the P queries of the second r,
-    less what they give to that place where other tokens stand in the second r.
+    With j the nearest place before query i at which the same token stands, p_{i,j}: p_{i,i-P} in u + r + r,
+    averaged over the P queries of the second r, less what they give to that place where other tokens stand in
+    the second r.
 
     Limits: -1 to 1; 0 for attention that knows no content. From decoder to encoder it is undefined.
 
-    Source: Wang et al. (2023), Interpretability in the wild, on duplicate token heads; the head detector of
-    TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts nothing.
+    Source: Wang et al. (2023), Interpretability in the wild, on duplicate token heads; TransformerLens as for
+    induction.
     """
-    before = earlier(block)
-    return _looked_at(block, before, before >= 0)
+    return _look_at(block, 0)
 
 
 def previous_again(block: AttentionBlock) -> Tensor:
     """Probability of the token before, p_{i,i-1}, where the query's token came before: column ``previous``.
 
-    It is averaged over the same queries as ``induction``: in u + r + r, those of the second r. In random
-    tokens there is no phrase to follow, so that a high score is about places; nothing is subtracted.
+    It is averaged over the same queries as ``induction``. In random tokens there is no phrase to follow, so
+    that a high score is about places; nothing is subtracted.
 
     Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
 
@@ -159,27 +143,24 @@ def as_previous(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
     mean_and_error(replace(statistic, name=PREVIOUS.name), sums, build)
 
 
-INDUCTION = Statistic(
-    "induction", "share", induction, family=FAMILY,
-    title="attention to what came after the same token", headline=True, beyond_baseline=True, version=2,
+INDUCTION = _define(
+    "induction", "share", induction, title="attention to what came after the same token",
+    beyond_baseline=True, version=2,
 )  # fmt: skip
-DUPLICATE = Statistic(
-    "duplicate", "share", duplicate, family=FAMILY,
-    title="attention to the same token before", headline=True, beyond_baseline=True, version=2, order=1,
+DUPLICATE = _define(
+    "duplicate", "share", duplicate, title="attention to the same token before", beyond_baseline=True,
+    version=2, order=1,
 )  # fmt: skip
-PREVIOUS_AGAIN = Statistic(
-    "previous_again", "share", previous_again, columns=as_previous, family=FAMILY,
-    title="mean attention to the previous token, in a copy", headline=True, version=2, order=2,
+PREVIOUS_AGAIN = _define(
+    "previous_again", "share", previous_again, columns=as_previous, version=2, order=2,
+    title="mean attention to the previous token, in a copy",
 )  # fmt: skip
 
 
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads, with empty columns where nothing could be measured of copying.
-
-    From decoder to encoder, no token comes before another, and rows of cross-attention are empty.
-    """
+    """Tabulate heads; columns of copying, and all of rows from decoder to encoder, may be empty."""
     table = head_table(title, measurement, statistics, labels)
     if COPYING.name in table.data:
         return table

@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, count_heads, head_table
+from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, arrange_pairs, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.utils.weak import WeakTensorKeyDictionary
 
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
@@ -47,14 +45,11 @@ def precise(values: Tensor) -> Tensor:
 def inner_products(block: AttentionBlock) -> Tensor:
     """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
 
-    c_hq = o_hq W_O,h is the contribution of head h to query q, o_hq = sum_j p_hqj v_hj what it gives to the
-    output projection. All contributions of a layer and the bias of the projection add up to what it gives.
+    c_hq = o_hq W_O,h is the contribution of head h to query q, with o_hq = sum_j p_hqj v_hj.
     """
     given, overlaps = precise(block.outputs), _keep_overlaps()
-    batch, heads, queries, width = given.shape
-    asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
-    if not bool(asks.all()):
-        given = given * asks[:, None, :, None]
+    batch, heads, _, width = given.shape
+    given = given * block.layout.queries.asking[:, None, block.span, None]
     shared = overlaps.get(block.projection)
     if shared is None:
         flat = precise(block.projection.flatten(0, 1))
@@ -122,19 +117,15 @@ def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
 
 
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
-NORM = Statistic(
-    "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
-    sums=Blocked, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
-)  # fmt: skip
-COSINE = Statistic(
-    "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
-    rows="pair", sums=Blocked, version=2, family=FAMILY, title="cosine of contributions",
-    headline=True, order=3,
-)  # fmt: skip
-CANCELLATION = Statistic(
-    "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=Blocked, version=2, family=FAMILY,
-    title="squared norm of the heads' sum over the sum of squared norms", headline=True, order=4,
+_define = partial(Statistic, scope="layer", sums=Blocked, family=FAMILY, version=2)
+_define_added = partial(_define, function=inner_products, needs={"contributions"}, headline=True)
+NORM = _define_added("contribution_norm", "length", reduce=norm, title="length of what a head adds", order=2)
+COSINE = _define_added(
+    "contribution_cosine", "cosine", reduce=cosine, rows="pair", title="cosine of contributions", order=3
+)
+CANCELLATION = _define_added(
+    "cancellation", "ratio", reduce=cancellation, rows="layer", order=4,
+    title="squared norm of the heads' sum over the sum of squared norms",
 )  # fmt: skip
 
 
@@ -148,16 +139,12 @@ def products(block: AttentionBlock) -> Tensor:
     """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
-    number is added to a row, and neither does a centred row.
-
-    Returns:
-        (batch, 2, head, head): the products, and what they are on average where the keys of each head and
-        query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
+    number is added to a row, and neither does a centred row. See ``kernels.products.logit_products``.
     """
     from attnprobe.kernels.products import logit_products
 
-    layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
-    return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
+    asks = block.layout.queries.asking[:, block.span]
+    return logit_products(block.scores, asks, block.layout.once(sinks))
 
 
 def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
@@ -168,42 +155,27 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
     with C the products. Shuffled, C_gh is what it is on average where the keys of each head and query come in
     a random order, except for special tokens and the first token: what these alone make of it.
 
-    Limits: 1 for heads whose logits are alike up to a factor and to a number for each row, 0 for unrelated
-    ones, -1 for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
+    Limits: 1 for logits that are alike up to a factor and to a number for each row, 0 for unrelated ones, -1
+    for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
 
     Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
     """
     return _over_lengths(products[:, int(shuffled)], products[:, 0].diagonal(dim1=1, dim2=2))
 
 
-def _arrange(pairs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any.
-
-    >>> matrices, there = _arrange(np.array([0.5, np.nan, np.nan]))
-    >>> matrices[0].tolist(), there.tolist()
-    ([1.0, 0.5, 0.0], [True, True, False])
-    """
-    heads = count_heads(pairs.shape[-1])
-    a, b = np.triu_indices(heads, 1)
-    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
-    matrices[..., a, b] = matrices[..., b, a] = pairs
-    return np.nan_to_num(matrices) + np.eye(heads), np.any(~np.isnan(matrices), -1)
-
-
 def explained_by_others(pairs: Floats) -> Floats:
     """Share of the variance of a head's logits that a linear mix of the layer's other heads gives.
 
-    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences. It is the R^2
-    of the least squares of head h on the others, where the logits of each sequence and head are scaled to
-    length 1.
+    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences: that of the
+    least squares of head h on the others, the logits of each sequence and head scaled to length 1.
 
-    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads. It is
-    undefined for the only head of a layer.
+    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads, and is
+    undefined for a single head.
     """
-    matrices, there = _arrange(pairs)
-    values, vectors = np.linalg.eigh(matrices)
+    matrices = arrange_pairs(pairs)
+    values, vectors = np.linalg.eigh(np.nan_to_num(matrices) + np.eye(matrices.shape[-1]))
     inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
-    return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
+    return np.where(np.isnan(matrices).all(-1), np.nan, np.clip(1 - 1 / inverse, 0, 1))
 
 
 def effective_heads(pairs: Floats) -> Floats:
@@ -213,27 +185,23 @@ def effective_heads(pairs: Floats) -> Floats:
 
     Limits: 1 where all H heads are copies, H where none correlate. It is undefined for a single head.
     """
-    matrices, there = _arrange(pairs)
-    heads = np.where(there.any(-1), there.sum(-1), np.nan)
-    return np.square(heads) / (np.square(matrices).sum((-1, -2)) - (~there).sum(-1))
+    heads = (~np.isnan(arrange_pairs(pairs)).all(-1)).sum(-1)  # that are there, and correlate with any
+    return np.square(heads) / np.where(heads > 0, heads + 2 * np.square(np.nan_to_num(pairs)).sum(-1), np.nan)
 
 
 def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
-    estimate = sums.apply(explained_by_others)
-    name = "explained_by_others_null" if null else "explained_by_others"
-    title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
+    estimate, name = sums.apply(explained_by_others), f"explained_by_others{'_null' * null}"
+    title = f"logits explained by the other heads{' through sinks alone' * null}"
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
-CORRELATION = Statistic(
-    "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=Blocked, version=2, columns=explained, family=FAMILY,
-    title="correlation of logits", headline=True,
-)  # fmt: skip
-SHUFFLED = Statistic(
-    "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=Blocked, version=2, columns=partial(explained, null=True),
-    family=FAMILY, title="correlation of logits through sinks alone", order=1,
+_define_alike = partial(_define, unit="correlation", function=products, needs={"scores"}, rows="pair")
+CORRELATION = _define_alike(
+    "logit_correlation", reduce=correlation, columns=explained, title="correlation of logits", headline=True
+)
+SHUFFLED = _define_alike(
+    "logit_correlation_null", reduce=partial(correlation, shuffled=True), order=1,
+    columns=partial(explained, null=True), title="correlation of logits through sinks alone",
 )  # fmt: skip
 
 
@@ -241,20 +209,18 @@ def by_layer_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate how many heads of each layer differ, and whether what they add cancels."""
-    sums = measurement.sums
-    layers = sums[CORRELATION.name].count.shape[0]
+    layers = len(labels.places)
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
-    for name, statistic, title_of in (
-        ("effective_heads", CORRELATION, "effective number of heads"),
-        ("effective_heads_null", SHUFFLED, "effective number of heads, through sinks alone"),
-    ):
-        estimate = sums[statistic.name].apply(effective_heads)
-        headline = statistic is CORRELATION
-        build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
-    for statistic in (each for each in statistics if each.rows == "layer"):
-        mean_and_error(statistic, sums[statistic.name], build)
+    for statistic in statistics:
+        sums, null = measurement.sums[statistic.name], statistic is SHUFFLED
+        if statistic.rows == "layer":
+            mean_and_error(statistic, sums, build)
+        elif statistic.function is products:
+            estimate, name = sums.apply(effective_heads), f"effective_heads{'_null' * null}"
+            words = f"effective number of heads{', through sinks alone' * null}"
+            build.measure(name, "heads", estimate.value, estimate.error, headline=not null, title=words)
     return build.table(title)
 
 

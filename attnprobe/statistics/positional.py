@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import (
     Columns,
     Family,
@@ -29,10 +31,8 @@ from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Grid, Layout
+    from attnprobe.attention.layout import Grid
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -44,15 +44,10 @@ def at_offset(block: AttentionBlock, offset: int) -> Tensor:
     It is averaged over the queries that have such a token. In an image, the previous token is the patch to
     the left.
 
-    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention, that of the token after is
-    undefined.
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention, next is undefined.
 
     Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
     instead of the n - 1 that have a previous token.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> at_offset(build_uniform_block(length=4), -1)[0, 0]
-    tensor([   nan, 0.2500, 0.2500, 0.2500])
     """
     return block.at_offset(offset)
 
@@ -67,16 +62,16 @@ def at_row(block: AttentionBlock, down: int) -> Tensor:
     return block.at_step(down, 0)
 
 
-def _define(name: str, function: Function, place: str, order: int, **given: Any) -> Statistic:
+def _define_place(name: str, place: str, order: int, function: Function, **options: Any) -> Statistic:
     title = f"mean attention to the {place}"
-    return Statistic(name, "share", function, family=FAMILY, title=title, order=order, **given)
+    return Statistic(name, "share", function, family=FAMILY, title=title, order=order, **options)
 
 
-PREVIOUS = _define("previous", partial(at_offset, offset=-1), "previous token", 0, headline=True)
-SELF = _define("self", partial(at_offset, offset=0), "token itself", 1)
-NEXT = _define("next", partial(at_offset, offset=1), "next token", 2, headline=True)
-ABOVE = _define("above", partial(at_row, down=-1), "patch above", 3, about="patches")
-BELOW = _define("below", partial(at_row, down=1), "patch below", 4, about="patches")
+PREVIOUS = _define_place("previous", "previous token", 0, partial(at_offset, offset=-1), headline=True)
+SELF = _define_place("self", "token itself", 1, partial(at_offset, offset=0))
+NEXT = _define_place("next", "next token", 2, partial(at_offset, offset=1), headline=True)
+ABOVE = _define_place("above", "patch above", 3, partial(at_row, down=-1), about="patches")
+BELOW = _define_place("below", "patch below", 4, partial(at_row, down=1), about="patches")
 
 
 Floats = NDArray[np.float64]
@@ -90,16 +85,14 @@ FURTHEST_STEP = 8
 def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key lies at each offset from -64 to 64.
 
-    The share is over the queries for which a key at that offset exists. An offset counts in a
-    sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
-    one query at the edge can't make a share of 1. Ties go to the first key. From decoder to encoder, every
-    offset is NaN. The table gives the offset with the largest share, and that share.
+    The share is over the queries for which a key at that offset exists. An offset counts in a sequence only
+    where it exists for at least half of the queries, so that one query at the edge can't make a share of 1,
+    and never from decoder to encoder. Ties go to the first key. In an image, an offset is a number of rows
+    and of columns, each from -8 to 8. The table gives the offset with the largest share, and that share.
 
     Limits: 0 to 1.
 
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
-
-    In an image, an offset is a number of rows and a number of columns, each from -8 to 8, row by row.
     """
     import torch
 
@@ -139,11 +132,7 @@ def _share_at_steps(peaks: Tensor, layout: Layout, grid: Grid) -> Tensor:
 
 
 def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor) -> Tensor:
-    """Divide how many peaks lie at each place by how many of the queries that have one see a key there.
-
-    ``places`` are those of peaks, of which only some are ``counted``, (batch, head, query); ``here`` tells
-    queries with a peak, and ``seen`` which places each query sees, (batch, query, place).
-    """
+    """Divide how many peaks that count lie at each place by how many queries with one see a key there."""
     here, number = here.to(seen.dtype), seen.shape[2]
     hits = here.new_zeros(*here.shape[:2], number + 1)
     hits.scatter_add_(2, places.where(counted, number).long(), here.new_ones(()).expand_as(here))
@@ -157,17 +146,19 @@ def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
     best, offset_columns = largest_share(sums.count, sums.average)
     for name, cells in offset_columns.items():
         build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
-    layers, heads = best.shape
-    rows, columns = np.ogrid[:layers, :heads]
-    mean_and_error(statistic, sums[rows, columns, best], build)
+    mean_and_error(statistic, _read_places(sums, best), build)
+
+
+def _read_places(sums: Clustered, places: NDArray[np.intp]) -> Clustered:
+    rows, columns = np.ogrid[: len(places), : places.shape[1]]
+    return sums[rows, columns, places]
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
     """Choose the offset with the largest share of argmaxes, (layer, head, offset), and give its columns.
 
-    Only offsets that exist in at least half of the sequences compete, so that one long sequence
-    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. A head without any
-    is at None.
+    Only offsets that exist in at least half of the sequences compete, so that one long sequence can't win
+    with an offset of its own. Of equals, the nearest wins, then the earlier one.
     """
     shares = np.where(2 * count >= count.max(-1, keepdims=True), average, -1.0)
     if count.shape[-1] == 2 * FURTHEST + 1:
@@ -190,7 +181,7 @@ OFFSET = Statistic(
 def attention_distance(block: AttentionBlock) -> Tensor:
     """Mean distance of every row, sum_j p_j |i - j|, in tokens.
 
-    In an image it is the distance between patches, over the probability that goes to patches.
+    In an image it is the distance between patches, in patches, over the probability that goes to patches.
 
     Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
     grows with the length of the text, and the ratio to uniform attention does not.
@@ -201,21 +192,13 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
 
 def within(values: Tensor, layout: Layout) -> Tensor:
-    """Average over the queries of a sequence.
-
-    It is undefined from decoder to encoder, where places do not compare.
-    """
-    import torch
-
+    """Average over queries; undefined from decoder to encoder, where places do not compare."""
     mean = mean_over_queries(values, layout)
-    return torch.full_like(mean, nan) if not layout.comparable else mean
+    return mean if layout.comparable else mean * nan
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
-    """Divide the mean over queries by that of uniform attention in the same sequence.
-
-    A ratio of 1 is no preference, below 1 a head that looks nearer than chance.
-    """
+    """Divide by the mean of uniform attention in the same sequence: 1 is no preference, below 1 nearer."""
     mean = within(values, layout)
     if not layout.comparable:
         return mean
@@ -224,26 +207,22 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
 
 
 DISTANCE = Statistic(
-    "attention_distance", "tokens", attention_distance, within,
-    family=FAMILY, title="mean distance of attention", unit_in_patches="patches", order=6,
+    "attention_distance", "tokens", attention_distance, within, family=FAMILY,
+    title="mean distance of attention", order=6,
 )  # fmt: skip
 RATIO = Statistic(
-    "attention_distance_ratio", "ratio", attention_distance, over_uniform,
-    family=FAMILY, title="distance over that of uniform attention", order=7,
+    "attention_distance_ratio", "ratio", attention_distance, over_uniform, family=FAMILY,
+    title="distance over that of uniform attention", order=7,
 )  # fmt: skip
 
 
 def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    """Append the share at the offset that the head has in the text as it is, the column ``offset``.
-
-    Not at the offset that is best now: that would be the largest of many shares again.
-    """
+    """Append the share at the ``offset`` that the head has in the text as it is, not at the best one now."""
     layers, heads, _ = sums.count.shape
-    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64).reshape(layers, heads)
-    rows, columns = np.ogrid[:layers, :heads]
-    at = sums[rows, columns, np.nan_to_num(offsets).astype(int) + FURTHEST]  # of patches, nothing is shuffled
-    known = np.where(np.isnan(offsets), np.nan, 1.0)
-    average, error = at.average * known, at.standard_error * known
+    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64)
+    places = np.nan_to_num(offsets).astype(int).reshape(layers, heads) + FURTHEST
+    at, known = _read_places(sums, places), np.where(np.isnan(offsets), np.nan, 1.0)
+    average, error = at.average.ravel() * known, at.standard_error.ravel() * known
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 
@@ -272,6 +251,7 @@ CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads l
 
 BY_OFFSET = Family("profile", "attention by offset", 12, by_default=False)
 
+_LEADING, _SEPARATORS = attrgetter("keys.first"), attrgetter("keys.separator")
 #: What a terminal shows among many: sinks, the neighbours and the token itself.
 _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 
@@ -279,117 +259,86 @@ _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 def add_up_places(block: AttentionBlock) -> Tensor:
     """Mean attention to each offset o: sum_i p_{i,i+o} / m_o over the m_o queries i that see such a key.
 
-    The columns ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary
-    token: no special token, and not the first of a text, which attracts attention whatever it means.
-    ``profile_before`` and ``profile_after`` are all that goes to such tokens further away, averaged over the
-    queries that see some there; ``profile_first`` is what goes to the first token, ``profile_special`` what
-    goes to other special tokens. Of an image, ``profile_-1_2`` is of the patch one row above and two columns
-    to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes to patches further away, and
-    ``profile_first`` is about a leading token such as [CLS].
+    ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary token: no special
+    token, and not the first of a text, which attracts attention whatever it means. ``profile_before`` and
+    ``profile_after`` are all that goes to such tokens further away; ``profile_first`` is what goes to the
+    first token, ``profile_special`` to other special tokens. Of an image, ``profile_-1_2`` is of the patch
+    one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
+    further, and ``profile_first`` is about a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys; 1 at -1 for a head that looks at the
-    previous token alone. Offsets are undefined where no query has such a key: after the query in causal
-    attention, and all of them from decoder to encoder, where places do not compare. Keys outside of a sliding
-    window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Offsets are undefined where no query
+    has such a key: after the query in causal attention, and from decoder to encoder. Keys outside of a
+    sliding window are seen with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.
-
-    >>> from attnprobe.attention.block import build_uniform_block
-    >>> found = add_up_places(build_uniform_block(length=4))[0, 0]
-    >>> found[3 + REACH - 1]  # the last two tokens have an ordinary one before them
-    tensor([0.5000, 2.0000])
     """
     import torch
 
     from attnprobe.kernels.offsets import add_up_offsets
 
     layout = block.layout
-    here = slice(block.offset, block.offset + block.probabilities.shape[2])
     if layout.grid is not None:
-        return _add_up_steps(block, here)
-    marks, sees = layout.once(mark_keys), layout.once(find_sight)
-    asks = layout.queries.asking[:, here]
-    reach = REACH if layout.comparable else -1
-    places = add_up_offsets(block.probabilities, marks, asks, sees[:, here], block.offset, reach)
-    if layout.comparable:
-        return places
-    return torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
+        return _add_up_steps(block)
+    asks, sees = layout.queries.asking[:, block.span], layout.once(find_sight)[:, block.span]
+    reach, marks = REACH if layout.comparable else -1, layout.once(mark_keys)
+    places = add_up_offsets(block.probabilities, marks, asks, sees, block.offset, reach)
+    return places if layout.comparable else torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
 
 
 def mark_keys(layout: Layout) -> Tensor:
-    """Mark the keys that count, (batch, 3, key): ordinary ones, the first of a text, other special ones.
-
-    Of an image, special ones are leading, or others.
-    """
+    """Mark the keys of a text that count, (batch, 3, key): ordinary ones, the first, other special ones."""
     import torch
 
-    kept, special = layout.keys.kept, layout.keys.special
-    first = layout.keys.first if layout.grid is not None else torch.zeros_like(kept)
-    if layout.grid is None:
-        first[:, 0] = True
-    return torch.stack([~sinks(layout), first, special & ~first], 1) & kept[:, None]
+    ordinary = ~sinks(layout)
+    first = torch.zeros_like(ordinary)
+    first[:, 0] = True
+    return torch.stack([ordinary, first, ~(ordinary | first)], 1) & layout.keys.kept[:, None]
 
 
 def find_sight(layout: Layout) -> Tensor:
     """Find the last key that each query of a text sees, (batch, query)."""
     import torch
 
-    shape = layout.queries.batch, layout.queries.length
-    if not layout.causal:
-        return torch.full(shape, layout.keys.length - 1, device=layout.keys.kept.device)
-    if layout.keys.mixed is not None:
+    if layout.causal and layout.keys.mixed is not None:
         return layout.keys.mixed.sees
-    return torch.arange(shape[1], device=layout.keys.kept.device).expand(shape).contiguous()
+    place = torch.arange(layout.queries.length, device=layout.keys.kept.device)
+    last = place if layout.causal else torch.full_like(place, layout.keys.length - 1)
+    return last.expand(layout.queries.batch, -1).contiguous()
 
 
-def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
+def mark_distant(layout: Layout) -> Tensor:
+    """Mark the patches of an image that are further than 3 rows or columns from each other."""
+    steps = (layout.places[:, None] - layout.places).abs()
+    distant = (steps > REACH_IN_PATCHES).any(-1) & ~steps.isnan().any(-1)
+    return distant.expand(layout.keys.batch, -1, -1)
+
+
+def _add_up_steps(block: AttentionBlock) -> Tensor:
     """Add up the same in an image: leading tokens, other special ones, each step row by row, and beyond."""
     import torch
 
-    layout, p = block.layout, block.probabilities
-    side = range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
-    out = p.new_zeros(*p.shape[:2], len(side) ** 2 + 3, 2)
-    there = layout.queries.asking[:, None, here] & ~p[..., 0].isnan()
-    rows, marks = p.where(there[..., None], 0), layout.once(mark_keys)
+    layout, steps = block.layout, range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
+    asks = layout.queries.asking[:, None, block.span] & ~block.probabilities[..., 0].isnan()
 
-    def see(marked: Tensor) -> Tensor:
-        """Give which of the marked keys each query sees, (batch, query, key)."""
-        pairs = marked[:, None].expand(-1, layout.queries.length, -1)
-        return layout.hide(pairs)[:, here]
+    def add_up_marked(mark: Mark) -> Tensor:
+        sees = count_seen(layout, mark).expand(-1, layout.queries.length)[:, None, block.span] > 0
+        return add_up(mass_on(block, mark).where(sees, torch.nan))
 
-    for kind in (1, 2):
-        seen = see(marks[:, kind])
-        out[:, :, kind - 1, 0] = torch.einsum("bhqk,bqk->bh", rows, seen.to(p.dtype))
-        out[:, :, kind - 1, 1] = (there & seen.any(-1)[:, None]).sum(-1).to(p.dtype)
-    if not layout.comparable:
-        return out
-    near = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])  # what is seen, and how many
-    for place, (down, right) in enumerate((down, right) for down in side for right in side):
-        probability = block.at_step(down, right).where(there, torch.nan)
-        known = ~probability.isnan()
-        probability = probability.nan_to_num(0)
-        near = near[0] + probability, near[1] + known
-        out[:, :, place + 2, 0], out[:, :, place + 2, 1] = probability.sum(-1), known.sum(-1).to(p.dtype)
-    patches = ~layout.places[:, 0].isnan()
-    seen = see(marks[:, 0] & patches) & patches[None, here, None]
-    masses = torch.einsum("bhqk,bqk->bhq", rows, seen.to(p.dtype)) - near[0]
-    beyond = there & (seen.sum(-1)[:, None] > near[1])
-    out[:, :, -1, 0] = masses.clamp_min(0).where(beyond, 0).sum(-1)
-    out[:, :, -1, 1] = beyond.sum(-1).to(p.dtype)
-    return out
+    def add_up(values: Tensor) -> Tensor:
+        values = values.where(asks, torch.nan)
+        return torch.stack([values.nansum(-1), (~values.isnan()).sum(-1).to(values.dtype)], -1)
+
+    parts = [add_up_marked(_LEADING), add_up_marked(_SEPARATORS)]
+    parts += [add_up(block.at_step(down, right)) for down in steps for right in steps]
+    beyond = add_up_marked(mark_distant) if layout.comparable else torch.zeros_like(parts[0])
+    return torch.stack([*parts, beyond], 2)
 
 
 def average_places(places: Tensor, layout: Layout) -> Tensor:
-    """Divide what was found by the queries that could find it; undefined where none could.
-
-    Returns:
-        (batch, head, cell), in the order of the columns.
-    """
-    import torch
-
+    """Divide what was found by the queries that could find it; undefined where none could."""
     total, queries = places.unbind(-1)
-    return (total / queries).where(queries > 0, torch.nan)
+    return (total / queries).where(queries > 0, nan)
 
 
 def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
@@ -397,14 +346,8 @@ def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) 
     patches = sums.count.shape[-1] != 2 * REACH + 5
     average, error = sums.average, sums.standard_error
     for place, (name, title) in enumerate(list_offsets(patches=patches)):
-        build.measure(
-            f"{statistic.name}_{name}",
-            statistic.unit,
-            average[..., place],
-            error[..., place],
-            headline=name in _HEADLINES,
-            title=title,
-        )
+        cells, headline = (average[..., place], error[..., place]), name in _HEADLINES
+        build.measure(f"{statistic.name}_{name}", "share", *cells, headline=headline, title=title)
 
 
 PROFILE = Statistic(

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnprobe.statistics.mixing import precise
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import Family, Statistic, mean_and_error
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
     from attnprobe.attention.observed import HeadParameters
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 
 FAMILY = Family("rank", "rank of heads", 9, commands=("rank",))
 
 
 def participation_rank(left: Tensor, right: Tensor) -> Tensor:
-    """Participation rank (sum s^2)^2 / sum s^4 of X Y^T, from X^T X and Y^T Y.
+    """Participation rank (sum s^2)^2 / sum s^4 of X Y^T, from X^T X and Y^T Y; NaN where X Y^T is 0.
 
     The squares of its singular values s are the eigenvalues of X^T X Y^T Y: their sum is the trace of that,
     and the sum of their squares the trace of its square. r equal singular values give r.
-    It is NaN where X Y^T is 0.
-
-    >>> import torch
-    >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
-    2.0
     """
     import torch
 
@@ -46,15 +40,11 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
 def qk_rank(weights: HeadParameters) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of W_Q,h W_K,h^T, s its singular values.
 
-    Of the weights alone: biases, rotations of queries and keys by their position and the text are not in it.
+    Of the weights alone: biases, rotations by position and the text are not in it.
 
     Limits: 1 to the width of the head. Undefined where it is 0.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on W_Q W_K^T; the
-    participation ratio as for the rank of the logits.
-
-    Returns:
-        (head,)
+    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on W_Q W_K^T.
     """
     return participation_rank(*_squares(weights))
 
@@ -67,9 +57,6 @@ def qk_top_half(weights: HeadParameters) -> Tensor:
     Limits: 0.5 (all alike, w even) to 1. Undefined where W_Q,h W_K,h^T is 0.
 
     Source: Eckart and Young (1936), The approximation of one matrix by another of lower rank.
-
-    Returns:
-        (head,)
     """
     import torch
 
@@ -82,74 +69,54 @@ def qk_top_half(weights: HeadParameters) -> Tensor:
 
 
 def _squares(weights: HeadParameters) -> tuple[Tensor, Tensor]:
-    """Multiply W_Q,h by itself and W_K,h by itself over the model width, (head, width, width) in float64."""
+    """Multiply W_Q,h by itself and W_K,h by itself over the model width, (head, width, width)."""
     queries, keys = weights.queries.double(), weights.keys.double()
     return queries @ queries.transpose(1, 2), keys @ keys.transpose(1, 2)
 
 
-QK_RANK = Statistic(
-    "qk_rank", "ratio", qk_rank, scope="parameters", family=FAMILY,
-    title="rank of the query-key weights", order=2,
-)  # fmt: skip
-QK_TOP_HALF = Statistic(
-    "qk_top_half", "share", qk_top_half, scope="parameters", family=FAMILY,
-    title="share of the query-key weights in half the width", headline=True, order=3,
+_define = partial(Statistic, family=FAMILY)
+QK_RANK = _define(
+    "qk_rank", "ratio", qk_rank, scope="parameters", title="rank of the query-key weights", order=2
+)
+QK_TOP_HALF = _define(
+    "qk_top_half", "share", qk_top_half, scope="parameters", headline=True, order=3,
+    title="share of the query-key weights in half the width",
 )  # fmt: skip
 
 
 def products(block: AttentionBlock) -> Tensor:
     """Sum up what the rank of the logits is made of: Q^T Q of these queries, and once K^T K of the keys.
 
-    Only queries and keys that count; keys less their mean, since a softmax does not see what is added to a
-    whole row. All keys are taken together, also those that a causal model hides from a query. Nothing as
-    large as a map is made.
-
-    Returns:
-        (batch, head, 2, width, width); what the blocks of a sequence give adds up.
+    Keys are less their mean, since a softmax does not see what is added to a whole row. They are taken
+    together, also those that a causal model hides from a query.
     """
     # Of heads side by side, a copy costs less than products of what lies apart.
-    rows, asking = precise(block.queries).contiguous(), block.layout.queries
-    if not asking.all_asking:
-        place = slice(block.offset, block.offset + rows.shape[2])
-        rows = rows * asking.asking[:, None, place, None].to(rows.dtype)
+    rows = precise(block.queries).contiguous() * block.layout.queries.asking[:, None, block.span, None]
     squares = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
     squares[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
-        centred = _centred(precise(block.keys).contiguous(), block.layout)
-        squares[:, :, 1] = centred.transpose(2, 3) @ centred
-    return squares
-
-
-def _centred(keys: Tensor, layout: Layout) -> Tensor:
-    """Take the mean of the keys that count from each of them; 0 for the others."""
-    side = layout.keys
-    if side.all_kept:
+        keys, side = precise(block.keys).contiguous(), block.layout.keys
         # Keys that are all alike become 0 exactly, whatever their mean is rounded to.
-        centred = keys - keys[:, :, :1]
-        return centred - centred.mean(2, keepdim=True)
-    first = side.kept.byte().argmax(1)[:, None, None, None].expand(-1, keys.shape[1], 1, keys.shape[3])
-    kept = side.kept[:, None, :, None].to(keys.dtype)
-    centred = (keys - keys.gather(2, first)) * kept
-    return (centred - centred.sum(2, keepdim=True) / kept.sum(2, keepdim=True).clamp_min(1)) * kept
+        first = side.kept.byte().argmax(1)[:, None, None, None].expand(-1, keys.shape[1], 1, keys.shape[3])
+        kept = side.kept[:, None, :, None].to(keys.dtype)
+        keys = (keys - keys.gather(2, first)) * kept
+        keys = (keys - keys.sum(2, keepdim=True) / kept.sum(2, keepdim=True).clamp_min(1)) * kept
+        squares[:, :, 1] = keys.transpose(2, 3) @ keys
+    return squares
 
 
 def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of the row-centred logits Q (K - mean K)^T of a sequence.
 
-    With A = Q^T Q and B = K^T K, K less its mean over keys, it is (tr AB)^2 / tr ABAB. It says how many
-    directions of the head's width the logits are made of, each weighted by its size. Position biases, soft
-    caps and masks come later and are not in it; nor is the scale, which changes no rank. The second number
-    is its share of the largest possible, min(d_k, queries, keys - 1), with d_k the width of the head.
+    It says how many directions of the head's width the logits are made of, each weighted by its size.
+    Position biases, soft caps and masks come later and are not in it. Beside it is its share of the largest
+    possible, min(d_k, queries, keys - 1), with d_k the width of the head.
 
     Limits: 1 to min(d_k, queries, keys - 1), the share up to 1. Undefined for a single key, or where no query
     prefers any key.
 
     Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on rank and width;
-    the participation ratio is that of Gao and Ganguli (2015), On simplicity and complexity in the brave new
-    world of large-scale neuroscience.
-
-    Returns:
-        (batch, head, 2): the rank, and its share.
+    Gao and Ganguli (2015), On simplicity and complexity in the brave new world of large-scale neuroscience.
     """
     import torch
 
@@ -165,15 +132,12 @@ def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
 def longer(squares: Tensor, layout: Layout) -> Tensor:
     """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
 
-    Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
-    The width d_k stands beside it, as ``head_width``.
+    Only then can the width d_k, in ``head_width``, limit which maps a head draws, as logits have at most
+    that rank.
 
     Limits: 0 to 1. Undefined where no key counts.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, theorem 1.
-
-    Returns:
-        (batch, head, 2): the width d_k, and 1 or 0.
+    Source: Bhojanapalli et al. (2020), theorem 1.
     """
     import torch
 
@@ -184,28 +148,26 @@ def longer(squares: Tensor, layout: Layout) -> Tensor:
 
 
 def _width_and_longer(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    (width, share), error = np.moveaxis(sums.average, -1, 0), sums.standard_error[..., 1]
-    build.count("head_width", np.nan_to_num(width))  # NaN stands for removed heads, without rows
-    build.measure(statistic.name, "share", share, error, title=statistic.title)
+    # NaN stands for removed heads, without rows.
+    build.count("head_width", np.nan_to_num(sums.average[..., 0]))
+    mean_and_error(statistic, sums[..., 1], build)
 
 
 def _rank_and_share(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    rank, share = np.moveaxis(sums.average, -1, 0)
-    error, error_of_share = np.moveaxis(sums.standard_error, -1, 0)
-    build.measure(statistic.name, statistic.unit, rank, error, title=statistic.title)
-    title = "share of the width that the logits use"
-    build.measure(f"{statistic.name}_share", "share", share, error_of_share, headline=True, title=title)
+    mean_and_error(statistic, sums[..., 0], build)
+    name, title = f"{statistic.name}_share", "share of the width that the logits use"
+    share = replace(statistic, name=name, unit="share", title=title, headline=True)
+    mean_and_error(share, sums[..., 1], build)
 
 
-NEEDS = ("queries", "keys")
-LONGER = Statistic(
-    "longer", "share", products, longer, scope="layer", needs=NEEDS, columns=_width_and_longer,
-    family=FAMILY, title="sequences longer than the head is wide",
+_define_of_logits = partial(_define, function=products, scope="layer", needs=("queries", "keys"))
+LONGER = _define_of_logits(
+    "longer", "share", reduce=longer, columns=_width_and_longer,
+    title="sequences longer than the head is wide",
 )  # fmt: skip
-LOGIT_RANK = Statistic(
-    "logit_rank", "ratio", products, logit_rank, scope="layer", needs=NEEDS, columns=_rank_and_share,
-    family=FAMILY, title="rank of the logits", order=1,
-)  # fmt: skip
+LOGIT_RANK = _define_of_logits(
+    "logit_rank", "ratio", reduce=logit_rank, columns=_rank_and_share, title="rank of the logits", order=1
+)
 
 
 def map_rank(block: AttentionBlock) -> Tensor:
@@ -213,33 +175,24 @@ def map_rank(block: AttentionBlock) -> Tensor:
 
     Limits: 1 where all queries look alike, the number of queries where no two look at the same key.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on which maps a
-    head can draw; the participation ratio as for the rank of the logits.
-
-    Returns:
-        (batch, head)
+    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on which maps a head can draw.
     """
     import torch
 
-    rows, kept = block.probabilities, block.layout.queries.asking[:, None, :, None]
-    # A head at a time: G is as large as the map.
-    return torch.stack([_of_head(head, kept) for head in rows.split(1, 1)], 1)
+    ranks = []
+    for head in block.probabilities.unbind(1):  # one at a time: G is as large as the map
+        # A query whose keys all don't count has no row.
+        rows = head.where(block.layout.queries.asking[..., None], 0.0).nan_to_num()
+        turned = rows.transpose(1, 2)
+        few = rows @ turned if rows.shape[1] <= rows.shape[2] else turned @ rows  # the same trace either way
+        once, twice = (
+            torch.linalg.vector_norm(part, dim=(1, 2), dtype=torch.float64) for part in (rows, few)
+        )
+        ranks.append(((once.square() / twice) ** 2).to(rows.dtype))
+    return torch.stack(ranks, 1)
 
 
-def _of_head(rows: Tensor, kept: Tensor) -> Tensor:
-    import torch
-
-    rows = rows.where(kept, 0.0).nan_to_num()[:, 0]  # a query whose keys all don't count has no row
-    turned = rows.transpose(1, 2)
-    few = rows @ turned if rows.shape[1] <= rows.shape[2] else turned @ rows  # the same trace either way
-    once = torch.linalg.vector_norm(rows, dim=(1, 2), dtype=torch.float64).square()
-    twice = torch.linalg.vector_norm(few, dim=(1, 2), dtype=torch.float64).square()
-    return (once.square() / twice).to(rows.dtype)
-
-
-MAP_RANK = Statistic(
-    "map_rank", "ratio", map_rank, scope="map", family=FAMILY, title="rank of the map", headline=True, order=4
+MAP_RANK = _define(
+    "map_rank", "ratio", map_rank, scope="map", title="rank of the map", headline=True, order=4
 )
-
-
 RANK = Tabulation("head, with ranks", head_table, FAMILY.title)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
@@ -10,16 +11,14 @@ from typing import TypeVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
-from attnprobe.statistics.norm import BY_NORM, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Family, Statistic, apply_weights, weight_by_norm
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.table.naming import join_names
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
-#: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
-#: ``name = "package.module:statistic"``.
+#: The group of entry points under which a package names its statistics.
 GROUP = "attnprobe.statistics"
 #: Names all that is measured where nothing is named.
 DEFAULT = "census"
@@ -54,10 +53,7 @@ def families() -> list[Family]:
 
 
 def select_statistics(*names: str, controls: bool = False) -> list[Statistic]:
-    """List the statistics of some families, in column order, or their controls instead.
-
-    Controls are the same, measured again over sequences that were changed.
-    """
+    """List the statistics of some families, or instead their controls, over sequences that were changed."""
     every = [statistic for statistic in all_statistics().values() if statistic.family.name in names]
     return [statistic for statistic in every if bool(statistic.control) == controls]
 
@@ -78,10 +74,8 @@ def every_statistic_of_heads() -> list[Statistic]:
 
 
 def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
-    """Choose the title of a table: that of its tabulation, else of the family or families that it shows.
-
-    What heads carry adds nothing to the title of what it stands beside.
-    """
+    """Choose the title of a table: that of its tabulation, else of the family or families that it shows."""
+    # What heads carry adds nothing to the title of what it stands beside.
     shown = [statistic for statistic in statistics if statistic.weights == "attention" or statistic.of]
     titles = {statistic.family.title for statistic in shown or statistics}
     title = fixed or (titles.pop() if len(titles) == 1 else "census of heads")
@@ -91,9 +85,7 @@ def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
 def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
     """Find a statistic by its name, here, in another package, or among ``custom`` ones; weighted ones too.
 
-    Raises:
-        KeyError: When there is none.
-        AttnprobeError: When what another package names so is none, or what can't be weighted is to be.
+    It is a KeyError where there is none.
     """
     known = all_statistics() | {statistic.name: statistic for statistic in custom}
     if name in known:
@@ -109,10 +101,7 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
             ) from error
         if isinstance(statistic, Statistic) and statistic.name == name:
             return statistic
-        raise AttnprobeError(
-            f"The entry point {name!r} of {GROUP} names {entry.value}, which is no statistic called "
-            f"{name!r}; decorate a function with attnprobe.statistic."
-        )
+        raise AttnprobeError(f"{entry.value}, which {GROUP} calls {name!r}, is no statistic of that name.")
     if name.endswith(SUFFIX):
         plain = find_statistic(name.removesuffix(SUFFIX), known.values())
         if plain.weights == "attention":
@@ -134,10 +123,7 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     for name in wanted:
         for statistic in _find_meant(name, every):
             if chosen.setdefault(statistic.name, statistic) != statistic:
-                raise AttnprobeError(
-                    f"Two statistics are called {statistic.name!r}; give one another name: "
-                    "statistic(name=...)."
-                )
+                raise AttnprobeError(f"Two statistics are called {statistic.name!r}; give one a name=....")
     if not chosen:
         raise _refuse_unknown("(empty list)", every)
     inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
@@ -146,6 +132,7 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
 def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
     """Find the statistics of a census that a name stands for, or check that a person's own can be in one."""
+    statistic = name
     if isinstance(name, str):
         if name == DEFAULT:
             return census_statistics()
@@ -154,23 +141,20 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
         if meant := meant or [statistic for statistic in every if statistic.family.name == name]:
             return meant
         for family in families():
-            names = {statistic.name for statistic in select_statistics(family.name)}
-            if family.commands and name in {family.name, *family.commands, *names}:
+            if family.commands and name in {family.name, *family.commands}:
                 raise _refuse_elsewhere(name, family)
         try:
-            if name in all_statistics():  # a column of another kind of table
-                raise KeyError(name)
             statistic = find_statistic(name)
         except KeyError:
             raise _refuse_unknown(name, every) from None
-    elif isinstance(name, Statistic):
-        statistic = name
-    else:
+    if not isinstance(statistic, Statistic):
         raise AttnprobeError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
     if statistic.family.commands:
         raise _refuse_elsewhere(statistic.name, statistic.family)
+    if statistic.control:
+        raise _refuse_unknown(statistic.name, every)
     if statistic.rows != "head":
         raise AttnprobeError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
     if all_statistics().get(statistic.name, statistic) != statistic:
@@ -184,10 +168,12 @@ def _refuse_elsewhere(name: str, family: Family) -> AttnprobeError:
 
 
 def _refuse_unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
-    outside = sorted(entry_points(group=GROUP).names)
-    more = f", or of other packages {', '.join(outside)}" if outside else ""
-    return AttnprobeError(
-        f"There is no statistic {name!r}; choose from families "
-        f"{', '.join(dict.fromkeys(s.family.name for s in every))} or columns "
-        f"{', '.join(s.name for s in every)}{more}."
-    )
+    families = list(dict.fromkeys(statistic.family.name for statistic in every))
+    others = sorted(entry_points(group=GROUP).names)
+    known = {*families, *others, *(statistic.name for statistic in every)}
+    if alike := get_close_matches(name, sorted(known)):
+        return AttnprobeError(f"There is no statistic {name!r}. Did you mean {', '.join(alike)}?")
+    listed = f"families {', '.join(families)}, from their columns"
+    if others:
+        listed += f", or of other packages {', '.join(others)}"
+    return AttnprobeError(f"There is no statistic {name!r}; choose from {listed}.")

@@ -17,13 +17,14 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+#: A role that a head has, such as "syntactic: det", with the evidence: what a table shows of it.
+Role = dict[str, Any]
 
 #: From where on a head has a role, or a pattern; see ``decide_roles``.
 THRESHOLDS: dict[str, float] = {
@@ -46,13 +47,9 @@ THRESHOLDS: dict[str, float] = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """A role or a pattern, and the measures that have to reach thresholds for it.
+    """A role or a pattern, and what has to reach which threshold of ``THRESHOLDS``, or which number, for it.
 
-    Attributes:
-        name: The role.
-        bounds: The threshold of each measure, by its name in ``THRESHOLDS`` or as a number. The first
-            measure is the evidence that a table shows.
-        sharp: Whether a head that is broad does not have it.
+    The first of the measures is the evidence that a table shows. A role that is ``sharp``, no broad head has.
     """
 
     name: str
@@ -87,26 +84,13 @@ PATTERNS = (
     BLOCK,
 )
 HETEROGENEOUS = "heterogeneous"
+SHUFFLED = "offset_share_shuffled"
 _NEIGHBOURS = {-1: "previous", 0: "self", 1: "next"}
 
 
 @dataclass(frozen=True)
-class Role:
-    """A role that a head has, such as "syntactic: det", and the measure that lies beyond the threshold."""
-
-    name: str
-    measure: str
-    value: float
-    error: float
-    threshold: float
-
-
-@dataclass(frozen=True)
 class RoleEvidence:
-    """Measures of all heads and their errors, by name: one head after the other, layer by layer.
-
-    ``documents`` is the number of documents of each measure.
-    """
+    """Measures of all heads and their errors, by name, layer by layer, and the documents of each measure."""
 
     columns: Mapping[str, Sequence[Any]]
     heads: int
@@ -120,7 +104,7 @@ class RoleEvidence:
         """Give half the width of the interval of each head, all of which hold together with 95 %."""
         return half_width(self.read(f"{name}_se"), self.documents.get(name, 0))
 
-    def meets(self, criterion: Criterion, thresholds: Mapping[str, float]) -> Bools:
+    def meets(self, criterion: Criterion, thresholds: Mapping[str, float]) -> NDArray[np.bool_]:
         """Tell the heads whose whole intervals lie at the thresholds of a criterion or above them."""
         holds = np.ones(self.heads, bool)
         for measure, bound in criterion.bounds.items():
@@ -134,9 +118,9 @@ def decide_roles(
 ) -> list[list[Role]]:
     """Give the roles of each head, the one that names it first; ``by_links`` are those by gold links.
 
-    A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
-    together with 95 % (Student's t over documents, Bonferroni). Thresholds are on what lies beyond uniform
-    attention to the same keys, since a mass depends on the length of a text.
+    A role holds if the interval of a measure lies beyond its threshold, which the table shows of the first.
+    Intervals hold for all heads together with 95 % (Student's t over documents, Bonferroni). Thresholds are
+    on what lies beyond uniform attention to the same keys, since a mass depends on the length of a text.
 
     - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
       offset, and still is with the tokens shuffled; and the head is not broad.
@@ -157,38 +141,36 @@ def decide_roles(
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
         Olsson et al. (2022); Xiao et al. (2024).
     """
-    every: list[dict[str, Role]] = [{role.name: role for role in roles} for roles in by_links]
+    every: list[dict[str, Role]] = [{role["role"]: role for role in roles} for roles in by_links]
     offsets = np.nan_to_num(evidence.read("offset")).astype(int)
     for criterion in CRITERIA:
         measure, bound = next(iter(criterion.bounds.items()))
         holds, threshold = evidence.meets(criterion, thresholds), thresholds[str(bound)]
-        if (
-            criterion is OFFSET
-        ):  # a head that looks significantly less there when tokens are shuffled has none
-            shuffled = "offset_share_shuffled"
-            holds &= ~(evidence.read(shuffled) + evidence.half_width(shuffled) < threshold)
+        names = [criterion.name] * evidence.heads
+        if criterion is OFFSET:  # and not significantly less with the tokens shuffled
+            holds &= ~(evidence.read(SHUFFLED) + evidence.half_width(SHUFFLED) < threshold)
+            names = [_NEIGHBOURS.get(offset, f"offset {offset:+d}") for offset in offsets]
         value, error = evidence.read(measure), evidence.read(f"{measure}_se")
         for head in np.flatnonzero(holds).tolist():
-            place = _NEIGHBOURS.get(offsets[head], f"offset {offsets[head]:+d}")
-            name = place if criterion is OFFSET else criterion.name
-            every[head].setdefault(name, Role(name, measure, value[head], error[head], threshold))
-    order = list(LETTERS)
-    return [
-        sorted(roles.values(), key=lambda role: order.index(find_role_kind(role.name))) for roles in every
-    ]
+            role = _describe(names[head], measure, value[head], error[head], threshold)
+            every[head].setdefault(names[head], role)
+    places = {kind: place for place, kind in enumerate(LETTERS)}
+    return [sorted(roles.values(), key=lambda role: places[find_role_kind(role["role"])]) for roles in every]
+
+
+def _describe(name: str, measure: str, value: float, error: float, threshold: float) -> Role:
+    return {"role": name, "measure": measure, "value": value, "value_se": error, "threshold": threshold}
 
 
 def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> list[str | None]:
     """Name the pattern of each head's maps; None where nothing was measured, or on one document alone.
 
-    With V what lies on special tokens and on the first token, D what lies on the token itself and on its
-    neighbours, E what lies on either, B what stays within one of two texts, all beyond uniform attention, the
-    first of these holds, by the whole interval:
+    It is the first of these that holds by the whole interval, beyond uniform attention:
 
-    - vertical: V of ``pattern`` or more.
-    - diagonal: D of ``pattern`` or more.
-    - vertical+diagonal: E of ``pattern`` or more, and V and D above 0.
-    - block: B of ``block`` or more.
+    - vertical: ``pattern`` or more lies on special tokens and on the first token.
+    - diagonal: ``pattern`` or more lies on the token itself and on its neighbours.
+    - vertical+diagonal: ``pattern`` or more lies on either, and more than 0 on each.
+    - block: ``block`` or more stays within one of two texts.
     - heterogeneous: none of these.
 
     References:
@@ -205,11 +187,10 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
-    The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
-    of documents. The interval of the difference has to lie beyond ``gain`` (Student's t), for all heads and
-    relations together with 95 % (Bonferroni), and the difference has to be above 0 by signs over blocks
-    (``sign_flip``). Relations of fewer than 20 links are not tried. Links of which none has a label are tried
-    together. The role with the largest gain comes first; its name is ``name`` and the relation.
+    The rule is the one that finds most links over all documents, as in ``syntax``. The interval of the
+    difference over blocks of documents has to lie beyond ``gain`` (Student's t), for all heads and relations
+    together with 95 % (Bonferroni), and to be above 0 by signs over blocks (``sign_flip``). Relations of
+    fewer than 20 links are not tried. The role with the largest gain comes first.
 
     References:
         Voita et al. (2019), section 5.2.
@@ -229,14 +210,13 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
         for head in np.flatnonzero(low >= gain).tolist():
             if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
-            threshold = accuracy.value[head] - ahead.value[head] + gain
-            numbers = map(float, (accuracy.value[head], accuracy.error[head], threshold))
-            role = Role(f"{name}: {label}", measure, *numbers)
-            gains.append((float(ahead.value[head]), layer * heads + head, role))
+            value, gained = accuracy.value[head], ahead.value[head]
+            role = _describe(f"{name}: {label}", measure, value, accuracy.error[head], value - gained + gain)
+            gains.append((gained, layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(gains, key=lambda each: -each[0]):
-        roles[head].setdefault(role.name, role)
+        roles[head].setdefault(role["role"], role)
     return [list(of_head.values()) for of_head in roles]
 
 
@@ -246,7 +226,7 @@ def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, i
     for key in counts.near:
         for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():
             answers = read_answers(counts, [key], [layer])
-            if answers is not None and answers.total >= FEWEST:
+            if answers.total >= FEWEST:
                 yield key, layer, answers
 
 
@@ -269,27 +249,21 @@ def role_table(
         if statistic.name in sums:
             known = find_known_relations(sums[statistic.name], task, name, thresholds[threshold])
             by_links = [[*roles, *more] for roles, more in zip(by_links, known, strict=True)]
-    evidence, documents = TableBuilder(labels, number), dict[str, float]()
+    evidence = TableBuilder(labels, number)
     for statistic in measured:
-        before = set(evidence.data)
         statistic.columns(statistic, sums[statistic.name], evidence)
-        documents |= dict.fromkeys(evidence.data.keys() - before, float(sums[statistic.name].documents or 0))
+    documents = {statistic.name: float(sums[statistic.name].documents or 0) for statistic in measured}
     # Where types tie that occur once, the text can't say which of them are rare.
     if not corpus.get("rare_decided", True):
         evidence.data.pop("rarest_excess", None)
     of_heads = RoleEvidence(evidence.data, number, documents)
-    rows: list[dict[str, Any]] = []
-    for roles in decide_roles(of_heads, thresholds, by_links):
-        row: dict[str, Any] = {"role": roles[0].name if roles else MIXED}
-        if roles:
-            row |= {"measure": roles[0].measure, "value": roles[0].value, "value_se": roles[0].error}
-            row |= {
-                "threshold": roles[0].threshold,
-                "also": "; ".join(each.name for each in roles[1:]) or None,
-            }
-        rows.append(row)
-    for row, pattern in zip(rows, name_patterns(of_heads, thresholds), strict=True):
-        row["pattern"] = pattern
+    rows = [
+        {"role": MIXED, **next(iter(roles), {}), "pattern": pattern}
+        | {"also": "; ".join(each["role"] for each in roles[1:]) or None}
+        for roles, pattern in zip(
+            decide_roles(of_heads, thresholds, by_links), name_patterns(of_heads, thresholds), strict=True
+        )
+    ]
     columns = [
         Column("role", role="text"),
         Column("measure", role="text"),

@@ -1,8 +1,4 @@
-"""What roles and patterns are read off: attention to some keys beyond that of uniform attention.
-
-Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a mass alone says how long a
-text is, and is no property of a head.
-"""
+"""What roles and patterns are read off: what lies beyond uniform attention, in texts of any length."""
 
 from __future__ import annotations
 
@@ -15,9 +11,7 @@ from attnprobe.statistics.special import Mark, count_seen, mass_on
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, sinks
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import Layout, Tensor
 
 
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
@@ -44,8 +38,7 @@ def preference(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
     """Average over queries what a key of the kind gets beside another key, a / (a + b).
 
     a = m / s is the attention to an average key of the kind, b = (1 - m) / (n - s) that to an average other
-    key. This is the mass that the kind would have if half of the keys were of it. It does not depend on the
-    length of a text where the softmax adds the same to the scores of all keys of that kind.
+    key. This is the mass that the kind would have if half of the keys were of it, in a text of any length.
 
     Limits: 0 to 1; 0.5 for uniform attention.
     """
@@ -56,25 +49,17 @@ def preference(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
 
 
 def mark_special(layout: Layout) -> Tensor:
-    """Special tokens: the boundary tokens of a text.
-
-    Source: Clark et al. (2019), section 3.2; Kovaleva et al. (2019), vertical patterns.
-    """
+    """Boundary tokens. Source: Clark et al. (2019), section 3.2; Kovaleva et al. (2019), section 4.1."""
     return layout.keys.special
 
 
 def mark_punctuation(layout: Layout) -> Tensor:
-    """Punctuation: tokens that are nothing else.
-
-    Source: Clark et al. (2019), section 3.2.
-    """
+    """Punctuation. Source: Clark et al. (2019), section 3.2."""
     return layout.keys.punctuation
 
 
 def mark_first_token(layout: Layout) -> Tensor:
-    """The first token of a text that begins with no special token.
-
-    Undefined where it begins with one, as attention to that is attention to special tokens.
+    """The first token of a text that begins with no special token; undefined where it begins with one.
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
@@ -137,8 +122,7 @@ def _has_order(layout: Layout) -> bool:
 def effective_share(values: Tensor, layout: Layout) -> Tensor:
     """Average exp(H) / n over queries: the share of the n keys in sight that a row is as broad as.
 
-    Not H / ln n, which grows with n for a head that leaves out the same part of its keys.
-    Undefined for n = 1.
+    H / ln n grows with n for a head that leaves out the same part of its keys. Undefined for n = 1.
 
     Limits: 1/n for a one-hot row, 1 for a uniform one.
 
@@ -165,14 +149,13 @@ def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
 def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of a decoder's queries whose most attended key stands at the same relative place, beyond chance.
 
-    Query i of m stands at i' = (i + 1/2) n / m - 1/2 among the n keys of the encoder; a key j is a hit if
-    |j - i'| is at most max(1, n / 10). With c the share of the keys that would be hits, a query counts
-    (hit - c) / (1 - c). Undefined within one sequence.
+    Keys j are there if |j - i'| is at most max(1, n / 10), with i' = (i + 1/2) n / m - 1/2 for query i of m
+    and n keys. With c the share of such keys, a query counts (hit - c) / (1 - c). Undefined within one
+    sequence.
 
     Limits: 0 by chance, 1 where it is always such a key, below 0 where less often than by chance.
 
-    Source: after Voita et al. (2019), section 5.1, who ask it of the tokens of one text; that the most
-    attended word is the aligned one is the reading of Garg et al. (2019).
+    Source: after Voita et al. (2019), section 5.1, and Garg et al. (2019), who read alignments so.
     """
     across = layout.visible.new_tensor(layout.crossed and layout.placed).bool()
     return _hits_beyond_chance(peaks, layout, layout.once(mark_neighbours), across)
@@ -189,21 +172,18 @@ def _hits_beyond_chance(peaks: Tensor, layout: Layout, hits: Tensor, defined: Te
     return _mean(beyond, defined & (chance[:, 0] < 1), layout)
 
 
-def _define(name: str, mark: Mark, title: str, order: int, one: str = "") -> tuple[Statistic, ...]:
-    """Define what keys get beyond uniform attention, and what ``one`` of them gets beside another."""
-    mass, about = partial(mass_on, mark=mark), f"attention to {title}, beyond uniform"
-    beyond = Statistic(
-        f"{name}_excess", "share", mass, partial(excess, mark=mark), family=FAMILY, title=about,
+def _define(name: str, mark: Mark, title: str, order: int, each: str = "") -> tuple[Statistic, ...]:
+    """Define what keys get beyond uniform attention, and what ``each`` of them gets beside another."""
+    define = partial(Statistic, unit="share", function=partial(mass_on, mark=mark), family=FAMILY)
+    beyond = define(
+        f"{name}_excess", reduce=partial(excess, mark=mark), title=f"attention to {title}, beyond uniform",
         own_count=name == "segment", order=order,
     )  # fmt: skip
-    if not one:
-        return (beyond,)
-    about = f"attention to {one}, beside another"
-    beside = Statistic(
-        f"{name}_preference", "share", mass, partial(preference, mark=mark), family=FAMILY, title=about,
-        order=order + 1,
+    beside = define(
+        f"{name}_preference", reduce=partial(preference, mark=mark), order=order + 1,
+        title=f"attention to {each}, beside another",
     )  # fmt: skip
-    return beyond, beside
+    return (beyond, beside) if each else (beyond,)
 
 
 SPECIAL = _define("special", mark_special, "special tokens", 0, "one of the special tokens")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cache, partial
 from math import nan
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.statistics.statistic import (
     Family,
+    Function,
     Reduce,
     Statistic,
     mean_over_queries,
@@ -20,17 +21,19 @@ from attnprobe.statistics.statistic import (
 )
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Layout
+    from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 #: Which keys are of a kind, (batch, key), or of a kind for each query, (batch, query, key).
 Mark = Callable[["Layout"], "Tensor"]
 
 
+def count_seen(layout: Layout, mark: Mark) -> Tensor:
+    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); some count in part."""
+    return layout.once(_counting(mark))
+
+
 @cache
-def _count(mark: Mark) -> Callable[[Layout], Tensor]:
+def _counting(mark: Mark) -> Callable[[Layout], Tensor]:
     def count(layout: Layout) -> Tensor:
         marks = layout.once(mark)
         if marks.ndim == 2:
@@ -38,11 +41,6 @@ def _count(mark: Mark) -> Callable[[Layout], Tensor]:
         return layout.hide(marks & layout.keys.kept[:, None]).sum(-1)
 
     return count
-
-
-def count_seen(layout: Layout, mark: Mark) -> Tensor:
-    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); some count in part."""
-    return layout.once(_count(mark))
 
 
 def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
@@ -53,23 +51,16 @@ def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
     rows, marks = block.probabilities, block.layout.once(mark)
     if marks.ndim == 2:
         return (rows @ marks[:, None, :, None].to(rows.dtype)).squeeze(-1)
-    here = slice(block.offset, block.offset + rows.shape[2])
-    return (rows * marks[:, None, here]).sum(-1)
+    return (rows * marks[:, None, block.span]).sum(-1)
 
 
 def where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average over the queries that see a key of that kind.
-
-    In a sequence without such a key it is undefined, which is not 0.
-    """
+    """Average over the queries that see a key of that kind; undefined, and not 0, where none does."""
     return mean_over_queries(values.where(count_seen(layout, mark)[:, None] > 0, nan), layout)
 
 
 def lift(values: Tensor, layout: Layout, mark: Mark, mean: Reduce = mean_over_queries) -> Tensor:
-    """Divide by the mean share of such keys among those in sight, so that uniform attention gives 1.
-
-    Both means are over the queries that see such a key.
-    """
+    """Divide by the mean share of such keys in sight, over the same queries: uniform attention gives 1."""
     share = (count_seen(layout, mark) / layout.visible)[:, None].to(values.dtype)
     share = share.expand(-1, -1, values.shape[2])
     return mean(values.where(share > 0, nan), layout) / mean(share.where(share > 0, nan), layout)
@@ -88,18 +79,27 @@ def mass(block: AttentionBlock, feature: str) -> Tensor:
     return block.mass(feature)
 
 
-def _define(feature: str, title: str, order: int, *, everywhere: bool = False) -> Statistic:
-    reduce = None if everywhere else partial(where_seen, mark=attrgetter(f"keys.{feature}"))
-    return Statistic(
-        feature, "share", partial(mass, feature=feature), reduce, family=FAMILY,
-        title=f"attention to {title}", headline=not everywhere, order=order,
-    )  # fmt: skip
+_KINDS = {
+    "first": "the leading special token",
+    "separator": "separators",
+    "punctuation": "punctuation",
+    "other": "all other tokens",
+}
 
 
-FIRST = _define("first", "the leading special token", 0)
-SEPARATOR = _define("separator", "separators", 1)
-PUNCTUATION = _define("punctuation", "punctuation", 2, everywhere=True)
-OTHER = _define("other", "all other tokens", 3, everywhere=True)
+def define_by_kind(prefix: str, function: Function, title: str, **options: Any) -> tuple[Statistic, ...]:
+    """Define a statistic for each kind of tokens; that of special ones is about sequences that have some."""
+    statistics = []
+    for order, (kind, words) in enumerate(_KINDS.items(), 1):
+        about = {"title": f"{title} {words}", "order": order, **options}
+        if kind in {"first", "separator"}:
+            about["reduce"] = partial(where_seen, mark=attrgetter(f"keys.{kind}"))
+            about["headline"] = not prefix
+        statistics.append(Statistic(f"{prefix}{kind}", function=partial(function, feature=kind), **about))
+    return tuple(statistics)
+
+
+BY_KIND = define_by_kind("", mass, "attention to", unit="share", family=FAMILY)
 
 
 def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
@@ -113,7 +113,42 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
 
 
 SINK = Statistic(
-    "sink_share", "share", peak, sink_share, family=FAMILY, title="queries that look most at a sink", order=4
+    "sink_share", "share", peak, sink_share, family=FAMILY, title="queries that look most at a sink", order=5
+)
+
+
+NORM = Family("norm", "what heads carry, by length", 5, by_default=False)
+
+
+def total(block: AttentionBlock) -> Tensor:
+    """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
+
+    It is in units of the residual stream, and so compares within a layer better than between layers. Values
+    count with their bias. Vectors from several keys may cancel, so what the head adds to the stream is at
+    most as long. Where heads can attend to nothing (gpt-oss), the rows are over tokens alone.
+
+    Limits: 0 for a head that gives nothing; no upper limit.
+
+    Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
+    """
+    return block.carried
+
+
+def part(block: AttentionBlock, feature: str) -> Tensor:
+    """Length of what a head carries from all keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
+
+    Limits: 0 to the length from all keys; those of the four kinds add up to it.
+
+    Source: Kobayashi et al. (2020), section 4.
+    """
+    return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
+
+
+TOTAL = Statistic(
+    "norm_total", "length", total, family=NORM, title="what heads carry", weights="norm", headline=True
+)
+CARRIED_BY_KIND = define_by_kind(
+    "norm_", part, "what heads carry from", unit="length", family=NORM, weights="norm"
 )
 
 
@@ -123,9 +158,8 @@ RARE = Family("rare", "attention to rare tokens", 3)
 def rare_mass(block: AttentionBlock) -> Tensor:
     """Probability on rare tokens, sum_j p_ij w_j.
 
-    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last
-    place among the rare. The corpus settles it (``corpus/vocabulary.py``): the rare types, from the rarest
-    up, make up a tenth of its tokens.
+    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last place
+    among the rare. The rare types, from the rarest up, make up a tenth of the tokens of the corpus.
 
     Limits: 0 to 1; for uniform attention, the rare share of the keys in sight.
 
@@ -134,14 +168,12 @@ def rare_mass(block: AttentionBlock) -> Tensor:
     return block.mass("rare")
 
 
-#: Voita looks at the two rarest only where the rarest is outside this many frequent types.
+#: The two rarest are looked at where the rarest is outside this many frequent types.
 FREQUENT_TYPES = 500
 
 
 def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key is the least frequent token in sight.
-
-    Of tokens that are equally infrequent, any will do.
+    """Share of queries whose most attended key is the least frequent token in sight, or one of them.
 
     Limits: 0 to 1.
 
@@ -155,9 +187,8 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
 def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is one of the two least frequent tokens in sight.
 
-    Of tokens that are equally infrequent, any will do: a hit is a key than which at most one type in
-    sight is rarer. Only queries count whose least frequent token in sight is outside the 500 most
-    frequent types.
+    A hit is a key than which at most one type in sight is rarer. Only queries count whose least frequent
+    token in sight is outside the 500 most frequent types.
 
     Limits: 0 to 1.
 
@@ -183,21 +214,19 @@ def _second_rarest(layout: Layout) -> Tensor:
     return layout.furthest(beaten)
 
 
-_RARE_KEYS = attrgetter("keys.rare")
-MASS = Statistic(
-    "rare_mass", "share", rare_mass, partial(where_seen, mark=_RARE_KEYS), family=RARE,
-    title="attention to rare tokens", by_corpus=True, version=2, own_count=True,
+_define_rare, _of_rare = partial(Statistic, family=RARE, by_corpus=True, version=2), attrgetter("keys.rare")
+MASS = _define_rare(
+    "rare_mass", "share", rare_mass, partial(where_seen, mark=_of_rare), title="attention to rare tokens",
+    own_count=True,
 )  # fmt: skip
-LIFT = Statistic(
-    "rare_lift", "ratio", rare_mass, partial(lift, mark=_RARE_KEYS), family=RARE,
-    title="attention to rare tokens over their share", by_corpus=True, version=2, own_count=True, order=1,
+LIFT = _define_rare(
+    "rare_lift", "ratio", rare_mass, partial(lift, mark=_of_rare), own_count=True, order=1,
+    title="attention to rare tokens over their share",
 )  # fmt: skip
-RAREST = Statistic(
-    "rarest_share", "share", peak, rarest_share, family=RARE,
-    title="queries that look most at the rarest token", by_corpus=True, version=2, order=2,
-)  # fmt: skip
-RAREST_TWO = Statistic(
-    "rarest_two_share", "share", peak, rarest_two_share, family=RARE,
+RAREST = _define_rare(
+    "rarest_share", "share", peak, rarest_share, title="queries that look most at the rarest token", order=2
+)
+RAREST_TWO = _define_rare(
+    "rarest_two_share", "share", peak, rarest_two_share, own_count=True, order=3,
     title="queries that look most at one of the two rarest tokens",
-    by_corpus=True, version=2, own_count=True, order=3,
 )  # fmt: skip

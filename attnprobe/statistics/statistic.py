@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Statistics that belong together.
+    """Statistics that belong together: those of the command of that ``name``, or of ``commands``.
 
-    Attributes:
-        name: The command whose table its statistics make up.
-        title: What that table shows, in a few words.
-        order: Its place among the columns of the census, or behind them.
-        commands: The commands that measure its statistics, if the census can't.
-        by_default: Whether the census measures them where nothing is named.
+    The census can't measure those of ``commands``, and measures others where they are named, or also
+    ``by_default``. ``order`` is their place among its columns.
     """
 
     name: str
@@ -48,11 +44,7 @@ OTHER = Family("other", "statistics of heads", 99)
 
 
 def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
-    """Average (batch, head, query) over the queries that count and for which it is defined.
-
-    Returns:
-        (batch, head); NaN for a sequence without any such query.
-    """
+    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none."""
     queries = layout.queries
     if queries.all_asking:
         means = values.mean(-1)
@@ -94,13 +86,11 @@ CONTROLS: tuple[Control, ...] = get_args(Control)
 #: What the control means, for the definitions of statistics under it.
 SHUFFLED = (
     "Over the same sequences with the ordinary tokens of each in a random order: what `--control` adds. "
-    "Special tokens stay where they are, and of a pair each text is shuffled within itself. The order "
-    "depends on the seed and on the tokens of the sequence alone. The decoder of an encoder-decoder model "
-    "reads the text as it was shuffled, or its own target texts, shuffled likewise. `offset_share` is the "
-    "share of the offset that the head has in the text as it is."
+    "Special tokens stay, and each text of a pair, or target of a decoder, is shuffled within itself, by the "
+    "seed and its tokens alone. `offset_share` is that of the offset that the head has in the text as it is."
 )
 
-#: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
+#: From what the scope shows it to a tensor.
 Function = Callable[..., Any]
 #: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
 Reduce = Callable[["Tensor", "Layout"], "Tensor"]
@@ -119,17 +109,12 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) and, beside it, its standard error.
-
-    A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
-    beside it, as ``NAME_n``.
-    """
-    unit = statistic.unit_of(patches=build.labels.patches)
+    """Append the mean of cells (layer, head) with its error, and its own number of sequences."""
     look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, unit, **look), sums.average.ravel())
+        build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
         return
-    build.measure(statistic.name, unit, sums.average, sums.standard_error, **look)
+    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **look)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", sums.count)
 
@@ -139,45 +124,34 @@ class Statistic:
     """One number about every head, or every pair of heads, or every layer.
 
     The functions are pure. The engine calls ``function`` on blocks of attention, puts together what belongs
-    to a sequence, calls ``reduce`` on that, and adds up what comes out over the sequences. Statistics that
-    share a function share its cost.
+    to a sequence, calls ``reduce`` on that, and adds up over sequences. Those that share a function share its
+    cost.
 
     Attributes:
-        name: The name of the column.
-        unit: "nats", "share", "tokens", "ratio", ...
-        function: From what the ``scope`` shows it to a tensor.
         reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
             the mean over queries, or nothing where the function sees whole sequences.
         scope: What the function has to see at once.
 
-            - ``query``: some queries of some sequences, all heads of a layer. It gives (batch, head or pair,
-              query), NaN where a query has no such value.
+            - ``query``: some queries of some sequences; it gives (batch, head or pair, query), or NaN.
             - ``layer``: the same, but it gives (batch, ...), which is added up over queries.
-            - ``map``: whole sequences, all heads of a layer; it gives (batch, head, ...), and takes memory.
+            - ``map``: whole sequences, which takes memory; it gives (batch, head, ...).
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: a layout; it gives questions about gold links (``statistics.questions``).
-            - ``parameters``: the weights of a layer's heads, as ``HeadParameters``. It gives (head,), the
-              same for every text: a ``Constant``, without an error.
+            - ``parameters``: the weights of a layer's heads; it gives (head,), without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
-        rows: What its cells are about.
         sums: What is kept over sequences.
-        columns: From the sum to columns of a table.
         pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
-        own_count: Whether it is undefined for many sequences, so that a table gives its own number of them.
-        about: ``patches``, if it is about rows of patches; ``modalities``, if about an image and a text that
-            are read together.
-        by_corpus: Whether it depends on what is counted over a whole corpus of text, so that tables of
-            separate jobs don't add up.
+        own_count: Whether it is undefined for many sequences, of which a table gives the number of others.
+        about: Rows of ``patches``, or both ``modalities`` of an image and a text that are read together.
+        by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
-        weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. Its
-            block then holds no scores and no outputs.
-        of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
+        weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
+        of: What it is the same of, about rows as they are; see ``weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of a batch's ``baseline`` is subtracted.
         version: Which definition this is; sums of different versions are never added up.
-        order: Place within the family.
     """
 
     name: str
@@ -195,7 +169,6 @@ class Statistic:
     headline: bool = False
     own_count: bool = False
     about: Literal["anything", "patches", "modalities"] = "anything"
-    unit_in_patches: str = ""
     by_corpus: bool = False
     control: Control = ""
     weights: Weights = "attention"
@@ -210,15 +183,13 @@ class Statistic:
         """Refuse what the engine could not work with, and say all that a block has to hold."""
         if not _NAME.fullmatch(self.name):
             raise AttnprobeError(
-                f"A statistic can't be called {self.name!r}: its name is a column, in small letters, digits "
-                "and underscores, that begins with a letter and does not end in _se or _n."
+                f"A statistic can't be called {self.name!r}: a column has small letters, digits and "
+                "underscores, begins with a letter and does not end in _se or _n."
             )
         needs = {self.needs} if isinstance(self.needs, str) else set(self.needs)
-        for kind, values, known in (("scope", {self.scope}, get_args(Scope)), ("needs", needs, _NEEDS)):
-            if unknown := values.difference(known):
-                raise AttnprobeError(
-                    f"{self.name!r} has the unknown {kind} {min(unknown)!r}; choose from {', '.join(known)}."
-                )
+        for kind, values, known in (("has scope", {self.scope}, get_args(Scope)), ("needs", needs, _NEEDS)):
+            for value in values.difference(known):
+                raise AttnprobeError(f"{self.name!r} {kind} {value!r}; choose from {', '.join(known)}.")
         if "contributions" in needs:
             needs = needs - {"contributions"} | {"outputs", "projection"}
         reads, title = frozenset(needs), self.title or self.name.replace("_", " ")
@@ -226,14 +197,11 @@ class Statistic:
         if self.weights == "norm":
             unweighable = sorted(needs & {"scores", "outputs", "queries", "keys"})
             if unweighable or self.scope == "parameters":
-                reads_what = " and ".join(unweighable) or "no rows"
-                raise AttnprobeError(
-                    f"The statistic {(self.of or self).name!r} can't be weighted by norm, as it reads "
-                    f"{reads_what}."
-                )
+                name, what = (self.of or self).name, " and ".join(unweighable) or "no rows"
+                raise AttnprobeError(f"{name!r} can't be weighted by norm, as it reads {what}.")
             needs |= {"values", "projection"}
-        changed = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
-        for name, value in changed.items():
+        whole = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
+        for name, value in whole.items():
             object.__setattr__(self, name, value)
 
     def __call__(self, block: AttentionBlock) -> Tensor:
@@ -251,10 +219,6 @@ class Statistic:
         texts = [SHUFFLED] if self.control else []
         texts += [*_read_docstrings(self.function), *_read_docstrings(self.reduce)]
         return "\n\n".join(dict.fromkeys(filter(None, texts)))
-
-    def unit_of(self, *, patches: bool) -> str:
-        """Give the unit in a table, where tokens may be patches of an image."""
-        return self.unit_in_patches if patches and self.unit_in_patches else self.unit
 
     def evaluate(self, given: Any) -> Tensor:
         """Ask about an ``AttentionBlock``, or about ``HeadParameters``, and refuse what the scope forbids."""
@@ -277,10 +241,7 @@ class Statistic:
         )
 
     def _call(self, function: Function, *given: Any, more: bool = False, **axes: int | None) -> Tensor:
-        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size.
-
-        ``more``: there may be further axes.
-        """
+        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size."""
         from torch import Tensor
 
         try:
@@ -290,23 +251,39 @@ class Statistic:
         except Exception as error:  # whatever a function of a stranger's does
             if out_of_memory(error):  # half of the batch may fit
                 raise
-            raise AttnprobeError(
-                f"The statistic {self.name!r} failed ({type(error).__name__}: {first_line(error)}); "
-                "try it on a block of its own."
-            ) from error
-        if not isinstance(values, Tensor):
-            raise AttnprobeError(
-                f"The statistic {self.name!r} must return a tensor, not {type(values).__name__}."
-            )
-        shape, sizes = tuple(values.shape), tuple(axes.values())
+            what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
+            raise AttnprobeError(f"The statistic {self.name!r} {what}.") from error
+        sizes = tuple(axes.values())
+        shape = tuple(values.shape) if isinstance(values, Tensor) else ()
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
-            expected = [name if size is None else f"{size} {name}" for name, size in axes.items()]
+            expected = ", ".join(name if size is None else f"{size} {name}" for name, size in axes.items())
+            what = f"a tensor of shape {shape}" if isinstance(values, Tensor) else type(values).__name__
             raise AttnprobeError(
-                f"The statistic {self.name!r} gave a tensor of shape {shape}; it must be "
-                f"({', '.join([*expected, '...'] if more else expected)})."
+                f"The statistic {self.name!r} gave {what}; it must be a tensor ({expected}{', ...' * more})."
             )
         return values
+
+
+#: What a person may ask for.
+Weighting = Literal["attention", "norm", "both"]
+#: How the name of a weighted statistic ends, and how its unit and title do.
+SUFFIX, BY_NORM = "_norm", ", by norm"
+
+
+def weight_by_norm(statistic: Statistic) -> Statistic:
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    if statistic.weights == "norm":
+        return statistic
+    name, title = f"{statistic.name}{SUFFIX}", f"{statistic.title}{BY_NORM}"
+    unit = f"{statistic.unit}{BY_NORM}"
+    return replace(statistic, name=name, unit=unit, title=title, weights="norm", of=statistic)
+
+
+def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[Statistic]:
+    """Give statistics about attention, about attention weighted by norm, or about both, each once."""
+    by_norm = [] if weights == "attention" else [weight_by_norm(statistic) for statistic in statistics]
+    return list(dict.fromkeys([*(statistics if weights != "norm" else ()), *by_norm]))
 
 
 def _read_docstrings(part: Any) -> Iterator[str]:
@@ -318,27 +295,14 @@ def _read_docstrings(part: Any) -> Iterator[str]:
         yield inspect.getdoc(part) or ""
 
 
-def statistic(
-    function: Function | None = None,
-    *,
-    unit: str,
-    name: str | None = None,
-    reduce: Reduce | None = None,
-    scope: Scope = "query",
-    needs: Collection[str] = (),
-    title: str = "",
-    headline: bool = True,
-    own_count: bool = False,
-    version: int = 1,
-) -> Any:
+def statistic(function: Function | None = None, *, unit: str, name: str = "", **options: Any) -> Any:
     """Make a statistic of a function of a block, to be measured with the others.
 
     The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
     returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
-    sequence, then over sequences, with standard errors.
-
-    The column is called ``name``, or as the function. Raise ``version`` when the definition changes. All else
-    is as in ``Statistic``.
+    sequence, then over sequences, with standard errors. The column is called ``name``, or as the function.
+    Other options, such as ``reduce``, ``scope``, ``needs``, ``title`` and ``version``, are the fields of
+    ``Statistic``.
 
     Examples:
         >>> @statistic(unit="share")
@@ -349,9 +313,6 @@ def statistic(
         'top_two@1'
     """
     if function is None:
-        given = {key: value for key, value in locals().items() if key != "function"}
-        return lambda decorated: statistic(decorated, **given)
-    return Statistic(
-        name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
-        title=title, headline=headline, own_count=own_count, version=version,
-    )  # fmt: skip
+        return partial(statistic, unit=unit, name=name, **options)
+    name = name or getattr(function, "__name__", "")
+    return Statistic(name, unit, function, **{"headline": True, **options})

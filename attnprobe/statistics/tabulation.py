@@ -1,16 +1,14 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import isqrt
+from math import inf, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import BY_NORM, SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
@@ -82,13 +80,12 @@ def _add_weighted(
 ) -> list[HeadTable]:
     """Put a table of weighted attention below or beside that of attention as it is, if there is one.
 
-    A column ``weights`` tells rows apart, a suffix columns. Notes that are ``shared`` stand below every table
-    of the same model and text, and others once.
+    A column ``weights`` tells rows from each other, a suffix columns. Notes that are ``shared`` stay so.
     """
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
     if stacked:
-        parts = {"attention": tables[0], "norm": table} if tables else {"norm": table}
+        parts = [*(("attention", each) for each in tables), ("norm", table)]
         notes = [f"Rows with the weights norm {_BY_NORM_MEANS}", *known, *by_norm, *shared]
         return [stack_rows(parts, "weights", notes)]
     columns, data = [], {}
@@ -107,12 +104,17 @@ def _add_weighted(
 
 
 def count_heads(pairs: int) -> int:
-    """Give the number of heads that make so many pairs.
-
-    >>> count_heads(66), count_heads(0)
-    (12, 1)
-    """
+    """Give the number of heads that make so many pairs: 12 for 66, and 1 for none."""
     return (1 + isqrt(1 + 8 * pairs)) // 2
+
+
+def arrange_pairs(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Arrange numbers of pairs (..., pair) as matrices (..., head, head), NaN on the diagonal."""
+    heads = count_heads(pairs.shape[-1])
+    a, b = np.triu_indices(heads, 1)
+    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
+    matrices[..., a, b] = matrices[..., b, a] = pairs
+    return matrices
 
 
 def head_table(
@@ -138,26 +140,20 @@ HEADS = Tabulation("head", head_table)
 
 
 def sort_groups(names: Collection[str]) -> list[str]:
-    """Sort the names of groups, numbers in them by their size.
+    """Sort the names of groups, numbers by their size.
 
-    >>> sort_groups(["10", "9", "news", "2b"])
-    ['2b', '9', '10', 'news']
+    >>> sort_groups(["10", "9", "news", "law"])
+    ['9', '10', 'law', 'news']
     """
-    return sorted(
-        names,
-        key=lambda name: [
-            (len(part), part) if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
-        ],
-    )
+    return sorted(names, key=lambda name: (float(name) if name.isdecimal() else inf, name))
 
 
 def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Measurement) -> HeadTable:
     """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
 
     Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
-    Cochran's Q over groups; ``NAME_q_p``, how likely chance alone would make it so large, see
-    ``compare_groups``; ``NAME_q_p_adjusted``, the same, corrected for the number of rows (Holm). What is
-    chosen by the numbers themselves, such as an offset, is chosen for each group by itself.
+    Cochran's Q over groups; ``NAME_q_p``, see ``compare_groups``; ``NAME_q_p_adjusted``, corrected for the
+    number of rows (Holm). What numbers choose, such as an offset, is chosen for each group by itself.
     """
     strata = measurement.strata
     groups = {name: build(strata[name]) for name in sort_groups(strata)}
@@ -176,10 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Test in the rows of all groups whether groups are alike, in each measure with an error.
-
-    ``documents`` are those of each group; an error is of no more of them than its row counts.
-    """
+    """Test in the rows of all groups whether groups, of so many documents, are alike in each measure."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}

@@ -6,7 +6,7 @@ SWITCHED = {
         "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Attributions.normalized",
-        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
+        "ig, ig_abs, with --method ig": "attnprobe.intervention.gradient:integrate_gradients",
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.gradient:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Attributions.share",
     },
@@ -37,7 +37,7 @@ SWITCHED = {
     "prune": {
         "The orders of --by": "attnprobe.intervention.pruning.orders:measure_importance",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
-        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
+        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.ablation:ScoreDeltas",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
         "The steps of --margin": "attnprobe.intervention.pruning.curve:walk_within",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
@@ -87,12 +87,12 @@ FOUND = {
         "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
             "attnprobe.statistics.links:by_label_table"
         ),
-        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Difference.estimate",
-        "p": "attnprobe.sums.crossfit:Difference.p",
-        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
+        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.links:Difference.estimate",
+        "p": "attnprobe.sums.links:Difference.p",
+        "In both: draws": "attnprobe.sums.links:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.questions:move_links",
-        "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
+        "--by head: accuracy_se": "attnprobe.sums.blocked:find_share",
     },
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",
@@ -106,9 +106,8 @@ FOUND = {
         "uuas, uas, baselines, p": "attnprobe.statistics.trees:compare_with_gold",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:decide_roles",
+        "role, measure, value, threshold, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "pattern": "attnprobe.statistics.role_table:name_patterns",
     },
     "positional --control": {

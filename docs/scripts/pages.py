@@ -49,9 +49,8 @@ def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
     for one in every:
         if one.family != family:
             continue
-        unit = f"{one.unit} ({one.unit_in_patches} in images)" if one.unit_in_patches else one.unit
         where = _ROWS[one.rows]
-        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {unit} · {where}\n\n{prose(one.definition)}\n"
+        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {one.unit} · {where}\n\n{prose(one.definition)}\n"
 
 
 def interventions() -> str:

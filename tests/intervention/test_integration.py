@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy.integrate import fixed_quad
 from torch.nn.functional import cross_entropy
 
-from attnprobe.intervention.importance import tabulate_task
-from attnprobe.intervention.integration import (
+from attnprobe.intervention.gradient import (
     find_nodes,
     integrate_gradients,
 )
+from attnprobe.intervention.importance import tabulate_task
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import Checkpoint
 

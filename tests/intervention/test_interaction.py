@@ -138,18 +138,18 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
     for backup in (True, False):
         checkpoint = planted(headed, backup=backup)
         with benched(checkpoint, sentences(checkpoint, 120), "classification") as bench:
-            found = find_interactions(bench, 12)
-            table = tabulate_pairs(bench, found, "texts", {})
-        at = found.pairs.index(pair) if pair in found.pairs else None
-        positive = (table["p_adjusted"] < SIGNIFICANT) & (found.confirmed.average > 0)
+            pairs, proposed, confirmed = find_interactions(bench, 12)
+            table = tabulate_pairs(bench, pairs, proposed, confirmed, "texts", {})
+        at, average = pairs.index(pair) if pair in pairs else None, confirmed.average
+        positive = (table["p_adjusted"] < SIGNIFICANT) & (average > 0)
         if not backup:
-            assert at is None or found.confirmed.average[at] < 0.2 * loudest
+            assert at is None or average[at] < 0.2 * loudest
             continue
         assert at == 0
         assert positive[0]
-        loudest = found.confirmed.average[0]
-        assert found.confirmed.average[0] == found.confirmed.average.max()
-        assert found.confirmed.average[0] > 3 * np.delete(np.abs(found.confirmed.average), 0).max()
+        loudest = average[0]
+        assert average[0] == average.max()
+        assert average[0] > 3 * np.delete(np.abs(average), 0).max()
         assert table.kind == "interactions"
         assert [table[name][0] for name in ("layer_a", "head_a", "layer_b", "head_b")] == [1, 0, 1, 2]
 

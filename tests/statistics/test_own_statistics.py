@@ -108,7 +108,7 @@ def test_on_the_command_line(package, tmp_path, capsys):
     assert find_statistic("mine").identity == "mine@3"
     for name, says in {
         "broken": "can't be imported",
-        "nothing": "is no statistic called",
+        "nothing": "is no statistic",
         "other": "",
     }.items():
         assert run([*words, name]) == 2 or name == "other"
@@ -140,7 +140,7 @@ def bad(function, **options):
         (lambda block: block.probabilities.sum(-1)[:, :1], {}, "it must be"),
         (lambda block: block.probabilities.sum(-1), {"scope": "map"}, "it must be"),
         (lambda block: block.probabilities.sum(), {}, "it must be"),
-        (lambda block: 3, {}, "must return a tensor, not int"),
+        (lambda block: 3, {}, "gave int; it must be"),
         (lambda block: block.nonsense, {}, "failed .AttributeError"),
         (lambda block: block.scores, {}, "no scores unless"),
         (lambda block: block.probabilities @ torch.ones(3, 3), {}, "failed .RuntimeError"),

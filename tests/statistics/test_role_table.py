@@ -22,7 +22,7 @@ from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts
 from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
@@ -51,7 +51,7 @@ def heads(**given):
 
 def names(found, thresholds=THRESHOLDS, more=None):
     every = decide_roles(found, thresholds, more or [[]] * NUMBER)
-    return [[role.name for role in held] for held in every]
+    return [[role["role"] for role in held] for held in every]
 
 
 def test_no_role_without_a_reason():
@@ -164,12 +164,12 @@ def tally(random, chance, rule, documents=400, links=2):
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
     found = find_known_relations(tally(np.random.default_rng(0), chance, 0.5), SYNTAX_TASK, "syntactic", 0.1)
-    assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
+    assert [[role["role"] for role in held] for held in found] == [[], ["syntactic: det"], [], []]
     (role,) = found[1]
-    assert role.measure == "accuracy, dependent to head"
-    assert role.value == pytest.approx(0.9, abs=0.04)
-    assert role.threshold == pytest.approx(0.6, abs=0.08)
-    assert 0 < role.error < 0.03
+    assert role["measure"] == "accuracy, dependent to head"
+    assert role["value"] == pytest.approx(0.9, abs=0.04)
+    assert role["threshold"] == pytest.approx(0.6, abs=0.08)
+    assert 0 < role["value_se"] < 0.03
 
 
 def test_false_alarms():
@@ -185,9 +185,8 @@ def test_false_alarms():
 
 def test_links_without_labels_are_tried_together():
     found = replace(tally(np.random.default_rng(0), np.full((2, 2), 0.9), 0.5), keys=((ALL, "a"),))
-    assert {role.name for held in find_known_relations(found, SYNTAX_TASK, "mine", 0.1) for role in held} == {
-        "mine: all"
-    }
+    every = [role["role"] for held in find_known_relations(found, SYNTAX_TASK, "mine", 0.1) for role in held]
+    assert set(every) == {"mine: all"}
 
 
 def test_a_head_has_to_beat_the_best_rule_over_all_links():
@@ -198,7 +197,7 @@ def test_a_head_has_to_beat_the_best_rule_over_all_links():
 
     def name_roles():
         (held,) = find_known_relations(found, SYNTAX_TASK, "syntactic", 0.1)
-        return [(role.name, role.threshold) for role in held]
+        return [(role["role"], role["threshold"]) for role in held]
 
     assert name_roles() == [("syntactic: det", pytest.approx(0.6))]
     found.guessed[0, 0, 0, ::2] = 10

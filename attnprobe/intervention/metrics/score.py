@@ -168,15 +168,6 @@ def _sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
     return sum_by_key(rows.astype(np.float64), names)[2]
 
 
-def refuse_alike(gold: Values, name: str) -> None:
-    """Refuse examples that are all alike, which leaves a score undefined."""
-    if len(np.unique(gold)) < 2:
-        raise AttnprobeError(
-            f"All examples that are scored have the same label, which leaves {name} undefined; take data "
-            "with others, or another --metric."
-        )
-
-
 def word_accuracy() -> Score:
     """Score the share of all words whose label is right, as seqeval's accuracy has it."""
     return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], _share)
@@ -184,6 +175,11 @@ def word_accuracy() -> Score:
 
 def entity_f1() -> Score:
     """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
+    if importlib.util.find_spec("seqeval") is None:
+        raise AttnprobeError(
+            "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for the share of "
+            "words."
+        )
     return Score("f1", "", ("entities",), lambda predictions: predictions["entities"], _f1)
 
 
@@ -258,12 +254,6 @@ def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int 
         return function(counts.reshape(*counts.shape[:-1], -1, 3))
 
     return Score(name, "", ("label", "prediction"), rows, score)
-
-
-def correlation(name: str, gold: Floats, decimals: int | None = None) -> Score:
-    """Choose ``pearson`` or ``spearman``, for right numbers that are not all alike."""
-    refuse_alike(gold, name)
-    return pearson() if name == "pearson" else spearman(decimals)
 
 
 def pearson() -> Score:

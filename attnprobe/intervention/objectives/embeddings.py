@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,10 +21,10 @@ from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (
     CLUSTER,
     Predictions,
-    Score,
     Values,
-    correlation,
     mean_score,
+    pearson,
+    spearman,
 )
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
 from attnprobe.model.checkpoint import Checkpoint
@@ -78,7 +80,6 @@ class Representation(Objective):
     positive = ""
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute v . h of each example, and the cosine of h with the untouched h."""
         state = embed(self.checkpoint, batch)
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
@@ -234,6 +235,7 @@ class Similarity(Tuples):
 
     name = "similarity"
     noun = "pairs"
+    builders = MappingProxyType({"pearson": pearson, "spearman": partial(spearman, DECIMALS)})
     loss = "mse"
     width = 2
     by_example = (*Tuples.by_example, "targets")
@@ -247,10 +249,8 @@ class Similarity(Tuples):
             remark = f"Scores go from {low:g} to {high:g}; for the loss they are scaled to 0 to 1."
             self.remarks = [*self.remarks, remark]
 
-    def build_metric(self, name: str, examples: Ints) -> Score:
-        if name == "mse":
-            return super().build_metric(name, examples)
-        return correlation(name, self.given, DECIMALS)
+    def list_gold(self, examples: Ints) -> Values:
+        return self.given
 
     def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         one, other = _gather(states, self.members).unbind(1)
@@ -271,12 +271,8 @@ class Triplets(Tuples):
 
     name = "triplet"
     noun = "triplets"
+    builders = MappingProxyType({"loss": partial(mean_score, "loss", "cosine", higher_is_better=False)})
     width = 3
-
-    def build_metric(self, name: str, examples: Ints) -> Score:
-        if name == "loss":
-            return mean_score(name, "cosine", higher_is_better=False)
-        return super().build_metric(name, examples)
 
     def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         anchor, positive, negative = _gather(states, self.members).unbind(1)

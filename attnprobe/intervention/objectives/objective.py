@@ -14,6 +14,7 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -57,6 +58,7 @@ class Objective(ABC):
         compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, and ``positive`` what a head of positive relevance does.
+        builders: What builds a metric that is not the mean of the number of its name.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers, such as the right class.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
@@ -70,6 +72,7 @@ class Objective(ABC):
     least: ClassVar[int] = 1
     explains: ClassVar[str] = ""
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
+    builders: Mapping[str, Callable[[], Score]] = MappingProxyType({})
     remarks: Sequence[str] = ()
     known: Mapping[str, Values] = MappingProxyType({})
     resumable: bool = True
@@ -99,9 +102,22 @@ class Objective(ABC):
         return OBJECTIVES[cls.name].metrics
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        """Build a metric for examples that leave it defined: as a rule, a mean of the number of its name."""
-        unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
-        return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
+        """Build a metric for examples whose labels leave it defined."""
+        if name not in self.builders:
+            unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
+            return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
+        gold = self.list_gold(examples)
+        if gold is not None and len(np.unique(gold)) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same label, which leaves {name} undefined; take data "
+                "with others, or another --metric."
+            )
+        return self.builders[name]()
+
+    def list_gold(self, examples: NDArray[np.int64]) -> Values | None:
+        """List the label of each example that is scored, where it has one."""
+        gold = self.known.get("label")
+        return None if gold is None or gold.ndim > 1 else gold[examples]
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         """List which numbers of an answer are kept, where a metric needs some of an example."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from itertools import islice, takewhile
 from time import perf_counter
 from typing import Any
 
@@ -12,15 +12,11 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.integration import NODES
+from attnprobe.intervention.ablation import ScoreDeltas
+from attnprobe.intervention.gradient import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
 from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.intervention.pruning.differences import (
-    bound_losses,
-    compare_with_random,
-    compare_with_whole,
-    rank_among,
-)
+from attnprobe.intervention.pruning.differences import bound_losses, compare_with_random, rank_among
 from attnprobe.intervention.pruning.orders import (
     Importance,
     Order,
@@ -33,8 +29,9 @@ from attnprobe.intervention.pruning.orders import (
 from attnprobe.intervention.pruning.writing import Pruning, Saving
 from attnprobe.intervention.request import Documents, check_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
-from attnprobe.intervention.trials import HeadMask, run_trials
+from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 from attnprobe.model.verifying.architecture import find_shared_weights
+from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.kinds import RANDOM
 from attnprobe.table.reading import describe_table
@@ -190,26 +187,20 @@ def walk_within(
     shape, documents = masked.data.model.shape, masked.data.documents
     # Without any head, a score shows how large a change can be.
     (none,) = masked.predict([mask_heads(shape, order, steps[-1])], "pruning, all heads off")
-    tried: list[Predictions] = []
+    tried: dict[int, Predictions] = {}
 
     def passes(number: int) -> bool:
-        tried.extend(masked.predict([mask_heads(shape, order, number)], f"pruning, {number} heads off"))
-        bounds = bound_losses(masked.metric, [masked.whole, *tried, none], masked.whole, documents)
-        return bool(bounds[len(tried)] <= margin)
+        mask = mask_heads(shape, order, number)
+        (tried[number],) = masked.predict([mask], f"pruning, {number} heads off")
+        curve = [masked.whole, *tried.values(), none]
+        return bool(bound_losses(masked.metric, curve, masked.whole, documents)[len(tried)] <= margin)
 
-    numbers, within = {0, steps[-1]}, 0
-    for number in steps[1:]:
-        numbers.add(number)
-        if not passes(number):
-            part = -(-(number - within) // _PARTS)
-            for inside in range(within + part, number, part):
-                numbers.add(inside)
-                if not passes(inside):
-                    break
-                within = inside
-            break
-        within = number
-    return sorted(numbers), within
+    passed = [0, *takewhile(passes, steps[1:])]
+    if passed != steps:
+        within, failed = passed[-1], steps[len(passed)]
+        part = -(-(failed - within) // _PARTS)
+        passed += takewhile(passes, range(within + part, failed, part))
+    return sorted({0, *tried, steps[-1]}), passed[-1]
 
 
 def tabulate_curve(
@@ -229,11 +220,11 @@ def tabulate_curve(
     masks = [mask_heads(shape, order, number) for order in orders for number in steps]
     predictions = masked.predict(masks, "pruning")
     curves = [predictions[start : start + length] for start in range(0, rows, length)]
-    scores = np.array([[metric.score(step) for step in curve] for curve in curves])
-    errors = np.array([[metric.standard_error(step) for step in curve] for curve in curves])
-    whole = [compare_with_whole(metric, curve, masked.whole) for curve in curves]
-    bounds = bound_losses(metric, curves[0], masked.whole, data.documents)
     title = metric.name.replace("_", " ")
+    scored = ScoreDeltas.of(metric, AblationRun(masked.whole, [predictions]))
+    # The first step is the whole model itself.
+    delta, error, p = np.where(removed == 0, np.nan, [scored.deltas.value, scored.deltas.error, scored.p])
+    adjusted = np.concatenate([adjust(curve) for curve in np.split(p, len(orders))])
     build = TableBuilder(labels, rows)
     build.key("criterion", [name for name in (criterion, *[RANDOM] * len(seeds)) for _ in steps])
     build.key("seed", [seed for seed in (None, *seeds) for _ in steps])
@@ -242,20 +233,20 @@ def tabulate_curve(
     build.add(Column("share_removed", "share", role="key"), removed / kept.sum())
     build.key("metric", [metric.name] * rows)
     build.count("n", np.full(rows, len(data.documents)))
-    build.measure("score", metric.unit, scores, errors, headline=True, title=title)
+    scores = scored.scores.value
+    build.measure("score", metric.unit, scores, scored.scores.error, headline=True, title=title)
 
     def pad(values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Leave the rows of random orders empty."""
         return np.append(values, np.full((*values.shape[:-1], rows - length), np.nan), -1)
 
-    def add(name: str, differences: NDArray[np.float64], other: str, beside: str) -> None:
-        delta, error, p, adjusted = differences
-        build.measure(f"delta{name}", metric.unit, delta, error, title=f"{title}, less that of {other}")
-        build.test(p, adjusted, name=f"p{name}", beside=beside)
-
-    add("", np.concatenate(whole, axis=1), "the whole", "")
+    build.measure("delta", metric.unit, delta, error, title=f"{title}, less that of the whole")
+    build.test(p, adjusted)
+    bounds = bound_losses(metric, curves[0], masked.whole, data.documents)
     build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), pad(bounds))
-    chance = pad(compare_with_random(metric, curves[0], curves[1:]))
-    add("_random", chance, "random orders", " beside random orders")
-    build.add(Column("rank_among_random", role="count"), pad(rank_among(metric, scores)))
+    delta, error, p, adjusted = pad(compare_with_random(metric, curves[0], curves[1:]))
+    build.measure("delta_random", metric.unit, delta, error, title=f"{title}, less that of random orders")
+    build.test(p, adjusted, name="p_random", beside=" beside random orders")
+    ranks = rank_among(metric, scores.reshape(len(orders), length))
+    build.add(Column("rank_among_random", role="count"), pad(ranks))
     return build.table("score while heads are removed", notes)

@@ -1,34 +1,17 @@
-"""Each step of a pruning curve against the whole model, and against random orders, pair by pair."""
+"""Each step of a pruning curve against random orders, and how much it loses at most."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score
-from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, adjust, half_width
 
 Floats = NDArray[np.float64]
 #: So many documents are added to a sample that lose as much as any: half the square of the quantile of 95 %.
 _ADDED = 1.353
-
-
-def compare_with_whole(metric: Score, order: Sequence[Predictions], whole: Predictions) -> Floats:
-    """Compare every step after the first, at which no head is off, with the whole model.
-
-    The difference is the score minus that of the whole model; its standard error and p are paired over the
-    same examples, as in ``ablate``. The adjusted p is Holm's, over the steps of an order.
-
-    Returns:
-        Difference, error, p and adjusted p of each step, (4, step); NaN where there is nothing to compare.
-    """
-    scored = ScoreDeltas.of(metric, AblationRun(whole, [order[1:]]))
-    differences = np.full((4, len(order)), np.nan)
-    differences[:, 1:] = scored.deltas.value, scored.deltas.error, scored.p, adjust(scored.p)
-    return differences
 
 
 def compare_with_random(
@@ -44,7 +27,10 @@ def compare_with_random(
     with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference s
     - mean_r s_r over documents, from the differences of the examples' pseudovalues. Where r random orders are
     as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner
-    steps. It gives what ``compare_with_whole`` does.
+    steps.
+
+    Returns:
+        Difference, error, p and adjusted p of each step, (4, step); NaN where there is nothing to compare.
 
     Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread
     far from normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import find_example_score, measure_moves
-from attnprobe.intervention.gradient import name_pass
-from attnprobe.intervention.importance import attribute
+from attnprobe.intervention.gradient import attribute, name_pass
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import Method
