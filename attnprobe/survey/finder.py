@@ -13,7 +13,6 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.alignment import (
@@ -156,17 +155,8 @@ _NAMES = {
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:
-    """Give the maps of one sequence their gold alignment; as they are where they have none.
-
-    Raises:
-        AttnprobeError: When a part of one of the two texts is not in the sequence.
-    """
+    """Give the maps of one sequence their gold alignment; as they are where they hold no two whole texts."""
     gold = ask_alignment(layout)
-    if gold.left_out.any():
-        raise AttnprobeError(
-            "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
-            "leave out --max-length."
-        )
     ways = [key[1:] for key in gold.keys if key[0] == WORDS]
     if not ways:
         return maps
@@ -218,5 +208,4 @@ def find_best_head(maps: Maps) -> tuple[int, int]:
     assert maps.alignment is not None
     rates = np.stack([way.rates[..., 0] for way in maps.alignment.ways])
     least = np.where(np.isnan(rates), np.inf, rates).min(0)
-    layer, head = np.unravel_index(int(least.argmin()), least.shape)
-    return int(layer), int(head)
+    return divmod(int(least.argmin()), least.shape[1])
