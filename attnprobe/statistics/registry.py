@@ -11,9 +11,8 @@ from typing import TypeVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
-from attnprobe.statistics.norm import BY_NORM, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Family, Statistic, apply_weights, weight_by_norm
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.table.naming import join_names
 

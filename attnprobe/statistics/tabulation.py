@@ -8,8 +8,7 @@ from math import inf, isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import BY_NORM, SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
