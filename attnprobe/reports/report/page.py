@@ -127,7 +127,7 @@ def write_page(contents: Contents) -> str:
         below=below,
         roles=roles is not None,
         notes=text.collect_notes(contents),
-        asked=text.describe_inputs(contents),
+        inputs=text.describe_inputs(contents),
         unit=contents.unit,
         important=bool(important),
         record=record,
