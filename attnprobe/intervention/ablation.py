@@ -1,9 +1,8 @@
 """What switching heads off does to the score, as a table: each mask against the untouched model."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,26 +105,18 @@ def run_ablation(
     if replaced_by != "zero":
         question["--with"] = replaced_by
     with session.open_task("ablate", question, scored=True) as data:
-        return tabulate_ablation(
-            data,
-            session.build_metric(data),
-            session.source.name,
-            keep_one=keep_one,
-            correction=correction,
-            facts=session.facts,
-            replacing=build_replacing(replaced_by, data, draws=draws, seed=session.task.seed),
-        )
+        metric = session.build_metric(data)
+        replacing = build_replacing(replaced_by, data, draws=draws, seed=session.task.seed)
+        return tabulate_ablation(data, metric, replacing, keep_one=keep_one, correction=correction)
 
 
 def tabulate_ablation(
     data: TaskData,
     metric: Score,
-    dataset: str,
+    replacing: Replacing | None = None,
     *,
-    facts: Mapping[str, Any],
     keep_one: bool = False,
     correction: Correction = "holm",
-    replacing: Replacing | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a task."""
     shape, kept = data.model.shape, data.model.architecture.standing
@@ -141,7 +132,7 @@ def tabulate_ablation(
         placed[..., kept] = values
         return placed
 
-    labels, rows, name = data.labels(dataset, facts), kept.size, metric.name.replace("_", " ")
+    labels, rows, name = data.labels(), kept.size, metric.name.replace("_", " ")
     blocks = Blocked.of(place(scored.added), documents=data.documents)
     scores = place(scored.scores.value)
     build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, scores)), rows)

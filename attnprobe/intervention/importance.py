@@ -1,6 +1,7 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnprobe.corpus.sources.text import OpenSource
@@ -36,14 +37,12 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
     with session.open_task("importance", {"--method": method}, methods=[method]) as data:
-        return tabulate_task(data, session.source.name, method, nodes=nodes, facts=session.facts)
+        return tabulate_task(data, method, nodes)
 
 
-def tabulate_task(
-    data: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
-) -> HeadTable:
+def tabulate_task(data: TaskData, method: Method, nodes: int = NODES) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
-    objective, labels = data.objective, data.labels(dataset, facts)
+    objective, labels = data.objective, data.labels()
     notes = []
     if method == "gradient" and isinstance(objective, RelatedTexts):
         notes.append(_PER_TEXT)
@@ -120,11 +119,12 @@ def measure_sides(
         for source, (_, documents), domain in zip(
             sources, peeked, ("in domain", "out of domain"), strict=True
         ):
-            with session.bind(model, documents, run, metric, domain) as data:
+            side = replace(session, source=source, facts={})
+            with side.bind(model, documents, run, metric, domain) as data:
                 if measure == "ablation":
-                    table = tabulate_ablation(data, session.build_metric(data), source.name, facts={})
+                    table = tabulate_ablation(data, session.build_metric(data))
                 else:
-                    table = tabulate_task(data, source.name, measure, facts={})
+                    table = tabulate_task(data, measure)
             sides.append(TableSide.from_table(table, source.name))
             records.append(data.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}

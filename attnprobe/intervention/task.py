@@ -83,6 +83,7 @@ class TaskModel:
     @contextmanager
     def bind(
         self,
+        session: "TaskSession",
         objective: Objective,
         corpus: Corpus,
         options: CorpusOptions,
@@ -99,8 +100,9 @@ class TaskModel:
             "gates": self.gating.evidence,
             **facts,
         }
+        record |= session.facts
         with freeze_weights(self.checkpoint):
-            yield TaskData(self, corpus, objective, record, run, workers, name)
+            yield TaskData(self, corpus, objective, record, run, workers, name, session.source.name)
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class TaskData:
     run: Run
     workers: Workers
     name: str = ""
+    dataset: str = ""
 
     def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
         """Sum up what is found in the batches of this process; see ``Run.share``."""
@@ -130,13 +133,13 @@ class TaskData:
         # Generation keeps what it is given on the model.
         return {"workers": self.workers if self.objective.resumable else Workers(), **how}
 
-    def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
+    def labels(self) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
         architecture = self.model.architecture
         return Labels(
             self.model.checkpoint.name,
-            dataset,
-            self.record | dict(facts),
+            self.dataset,
+            self.record,
             architecture.places,
             removed=architecture.removed,
             tied=architecture.lacking,
@@ -246,7 +249,7 @@ class TaskSession:
                 facts["examples"] = len(objective.list_documents(corpus.batches))
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
-            with model.bind(objective, corpus, options, run, ready.workers, facts, name) as data:
+            with model.bind(self, objective, corpus, options, run, ready.workers, facts, name) as data:
                 yield data
 
     def find_metric(self, model: TaskModel) -> str:

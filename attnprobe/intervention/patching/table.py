@@ -1,7 +1,7 @@
 """From pairs of texts to the table of what carries their difference: the effect of patching every head."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain, islice
@@ -22,7 +22,6 @@ from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPl
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
 from attnprobe.run.contrasts import tokenise_contrasts
-from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import open_tokenised
 from attnprobe.sums.blocked import Blocked
@@ -58,12 +57,10 @@ def run_patching(
     question = {"measure": measure.about, **vars(plan), "--fast": fast, "--top": top}
     with (
         session.open_run(model, "patch", question) as run,
-        bind_pairs(model, documents, session.options, measure, run=run, workers=session.workers) as data,
+        bind_pairs(session, model, documents, measure, run) as data,
     ):
         pairs = measure_pairs(data, plan, fast=fast, top=top)
-        return tabulate_patching(
-            data, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
-        )
+        return tabulate_patching(data, plan, pairs, fast=fast, correction=correction)
 
 
 def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
@@ -107,25 +104,23 @@ def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]
 
 @contextmanager
 def bind_pairs(
+    session: TaskSession,
     model: TaskModel,
     documents: Iterable[Document],
-    options: CorpusOptions,
     measure: type[ContrastMeasure],
-    *,
     run: Run,
-    workers: int | None = None,
 ) -> Iterator[TaskData]:
     """Tokenise the pairs of a model and bind what is read off to them."""
     checkpoint, progress = model.checkpoint, run.progress
-    options = limit_batches(options, checkpoint)
+    options = limit_batches(session.options, checkpoint)
     pairs = tokenise_contrasts(checkpoint, documents, options, measure.reads, progress=progress.advance)
-    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=workers, progress=progress)
+    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=session.workers, progress=progress)
     with opened as (tokenised, shared):
         objective = measure(checkpoint, tokenised.batches, tokenised.targets)
         for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
         facts = {"measure": objective.described, "pairs": asdict(tokenised.counts)}
-        with model.bind(objective, tokenised.corpus, options, run, shared, facts) as data:
+        with model.bind(session, objective, tokenised.corpus, options, run, shared, facts) as data:
             yield data
 
 
@@ -133,11 +128,9 @@ def tabulate_patching(
     data: TaskData,
     plan: PatchPlan,
     pairs: PatchedPairs,
-    dataset: str,
     *,
     fast: bool = False,
     correction: Correction = "holm",
-    facts: Mapping[str, Any],
 ) -> HeadTable:
     """Tabulate the effects of all heads, one row a head, or a head and a position that some text has."""
     assert isinstance(data.objective, ContrastMeasure)
@@ -159,7 +152,7 @@ def tabulate_patching(
         "total_effect": float(gap.value),
         "total_effect_se": float(gap.error),
     }
-    labels = data.labels(dataset, facts).with_record({"patching": record})
+    labels = data.labels().with_record({"patching": record})
     if not plan.positions and not fast:
         blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))

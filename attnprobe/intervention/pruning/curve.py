@@ -110,7 +110,7 @@ def prune_in_steps(
         record = {"pruning": {"criterion": criterion.name, **settings, "rank_data": rank_data}}
         if criterion.path is not None:
             record["order"] = describe_table(criterion.path)
-        labels = data.labels(session.source.name, session.facts).with_record(record)
+        labels = data.labels().with_record(record)
         masked, seeds = MaskedModel(scored, metric), range(seed, seed + random_orders)
         within, notes = 0, []
         if margin is not None:
