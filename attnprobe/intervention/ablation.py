@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
-from attnprobe.intervention.request import DRAWS, ReplacedBy
+from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
@@ -86,17 +86,9 @@ def find_loss(data: TaskData) -> Score | None:
 
 
 def run_ablation(
-    session: TaskSession,
-    *,
-    keep_one: bool,
-    correction: Correction,
-    replaced_by: ReplacedBy = "zero",
-    draws: int = DRAWS,
+    session: TaskSession, *, keep_one: bool, correction: Correction, replaced_by: ReplacedBy, draws: int
 ) -> HeadTable:
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
-
-    ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
-    in so many ``draws`` if it is drawn.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
@@ -153,13 +145,13 @@ def tabulate_ablation(
     add("score", metric.unit, scored.scores, title, headline=keep_one)
     add("delta", metric.unit, scored.deltas, f"change of {name}")
     build.test(place(scored.p), place(adjust(scored.p, correction)), headline=not keep_one)
-    nothing, unit, title, size = np.full(kept.sum(), np.nan), "", "", "empty"
-    moved = Estimate(nothing, nothing, nothing)
-    if by_example is not None:
-        moved, unit = measure_moves(by_example, run), by_example.unit
+    note = f"{metric.name} is of all examples together, so moved is empty."
+    if by_example is None:
+        nothing = np.full(kept.sum(), np.nan)
+        add("moved", "", Estimate(nothing, nothing, nothing), "")
+    else:
         title = f"size of the change of an example's {by_example.name.replace('_', ' ')}"
-        size = f"the {title}"
-    add("moved", unit, moved, title)
-    note = f"{metric.name} is of all examples together, so moved is {size}."
+        add("moved", by_example.unit, measure_moves(by_example, run), title)
+        note = note.replace("empty", f"the {title}")
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     return build.table(title, [] if by_example is metric else [note])

@@ -29,10 +29,6 @@ _PER_TEXT = (
 def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
-    The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``ig``, that of the derivative along a line of so many ``nodes``; or ``lrp``, the relevance of the
-    head for what is predicted.
-
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
@@ -101,10 +97,7 @@ def measure_sides(
 ) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
     """Measure the importance of every head in domain, the session's texts, and out of domain.
 
-    It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
-
-    Returns:
-        Both sides, and what goes into the provenance.
+    Gives both sides, and what goes on record of them.
     """
     sources = session.source, outside
     peeked = [peek(source.documents) for source in sources]

@@ -53,13 +53,7 @@ def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
 
 
 def agree_both_ways(changed: Floats) -> Floats:
-    """Give the smaller of both directions of the change of gradients (head off, head), with its sign turned.
-
-    >>> agree_both_ways(np.array([[0, -3.0, 1.0], [-2.0, 0, 5.0], [-1.0, 4.0, 0]]))
-    array([[ 0.,  2.,  0.],
-           [ 2.,  0., -4.],
-           [ 0., -4.,  0.]])
-    """
+    """Give the smaller of both directions of the change of gradients (head off, head), its sign turned."""
     other = changed.T
     agree = np.sign(changed) == np.sign(other)
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0

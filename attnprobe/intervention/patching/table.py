@@ -32,24 +32,19 @@ from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column, HeadTable
 from attnprobe.tasks import Gold
 
-#: A token stands for a position where so large a share of the pairs have it there.
-_USUAL = 0.5
-
 
 def run_patching(
     session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
-    source, task = session.source, session.task
-    if task.objective is not None and task.objective not in MEASURES:
+    if (objective := session.task.objective) not in {None, *MEASURES}:
         raise AttnprobeError(
-            f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
+            f"patch reads nothing off for --objective {objective}; choose one of {', '.join(MEASURES)}."
         )
-    answered, documents = peek_answers(source.documents)
-    labelled = Gold.CLASS if answered else Gold.NONE
-    model = session.choose(labelled)
+    answered, documents = peek_answers(session.source.documents)
+    model = session.choose(Gold.CLASS if answered else Gold.NONE)
     measure = choose_measure(model, answered=answered)
-    if source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
+    if session.source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
         raise AttnprobeError(
             f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
@@ -74,11 +69,7 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
 
 
 def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
-    """Choose what is read off a checkpoint, by its head and by whether pairs have answers.
-
-    Raises:
-        AttnprobeError: When nothing can be, with what to do.
-    """
+    """Choose what is read off a checkpoint, by its head and by whether pairs have answers, or refuse it."""
     name, objective = model.checkpoint.name, model.objective
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:
@@ -203,11 +194,7 @@ def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> 
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:
-    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1.
-
-    >>> adjust_tests(np.array([0.01, np.nan, np.nan]), np.array([True, True, False]), "holm")
-    array([0.02,  nan,  nan])
-    """
+    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1."""
     filled = np.where(tested & np.isnan(p), 1.0, p)
     return np.where(np.isnan(p), np.nan, adjust(filled.ravel(), correction).reshape(p.shape))
 
@@ -223,7 +210,7 @@ def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[st
         for place in range(positions):
             there = Counter(row[place] for row in rows if place < len(row))
             token, count = there.most_common(1)[0] if there else (0, 0)
-            usual = count > _USUAL * there.total()
+            usual = count > there.total() / 2
             named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
         return named
 
