@@ -70,10 +70,7 @@ def measure_moves(score: Score, run: AblationRun) -> Estimate:
 
 
 def find_example_score(data: TaskData, metric: Score) -> Score | None:
-    """Find the score that each example has by itself: the metric if it is a mean, or else the loss.
-
-    None where an example has none, as where text is generated and scored for the corpus as a whole.
-    """
+    """Find the score that each example has: the metric if it is a mean, else the loss, or none."""
     if metric.is_mean:
         return metric
     return find_loss(data) if data.objective.resumable else None

@@ -95,30 +95,24 @@ def tabulate_attributions(
 def measure_sides(
     session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
-    """Measure the importance of every head in domain, the session's texts, and out of domain.
-
-    Gives both sides, and what goes on record of them.
-    """
-    sources = session.source, outside
-    peeked = [peek(source.documents) for source in sources]
+    """Measure every head in domain, the session's texts, and out of domain; give what goes on record too."""
+    sessions = [replace(session, source=source, facts={}) for source in (session.source, outside)]
+    peeked = [peek(side.source.documents) for side in sessions]
     labelled = find_shared_gold([gold for gold, _ in peeked])
     if any(gold for gold, _ in peeked) and not labelled:
-        bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
+        bare = next(side.source.name for side, (gold, _) in zip(sessions, peeked, strict=True) if not gold)
         session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     model = session.choose(labelled, [measure])
     metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
     with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:
-        for source, (_, documents), domain in zip(
-            sources, peeked, ("in domain", "out of domain"), strict=True
-        ):
-            side = replace(session, source=source, facts={})
-            with side.bind(model, documents, run, metric, domain) as data:
+        for side, (_, documents), name in zip(sessions, peeked, ("in domain", "out of domain"), strict=True):
+            with side.bind(model, documents, run, metric, name) as data:
                 if measure == "ablation":
                     table = tabulate_ablation(data, session.build_metric(data))
                 else:
                     table = tabulate_task(data, measure)
-            sides.append(TableSide.from_table(table, source.name))
+            sides.append(TableSide.from_table(table, side.source.name))
             records.append(data.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -26,8 +26,7 @@ from attnprobe.sums.base import Arrays, Sum, compute_digest
 #: Which heads are on (layer, head).
 HeadMask = NDArray[np.bool_]
 _MEMBERS = "members"
-#: What stands for the mask that leaves all heads on.
-_WHOLE = -1
+_WHOLE = -1  # stands for the mask that leaves all heads on
 
 
 @dataclass(frozen=True)

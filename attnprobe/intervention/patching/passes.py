@@ -64,10 +64,7 @@ class PatchedPairs(Sum):
 
     @property
     def fixed(self) -> Cells:
-        """Which effects are 0 by construction: the head gives the same on both texts.
-
-        So do those of a decoder before the first token that differs; there is nothing to test.
-        """
+        """Which effects are 0 by construction, and not tested: the head gives the same on both texts."""
         return ~np.any([(np.nan_to_num(part) != 0).any(0) for part in (self.effect, self.attribution)], 0)
 
 

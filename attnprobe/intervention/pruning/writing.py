@@ -26,10 +26,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Saving:
-    """A checkpoint that is to be written without a share of its heads, or without those that can go.
-
-    With ``physical`` the weights are cut out instead of set to zero.
-    """
+    """A checkpoint to be written without a share of its heads, or those that can go, zeroed or cut out."""
 
     folder: Path
     share: float | None
