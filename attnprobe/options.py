@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.run.progress import Progress
+    from attnprobe.session.texts import Texts
 
     Format = Metric = Objective = str
 else:
@@ -158,7 +158,9 @@ class ModelOptions(TypedDict, total=False):
     progress: Annotated[
         "bool | Progress",
         model_option(
-            doc="True for a bar on standard error, or an object that is told how far it is.", free=True
+            default=False,
+            doc="True for a bar on standard error, or an object that is told how far it is.",
+            free=True,
         ),
     ]
 

@@ -92,7 +92,7 @@ def check_destination(given: Given, reads: Iterable[str]) -> "Destination":
 
 def call(command: Command, given: Given, function: Callable[..., Any] | None = None, **changed: Any) -> Any:
     """Call the function of a command, or another one with its keywords, some of them changed."""
-    from attnprobe.commands.call.record import record_as
+    from attnprobe.session.session import record_as
 
     keywords = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
     keywords |= {"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {}

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
 
@@ -285,7 +285,7 @@ def merge(
     >>> merge([one, two])["n"][0]
     np.int64(2)
     """
-    from attnprobe.commands.call.record import describe_call
     from attnprobe.findings.merge import merge_tables
+    from attnprobe.session.session import describe_call
 
     return merge_tables(tables, describe_call("merge"), statistics)

@@ -42,10 +42,16 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first, sees_text
-    from attnprobe.commands.call.record import describe_call
-    from attnprobe.commands.call.texts import open_texts
     from attnprobe.model.refusals import BadCheckpointError
+    from attnprobe.session.session import (
+        check_model,
+        describe_call,
+        load_model,
+        open_call,
+        read_first,
+        sees_text,
+    )
+    from attnprobe.session.texts import open_texts
     from attnprobe.table.builder import Labels
 
     with open_call(options, model) as call:

@@ -24,7 +24,7 @@ from attnprobe.registry import Option, Rule, command
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attnprobe.commands.call.texts import Texts
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 

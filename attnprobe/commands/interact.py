@@ -40,7 +40,7 @@ def interact(
     Returns:
         One row a tested pair, the strongest proposal first.
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("interact", model, texts, labels, options) as session:
         from attnprobe.intervention.interaction import run_interactions

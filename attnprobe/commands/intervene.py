@@ -26,10 +26,7 @@ if TYPE_CHECKING:
             given=("method=confidence",),
             beside=("objective", "force_head", "label_column", "labels"),
         ),
-        Rule(
-            "--content-only is for --method confidence; no other has tokens to leave out.",
-            given=("content_only", "not method=confidence"),
-        ),
+        Rule("--content-only is for --method confidence.", given=("content_only", "not method=confidence")),
     ],
 )
 def importance(
@@ -41,14 +38,7 @@ def importance(
         Literal["gradient", "ig", "lrp", "confidence"],
         Option("gradient, ig, lrp or confidence.", metavar="NAME"),
     ] = "gradient",
-    nodes: Annotated[
-        int | None,
-        Option(
-            "With --method ig: points between off and on. Default: 4.",
-            low=1,
-            high=64,
-        ),
-    ] = None,
+    nodes: Annotated[int, Option("With --method ig: points between off and on.", low=1, high=64)] = 4,
     content_only: Annotated[
         bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
     ] = False,
@@ -87,7 +77,7 @@ def importance(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
@@ -96,7 +86,7 @@ def importance(
             return measure_confidence(session)
         from attnprobe.intervention.importance import run_importance
 
-        return run_importance(session, method, **({} if nodes is None else {"nodes": nodes}))
+        return run_importance(session, method, nodes)
 
 
 @command(
@@ -149,7 +139,7 @@ def ablate(
     Returns:
         One row a head.
     """
-    from attnprobe.commands.call.call import open_task
+    from attnprobe.session.session import open_task
 
     with open_task("ablate", model, texts, labels, options) as session:
         from attnprobe.intervention.ablation import run_ablation

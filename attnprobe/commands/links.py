@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.options import TEXT, GoldOptions, ModelArgument, TableOutput, TargetOptions, TextsArgument
+from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, TableOutput, TargetOptions
 from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _OF_BEST_HEADS = [
 )
 def syntax(
     model: ModelArgument,
-    texts: TextsArgument = None,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["relation", "head"],
@@ -116,7 +116,7 @@ def syntax(
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
     rows = "trees" if trees else by
@@ -126,7 +126,7 @@ def syntax(
 @command(TableOutput, rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS])
 def coreference(
     model: ModelArgument,
-    texts: TextsArgument = None,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["mention", "head"],
@@ -164,7 +164,7 @@ def coreference(
         One row a kind of mention, with its best head; or see ``by``.
     """
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"min_links": min_links}
     return find_links("coreference", GoldLinks.COREFERENCE, model, texts, by, chosen, options)
@@ -193,7 +193,7 @@ def coreference(
 )
 def links(
     model: ModelArgument,
-    texts: TextsArgument = None,
+    texts: GoldArgument = None,
     *,
     by: Annotated[
         Literal["label", "head"],
@@ -294,7 +294,7 @@ def links(
     """
     from attnprobe.commands.call.alignments import open_aligned
     from attnprobe.commands.call.finding import find_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     aligned = None
     if alignments is not None:

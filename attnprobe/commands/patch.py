@@ -99,9 +99,9 @@ def patch(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import check_model, make_session, open_call, read_first
-    from attnprobe.commands.call.texts import open_pairs
     from attnprobe.intervention.request import TaskOptions
+    from attnprobe.session.session import check_model, make_session, open_call, read_first
+    from attnprobe.session.texts import open_pairs
 
     with open_call(options, model) as call:
         seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from attnprobe.options import (
     TEXT,
+    GoldArgument,
     LoadedOptions,
     ModelArgument,
     ResumeOptions,
     TableOutput,
     TextOptions,
-    TextsArgument,
 )
 from attnprobe.registry import Option, Rule, command
 
@@ -38,7 +38,7 @@ class ProbeOptions(LoadedOptions, TextOptions, ResumeOptions, total=False):
 )
 def probe(
     model: ModelArgument,
-    texts: TextsArgument = None,
+    texts: GoldArgument = None,
     *,
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
@@ -115,7 +115,7 @@ def probe(
         Clark et al. (2019), What does BERT look at?, section 5.
     """
     from attnprobe.commands.call.finding import probe_links
-    from attnprobe.commands.call.texts import GoldLinks
+    from attnprobe.session.texts import GoldLinks
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
     how = {"folds": folds, "penalty": penalty}

@@ -7,7 +7,7 @@ from attnprobe.options import LabelsArgument, ModelArgument, ScoreOptions, Table
 from attnprobe.registry import Option, Rule, command
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 _TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
@@ -116,10 +116,10 @@ def prune(
         AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
             not be written, it has the table as ``error.table``.
     """
-    from attnprobe.commands.call.call import open_labelled, open_task
-    from attnprobe.commands.call.texts import check_standard_input
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.model.folders import check_free
+    from attnprobe.session.session import open_labelled, open_task
+    from attnprobe.session.texts import check_standard_input
     from attnprobe.table.destination import check_outside
 
     criterion = Criterion.parse(by, highest_first=highest_first)

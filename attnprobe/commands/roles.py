@@ -21,7 +21,7 @@ from attnprobe.registry import Option, Rule, command
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from attnprobe.commands.call.texts import Texts
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 
@@ -151,8 +151,8 @@ def roles(
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
     from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
-    from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
-    from attnprobe.commands.call.texts import check_standard_input
+    from attnprobe.session.session import check_model, load_model, open_call, parse_layers
+    from attnprobe.session.texts import check_standard_input
 
     own = RoleOptions.read(options)
     own.check()
@@ -222,9 +222,8 @@ def induction(
     >>> list(table.data)[:7]
     ['model', 'dataset', 'layer', 'head', 'n', 'induction', 'induction_se']
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call, parse_layers
-    from attnprobe.commands.call.record import describe_call
     from attnprobe.run.repeated import RepeatedTokens
+    from attnprobe.session.session import check_model, describe_call, make_loader, open_call, parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options.get("layers"))

@@ -26,9 +26,9 @@ from attnprobe.table.formats import READABLE, either
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.reports.picture import Picture
     from attnprobe.reports.report.report import Report
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 

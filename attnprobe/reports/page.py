@@ -43,7 +43,7 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
     titles, paper = config.get("title", {}), config.get("background", "#ffffff")
     ink, pale = titles.get("color", "#1a1a1a"), titles.get("subtitleColor", "#57606a")
     style = (
-        f"body {{ background: {paper}; color: {ink}; }} .help, .cue {{ color: {pale}; }} "
+        f"body {{ background: {paper}; color: {ink}; }} .help {{ color: {pale}; }} "
         f".mark {{ border-color: {ink}; outline-color: {paper}; }}"
     )
     title = spec.get("title", "")

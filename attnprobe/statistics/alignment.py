@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,27 +11,17 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
-from attnprobe.statistics.best_heads import (
-    NAME_COLUMNS,
-    LinkAnswers,
-    cross_fit,
-    name_best,
-    note_one_fold,
-    read_answers,
-    score_gain,
-    score_share,
-)
-from attnprobe.statistics.links import FAMILY, UNIT, LinkCondition, list_asked
-from attnprobe.statistics.questions import Questions, make_array
+from attnprobe.statistics import best_heads
+from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkAnswers, LinkCondition
+from attnprobe.statistics.links import FAMILY, UNIT
+from attnprobe.statistics.questions import QuestionBuilder, Questions
 from attnprobe.statistics.rules import INPUT, NONE, OUTPUT, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
-from attnprobe.sums.crossfit import CrossFit, Links
-from attnprobe.sums.inference import Estimate
-from attnprobe.sums.link_counts import Key, LinkCounts
-from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
+from attnprobe.sums.links import CrossFit, Key, LinkCounts, Links
+from attnprobe.table.builder import Labels, measure_columns, p_columns
 from attnprobe.table.table import Column, HeadTable
 
 if TYPE_CHECKING:
@@ -47,8 +37,6 @@ PAIRS, WORDS, SURE = "pairs of texts", "words", "sure links"
 BACKWARD, FORWARD = "target_to_source", "source_to_target"
 #: The rates of an alignment.
 RATES = ("aer", "precision", "recall")
-#: What an alignment is read off.
-HEAD = "head"
 
 
 def ask_alignment(layout: Layout) -> Questions:
@@ -72,45 +60,26 @@ def ask_alignment(layout: Layout) -> Questions:
     Source: Och and Ney (2003), A systematic comparison of various statistical alignment models, for the error
     rate; Kobayashi et al. (2020), section 5, for heads.
     """
-    from attnprobe.kernels.words import Rows
-
-    rows, spans, cut = list[tuple[int, ...]](), list[Ends](), 0
-    questions, right = list[tuple[int, ...]](), list[Ends]()
-    entries, keys = list[tuple[int, int, int]](), dict[Key, int]()
+    builder = QuestionBuilder()
     for sequence, annotation in enumerate(layout.annotations):
         sides = [] if annotation is None else list(_find_sides(layout, annotation))
         if annotation is not None and annotation.cut:
-            cut += bool(sides)
+            builder.left_out[0] += bool(sides)
             continue
         for way, before, asking, answering, sure, possible in sides:
-            begin = len(spans)
-            spans += answering
+            begin = builder.offer(answering)
+            ends = [(place, place + 1) for place in range(begin, begin + len(answering))]
             # The words at the same share of the length of the other text.
             places = begin + ((np.arange(len(asking)) + 0.5) / len(asking) * len(answering)).astype(np.int64)
             for asker, (start, stop) in enumerate(asking):
-                aligned = [(WORDS, begin + np.flatnonzero(possible[asker]))]
-                aligned += [(SURE, np.array([begin + answer])) for answer in np.flatnonzero(sure[asker])]
-                for label, answers in aligned:
-                    names = (PAIRS, WORDS) if asker == 0 and label == WORDS else (label,)
-                    places_of_keys = [keys.setdefault((name, *way), len(keys)) for name in names]
-                    entries += [(len(questions), key, sequence) for key in places_of_keys]
-                    there = len(right), len(right) + max(1, len(answers))
-                    questions.append((len(rows), *there, int(places[asker])))
-                    right += [(answer, answer + 1) for answer in answers.tolist()] or [NONE]
-                rows.append((sequence, start - before, stop - before, begin, len(spans), 0, 0))
-    table, of_rows = make_array(questions, 4), make_array(rows, 7)
-    return Questions(
-        Rows(of_rows[:, 0], of_rows[:, 1:3], of_rows[:, 3:5], of_rows[:, 5:7], make_array(spans, 2)),
-        table[:, 0],
-        make_array(right, 2),
-        table[:, 1:3],
-        (SAME_PLACE,),
-        tuple(keys),
-        make_array(entries, 3),
-        table[:, 3:],
-        np.zeros(len(questions)),
-        np.array([cut, 0, 0]),
-    )
+                row, pairs = len(builder.rows), [(PAIRS, *way)] if asker == 0 else []
+                builder.rows.append((sequence, start - before, stop - before, begin, ends[-1][1], 0, 0))
+                aligned = [ends[answer] for answer in np.flatnonzero(possible[asker])]
+                builder.ask(sequence, row, aligned, [(WORDS, *way), *pairs])
+                for answer in np.flatnonzero(sure[asker]):
+                    builder.ask(sequence, row, [ends[answer]], [(SURE, *way)])
+                builder.choices.append(np.full((1 + sure[asker].sum(), 1), places[asker]))
+    return builder.build((SAME_PLACE,))
 
 
 def _find_sides(
@@ -118,9 +87,8 @@ def _find_sides(
 ) -> Iterator[tuple[Key, int, list[Ends], list[Ends], Bools, Bools]]:
     """Find who asks whom in a sequence: nobody where it holds one text alone.
 
-    Yields:
-        The direction and, in a decoder, the position; so many places before it stands a word is asked; the
-        words that ask, those that answer, and which of them are aligned for sure, and which at all.
+    Yields the direction and, in a decoder, the position; how many places before it a word is asked; the
+    words that ask, those that answer, and which of them are aligned for sure, and which at all.
     """
     ends = [(link, other) for link in annotation.links for other in (link.target, *link.also)]
     pairs = list[tuple[Ends, Ends, str]]()
@@ -168,16 +136,17 @@ AER = Statistic(
 # Rates
 
 
-def compute_rates(words: Links, sure: Links) -> dict[str, Estimate]:
+def compute_rates(words: Links, sure: Links) -> dict[str, NDArray[np.float64]]:
     """Compute ``RATES`` of each candidate by what is right of the words that ask and of the sure links."""
-    both = join_links(words, sure)
-    rates = [find_share(each.hits, each.number) for each in (both, words, sure)]
-    rates[0] = replace(rates[0], value=1 - rates[0].value)
-    return dict(zip(RATES, rates, strict=True))
+    rates = dict[str, NDArray[np.float64]]()
+    for name, links in zip(RATES, (join_links(words, sure), words, sure), strict=True):
+        share = find_share(links.hits, links.number)
+        rates[name], rates[f"{name}_se"] = share.value, share.error
+    return rates | {"aer": 1 - rates["aer"]}
 
 
 def join_links(words: Links, sure: Links) -> Links:
-    """Give what the error rate is of."""
+    """Join what the error rate is of."""
     return Links(words.number + sure.number, words.hits + sure.hits)
 
 
@@ -186,18 +155,17 @@ def _read_pairs(
     keys: Sequence[Key],
     layers: Sequence[int],
     removed: Collection[tuple[int, int]] = (),
-) -> tuple[LinkAnswers, LinkAnswers]:
-    """Read the answers of words, whose keys are given, and of the sure links."""
-    words = read_answers(counts, keys, layers, removed)
-    sure = read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
-    assert words is not None
-    if sure is None:  # no link is sure
-        sure = replace(words, number=0 * words.number, hits=0 * words.hits, rules=0 * words.rules)
-    return words, sure
+) -> tuple[LinkAnswers, LinkAnswers, CrossFit, int]:
+    """Read the answers of words, whose keys are given, of sure links and of the same place; count pairs."""
+    words = best_heads.read_answers(counts, keys, layers, removed)
+    sure = best_heads.read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
+    place = CrossFit.fixed(words.number + sure.number, words.rules[0] + sure.rules[0])
+    pairs = counts.links[counts.keys.index((PAIRS, *keys[0][1:])), layers[0]]
+    return words, sure, place, int(pairs)
 
 
 def _list_conditions(counts: LinkCounts, labels: Labels) -> list[LinkCondition]:
-    return [condition for condition, _ in list_asked(counts, labels) if condition.label == WORDS]
+    return [condition for condition, _ in best_heads.list_asked(counts, labels) if condition.label == WORDS]
 
 
 def _list_rate_columns() -> list[Column]:
@@ -221,11 +189,11 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     over all documents.
     """
     counts: LinkCounts = measurement.sums[AER.name]
-    conditions, rows = _list_conditions(counts, labels), list[Mapping[str, Any]]()
-    for condition in conditions:
-        kind = None if condition.kind is None else str(condition.kind)
-        row = {"alignment": HEAD, "attention": kind, "direction": condition.direction}
-        rows.append(row | score_best_head(counts, condition, labels, len(conditions)))
+    conditions = _list_conditions(counts, labels)
+    rows = [
+        {"alignment": "head", **score_best_head(counts, condition, labels, len(conditions))}
+        for condition in conditions
+    ]
     columns = [
         Column("alignment", role="key"),
         Column("attention", role="key"),
@@ -238,69 +206,39 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
         Column("aer_selected", AER.unit, title="error rate where the head was chosen"),
         Column("chosen", "share", title="folds that chose the head"),
     ]
-    build = TableBuilder(labels, len(rows))
-    absent = {name for name in ("attention", "position") if not any(row.get(name) for row in rows)}
-    build.rows([column for column in columns if column.name not in absent], rows)
-    return build.table(title, [*note_one_fold(rows), *_note_left_out(counts)])
+    return best_heads.tabulate_best(title, labels, columns, rows, list(_note_left_out(counts)))
 
 
 def score_best_head(
     counts: LinkCounts, condition: LinkCondition, labels: Labels, tests: int
 ) -> dict[str, Any]:
-    """Score the head with the least error rate, cross-fitted; of a tie, the first.
-
-    No more than the number 0 where there are no two folds with pairs of texts, or no candidate. ``tests``
-    says how many p values are adjusted together.
-    """
-    words, sure = _read_pairs(counts, condition.keys, condition.layers, labels.absent)
-    fit = cross_fit(join_links(words, sure), labels)
+    """Score the head with the least error rate, cross-fitted; of a tie, the first: cells of a row."""
+    row = best_heads.name_condition(condition)
+    words, sure, place, pairs = _read_pairs(counts, condition.keys, condition.layers, labels.absent)
+    fit = best_heads.cross_fit(join_links(words, sure), labels)
     if fit is None:
-        return {"n": 0}
-    place = CrossFit.fixed(fit.links.number, words.rules[0] + sure.rules[0])
-    pairs = counts.keys.index((PAIRS, *condition.keys[0][1:]))
-    row: dict[str, Any] = {
-        "n": int(counts.links[pairs, condition.layers[0]]),
-        **name_best(fit, words.candidates, labels),
-        **score_share("aer", fit),
-        **score_share("precision", fit.transfer(words)),
-        **score_share("recall", fit.transfer(sure)),
-        **score_gain(fit, place, tests),
-        "baseline": 1 - place.share,
-        "aer_selected": 1 - float(fit.links.shares.max()),
-        "chosen": fit.agreement,
-    }
-    row["aer"] = 1 - row["aer"]
+        return row | {"n": 0}
+    row |= best_heads.score_best("aer", fit, place, words.candidates, labels, tests) | {"n": pairs}
+    row |= {name: 1 - row[name] for name in ("aer", "aer_selected", "baseline")}
+    for name, links in (("precision", words), ("recall", sure)):
+        row |= best_heads.score_share(name, replace(fit, others=links))
     return row
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the alignment error rate of every head, over all documents."""
     counts: LinkCounts = measurement.sums[AER.name]
-    keys, layers, heads = list[Key](), list[int](), counts.shape[1]
-    rates, numbers = {column.name: list[float]() for column in _list_rate_columns()}, list[int]()
-    for condition in _list_conditions(counts, labels):
-        for key in condition.keys:
-            for layer in condition.layers:
-                words, sure = _read_pairs(counts, [key], [layer])
-                place = CrossFit.fixed(words.number + sure.number, words.rules[0] + sure.rules[0])
-                for name, rate in compute_rates(words, sure).items():
-                    rates[name] += rate.value.tolist()
-                    rates[f"{name}_se"] += rate.error.tolist()
-                rates["baseline"] += [1 - place.share] * heads
-                pairs = counts.links[counts.keys.index((PAIRS, *key[1:])), layer]
-                numbers += [int(pairs)] * heads
-                keys += [key] * heads
-                layers += [layer] * heads
-    build = TableBuilder(labels, len(keys))
-    build.key("direction", [direction for _, direction, *_ in keys])
-    if any(position for _, _, *position in keys):
-        build.key("position", ["".join(position) for _, _, *position in keys])
-    build.layers(layers)
-    build.key("head", np.arange(len(keys)) % heads)
-    build.count("n", np.array(numbers, np.int64), PAIRS)
-    for column in _list_rate_columns():
-        build.add(column, rates[column.name])
-    return build.table(title, list(_note_left_out(counts)))
+
+    def measure(key: Key, layer: int) -> dict[str, Any]:
+        words, sure, place, pairs = _read_pairs(counts, [key], [layer])
+        return {"n": pairs, "baseline": 1 - place.share, **compute_rates(words, sure)}
+
+    columns, conditions = (
+        [Column("n", PAIRS, role="count"), *_list_rate_columns()],
+        _list_conditions(counts, labels),
+    )
+    notes = list(_note_left_out(counts))
+    return best_heads.tabulate_heads(title, labels, columns, conditions, counts.shape[1], measure, notes)
 
 
 def _note_left_out(counts: LinkCounts) -> Iterator[str]:
@@ -310,8 +248,7 @@ def _note_left_out(counts: LinkCounts) -> Iterator[str]:
             "text and a target that a decoder reads, or a second text."
         )
     if cut := int(counts.left_out[0]):
-        pairs = "1 pair was" if cut == 1 else f"{cut:,} pairs were"
-        yield f"{pairs} left out: only a part of one of the two texts is in the sequence."
+        yield f"Pairs left out, as only a part of one of the two texts is in the sequence: {cut:,}."
 
 
 BEST_ALIGNMENTS = Tabulation(

@@ -1,26 +1,98 @@
-"""The best head for links or alignments, chosen on some documents and scored on others, beside a rule."""
+"""Heads that find gold links or alignments: the best, chosen on other documents than scored on; and all."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attnprobe.sums.crossfit import FOLDS, CrossFit, Difference, Links
-from attnprobe.sums.link_counts import FAR, Key, LinkCounts
-from attnprobe.table.builder import Labels
-from attnprobe.table.table import Column
+from attnprobe.attention.kinds import Kind
+from attnprobe.sums.links import FAR, FOLDS, CrossFit, Difference, Key, LinkCounts, Links
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.table import Column, HeadTable
 
 #: The place of a layer among all, a head, and the position at which it is asked, if there are several.
 Candidate = tuple[int, int, str]
-
-
 #: The columns that name the best head, and its position where there are several.
 NAME_COLUMNS = (
     Column("layer", role="count"),
     Column("head", role="count"),
     Column("position", role="text"),
 )
+
+
+@dataclass(frozen=True)
+class LinkCondition:
+    """Links of a label that are asked in one direction of one kind of attention."""
+
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+    keys: Sequence[Key]  # what they are counted by: one for each position of a decoder beside an encoder
+
+
+def list_asked(counts: LinkCounts, labels: Labels) -> Iterator[tuple[LinkCondition, int]]:
+    """List what is asked in each kind of attention, with the number of links."""
+    kinds = [place.kind for place in labels.places]
+    for kind in (kind for kind in (None, *Kind) if kind in kinds):
+        layers = [layer for layer, other in enumerate(kinds) if other is kind]
+        links = dict(zip(counts.keys, counts.links[:, layers[0]].tolist(), strict=True))
+        keys = [key for key in counts.near if links[key]]
+        for label, direction in dict.fromkeys(key[:2] for key in keys):
+            of_label = [key for key in keys if key[:2] == (label, direction)]
+            # There are as many at every position.
+            yield LinkCondition(label, direction, kind, layers, of_label), links[of_label[0]]
+
+
+def name_condition(condition: LinkCondition) -> dict[str, Any]:
+    kind = None if condition.kind is None else str(condition.kind)
+    return {"attention": kind, "direction": condition.direction}
+
+
+@dataclass(frozen=True)
+class LinkAnswers(Links):
+    """Right answers of heads, at each position, and of rules to the links of some keys."""
+
+    rules: np.ndarray  # (rule, block) those of each rule, and last those of chance
+    candidates: Sequence[Candidate]
+
+
+def read_answers(
+    counts: LinkCounts,
+    keys: Sequence[Key],
+    layers: Sequence[int],
+    removed: Collection[tuple[int, int]] = (),
+    *,
+    far: bool = False,
+) -> LinkAnswers:
+    """Read the answers to links that are asked at several positions, or to those of them at a distance.
+
+    ``layers`` are of one kind of attention; heads that are ``removed``, as (layer, head), are no candidates.
+    """
+    wanted, heads = [(*key, FAR) if far else key for key in keys], counts.shape[1]
+    places = {key: place for place, key in enumerate(counts.keys)}
+    if not places.keys() >= set(wanted):  # nobody asked
+        counts = LinkCounts.empty(wanted, counts.kinds.tolist(), heads, counts.guessed.shape[2])
+        places = {key: place for place, key in enumerate(wanted)}
+    at, kind = [places[key] for key in wanted], counts.kinds[layers[0]]
+    candidates = [
+        (place, layer, head)
+        for place in range(len(keys))
+        for layer in layers
+        for head in range(heads)
+        if (layer, head) not in removed
+    ]
+    place, layer, head = np.array(candidates, np.int64).reshape(-1, 3).T
+    return LinkAnswers(
+        counts.number[at[0], kind].astype(np.int64),
+        counts.hits[np.array(at)[place], layer, head].astype(np.int64),
+        np.concatenate([counts.guessed[at[0], kind], counts.chance[at[0], kind][None]]),
+        [(layer, head, "".join(keys[place][2:])) for place, layer, head in candidates],
+    )
+
+
+# The best head
 
 
 def cross_fit(links: Links, labels: Labels) -> CrossFit | None:
@@ -37,68 +109,74 @@ def score_share(name: str, head: CrossFit, baseline: CrossFit | None = None) -> 
     return {name: float(estimate.value), f"{name}_se": float(estimate.error)}
 
 
-def score_gain(head: CrossFit, rule: CrossFit, tests: int) -> dict[str, float]:
-    """Give how far a head is ahead of a rule, with error and p; see ``Difference.p`` for ``tests``."""
-    return {**score_share("gain", head, rule), "p": Difference(head, rule).p(tests)}
+def score_best(
+    name: str,
+    fit: CrossFit,
+    rule: CrossFit,
+    candidates: Sequence[Candidate],
+    labels: Labels,
+    tests: int,
+    part: Links | None = None,
+) -> dict[str, Any]:
+    """Name the head that most folds chose, and score it, or what all chose on a part of the documents."""
+    head = fit if part is None else fit.keep_choice(part)
+    layer, number, position = candidates[fit.named]
+    row = {"layer": labels.places[layer].layer, "head": number, "position": position or None}
+    row |= score_share(name, head) | score_share("gain", head, rule)
+    row |= {"baseline": rule.share, "p": Difference(head, rule).p(tests)}
+    if part is None:
+        row |= {f"{name}_selected": float(fit.links.shares.max()), "chosen": fit.agreement}
+    return row
 
 
-def name_best(fit: CrossFit, candidates: Sequence[Candidate], labels: Labels) -> dict[str, Any]:
-    """Name the head that most folds chose, as cells of a row."""
-    layer, head, position = candidates[fit.named]
-    return {"layer": labels.places[layer].layer, "head": head, "position": position or None}
-
-
-def note_one_fold(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say that nothing could be chosen, where there are rows and none has a head."""
-    if not rows or any(row.get("head") is not None for row in rows):
-        return []
-    return [
+def tabulate_best(
+    title: str,
+    labels: Labels,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+) -> HeadTable:
+    """Tabulate the best heads; kinds of attention and positions only where there are some."""
+    build = TableBuilder(labels, len(rows))
+    absent = {name for name in ("attention", "position") if not any(row.get(name) for row in rows)}
+    build.rows([column for column in columns if column.name not in absent], rows)
+    one_fold = (
         "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
         "scored on another; give more documents, or look at all heads."
-    ]
-
-
-@dataclass(frozen=True)
-class LinkAnswers(Links):
-    """Right answers of heads, at each position, and of rules to the links of some keys.
-
-    Attributes:
-        rules: (rule, block) right answers of each rule, and last those of chance.
-        candidates: Names of heads.
-    """
-
-    rules: np.ndarray
-    candidates: Sequence[Candidate]
-
-
-def read_answers(
-    counts: LinkCounts,
-    keys: Sequence[Key],
-    layers: Sequence[int],
-    removed: Collection[tuple[int, int]] = (),
-    *,
-    far: bool = False,
-) -> LinkAnswers | None:
-    """Read the answers to links that are asked at several positions; None where there are no such links.
-
-    ``layers`` are of one kind of attention; heads that are ``removed``, as (layer, head), are no candidates.
-    ``far`` reads those of links at a distance.
-    """
-    places = {key: place for place, key in enumerate(counts.keys)}
-    at, kind = [places.get((*key, FAR) if far else key) for key in keys], counts.kinds[layers[0]]
-    if None in at or not counts.number[at[0], kind].any():
-        return None
-    candidates = [
-        (place, layer, head)
-        for place in range(len(keys))
-        for layer in layers
-        for head in range(counts.shape[1])
-        if (layer, head) not in removed
-    ]
-    place, layer, head = np.array(candidates, np.int64).reshape(-1, 3).T
-    return LinkAnswers(
-        counts.number[at[0], kind].astype(np.int64),
-        counts.hits[np.array(at)[place], layer, head].astype(np.int64),
-        np.concatenate([counts.guessed[at[0], kind], counts.chance[at[0], kind][None]]),
-        [(layer, head, "".join(keys[place][2:])) for place, layer, head in candidates],
     )
+    nothing = bool(rows) and all(row.get("head") is None for row in rows)
+    return build.table(title, [one_fold, *notes] if nothing else notes)
+
+
+# All heads
+
+
+def tabulate_heads(
+    title: str,
+    labels: Labels,
+    columns: Sequence[Column],
+    conditions: Sequence[LinkCondition],
+    heads: int,
+    measure: Callable[[Key, int], Mapping[str, Any]],
+    notes: Sequence[str],
+    label: str | None = None,
+) -> HeadTable:
+    """Tabulate all heads, by what ``measure`` gives of a key and a layer: one cell, or one for each head."""
+    cells = [
+        (key, layer, {name: np.broadcast_to(of, heads).tolist() for name, of in measure(key, layer).items()})
+        for condition in conditions
+        for key in condition.keys
+        for layer in condition.layers
+    ]
+    keys = [key for key, *_ in cells for _ in range(heads)]
+    build = TableBuilder(labels, len(keys))
+    if label is not None:
+        build.key(label, [key[0] for key in keys])
+    build.key("direction", [key[1] for key in keys])
+    if any(key[2:] for key in keys):
+        build.key("position", ["".join(key[2:]) for key in keys])
+    build.layers([layer for _, layer, _ in cells for _ in range(heads)])
+    build.key("head", [*range(heads)] * len(cells))
+    rows = [{name: of[head] for name, of in cell.items()} for *_, cell in cells for head in range(heads)]
+    build.rows(columns, rows)
+    return build.table(title, notes)

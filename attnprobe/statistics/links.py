@@ -3,43 +3,22 @@
 The best head for each label is chosen on some documents and scored on others.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
-
-from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.best_heads import (
-    NAME_COLUMNS,
-    cross_fit,
-    name_best,
-    note_one_fold,
-    read_answers,
-    score_gain,
-    score_share,
-)
+from attnprobe.statistics import best_heads
+from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkCondition
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import (
-    ALL,
-    FIRST,
-    OF_PARTS_OF_SPEECH,
-    OFFSETS,
-    SAME_CONTEXT,
-    SAME_LEFT_CONTEXT,
-    SAME_PLACE,
-    SAME_TEXT,
-    LinkTask,
-)
+from attnprobe.statistics.rules import ALL, COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK, LinkTask
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.crossfit import CrossFit
-from attnprobe.sums.link_counts import FAR, Key, LinkCounts
-from attnprobe.table.builder import Labels, TableBuilder, measure_columns, p_columns
+from attnprobe.sums.blocked import find_share
+from attnprobe.sums.links import CrossFit, Key, LinkCounts
+from attnprobe.table.builder import Labels, measure_columns, p_columns
 from attnprobe.table.naming import join_names
-from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
@@ -47,81 +26,38 @@ FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference"
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
 FEWEST = 20
-#: With fewer blocks of documents, no p can be small.
-_FEW_BLOCKS = 15
 
 
 # Which links have a row
-
-
-@dataclass(frozen=True)
-class LinkCondition:
-    """Links of a label that are asked in one direction of one kind of attention.
-
-    ``keys`` are what they are counted by: one for each position of a decoder beside an encoder.
-    """
-
-    label: str
-    direction: str
-    kind: Kind | None
-    layers: Sequence[int]
-    keys: Sequence[Key]
-
-
-def list_asked(counts: LinkCounts, labels: Labels) -> Iterator[tuple[LinkCondition, int]]:
-    """List what is asked in each kind of attention, with the number of links."""
-    kinds = [place.kind for place in labels.places]
-    for kind in (kind for kind in (None, *Kind) if kind in kinds):
-        layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        links = dict(zip(counts.keys, counts.links[:, layers[0]].tolist(), strict=True))
-        keys = [key for key in counts.near if links[key]]
-        for label, direction in dict.fromkeys(key[:2] for key in keys):
-            of_label = [key for key in keys if key[:2] == (label, direction)]
-            # There are as many at every position.
-            yield LinkCondition(label, direction, kind, layers, of_label), links[of_label[0]]
 
 
 def list_conditions(
     counts: LinkCounts, labels: Labels, task: LinkTask
 ) -> tuple[list[LinkCondition], list[str]]:
     """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
-    if not counts.keys:
-        return [], ["No text has a link that is asked for.", *_note_left_out(counts)]
-    wanted, every = labels.provenance.get("asked", {}), list(list_asked(counts, labels))
-    fewest, named = int(wanted.get("min_links", FEWEST)), {label for label, *_ in counts.keys} - {ALL}
-    most = dict[str, int]()
+    wanted, every = labels.provenance.get("asked", {}), list(best_heads.list_asked(counts, labels))
+    fewest, most = int(wanted.get("min_links", FEWEST)), dict[str, int]()
     for condition, number in every:
         most[condition.label] = max(number, most.get(condition.label, 0))
-    alike = {(one.kind, one.direction, number) for one, number in every if {one.label} == named}
+    named = {label: number for label, number in most.items() if label != ALL}
+    # The one label says the same as all.
+    same = {(one.kind, one.direction, number) for one, number in every if [one.label] == [*named]}
+    chosen, kinds = bool(named) and wanted.get("labels") is not None, [one.kind for one, _ in every]
 
-    def is_shown(condition: LinkCondition, number: int) -> bool:
-        if condition.label != ALL:
+    def is_shown(one: LinkCondition, number: int) -> bool:
+        if one.label != ALL:
             return number >= fewest
-        # One label says the same as all.
-        return not named or (
-            wanted.get("labels") is None and (condition.kind, condition.direction, number) not in alike
-        )
+        return not chosen and (one.kind, one.direction, number) not in same
 
-    shown = [condition for condition, number in every if is_shown(condition, number)]
-    kinds, directions = list(dict.fromkeys(one.kind for one in shown)), [task.forward, task.backward]
-    shown.sort(
-        key=lambda one: (
-            kinds.index(one.kind),
-            one.label != ALL,
-            -most[one.label],
-            one.label,
-            directions.index(one.direction),
-        )
-    )
-    rare = sorted((-number, label) for label, number in most.items() if label != ALL and number < fewest)
-    notes = list(_note_left_out(counts))
-    if rare:
+    def order(one: LinkCondition) -> tuple[Any, ...]:
+        backward = one.direction == task.backward
+        return kinds.index(one.kind), one.label != ALL, -most[one.label], one.label, backward
+
+    shown = sorted((one for one, number in every if is_shown(one, number)), key=order)
+    notes = [] if counts.keys else ["No text has a link that is asked for."]
+    if rare := sorted((-number, label) for label, number in named.items() if number < fewest):
         names = join_names([label for _, label in rare], 8)
-        notes.insert(0, f"Left out, with fewer than {fewest} links: {names}.")
-    return shown, notes
-
-
-def _note_left_out(counts: LinkCounts) -> Iterator[str]:
+        notes.append(f"Left out, with fewer than {fewest} links: {names}.")
     reasons = (
         "both ends of the link have the same tokens",
         "a decoder sees only what comes before a word, and the answer comes after it",
@@ -129,7 +65,8 @@ def _note_left_out(counts: LinkCounts) -> Iterator[str]:
     )
     for number, reason in zip(counts.left_out.tolist(), reasons, strict=True):
         if number:
-            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+            notes.append(f"Questions left out, as {reason}: {number:,}.")
+    return shown, notes
 
 
 # The best head for each label
@@ -171,33 +108,30 @@ def score_best_head(
     ``part`` are the counts of a group of documents, to be scored with what all choose; ``control`` those of
     moved links, which are not scored by group. ``tests`` says how many p values are adjusted together.
     """
-    keys, layers = condition.keys, condition.layers
-    answers, far = (read_answers(counts, keys, layers, labels.removed, far=far) for far in (False, True))
-    fit = None if answers is None else cross_fit(answers, labels)
-    scored = answers
-    if part is not None:
-        scored, far = (read_answers(part, keys, layers, labels.removed, far=far) for far in (False, True))
-    row: dict[str, Any] = {"n": 0 if scored is None else scored.total, "n_far": 0}
-    if answers is None or scored is None or fit is None:
+    read = partial(
+        best_heads.read_answers, keys=condition.keys, layers=condition.layers, removed=labels.removed
+    )
+    answers, whole = read(counts), counts if part is None else part
+    scored, far = read(whole), read(whole, far=True)
+    row: dict[str, Any] = {task.label: condition.label, **best_heads.name_condition(condition)}
+    row |= {"n": scored.total, "n_far": far.total}
+    fit = best_heads.cross_fit(answers, labels)
+    if fit is None or not scored.total:
         return row
-    rule = task.best_rule(answers.rules.sum(-1))
-    baseline = CrossFit.fixed(scored.number, scored.rules[rule])
-    head = fit if part is None else fit.keep_choice(scored)
-    row |= name_best(fit, answers.candidates, labels) | score_share("accuracy", head)
-    row |= score_gain(head, baseline, tests) | {"baseline": baseline.share}
-    if baseline.share:
-        row["baseline_rule"] = task.name_of(rule)
-        row["baseline_offset"] = task.offsets[rule] if rule < len(task.offsets) else None
-    if far is not None:
-        head = fit.transfer(far) if part is None else fit.keep_choice(far)
-        row |= score_share("accuracy_far", head) | {"n_far": far.total}
-        row["baseline_far"] = float(far.rules[rule].sum() / far.total)
-    if part is None:
-        row |= {"accuracy_selected": float(answers.shares.max()), "chosen": fit.agreement}
-        moved = None if control is None else read_answers(control, keys, layers, labels.removed)
-        beside = None if moved is None else cross_fit(moved, labels)
-        if beside is not None:
-            row |= score_share("control", beside) | score_share("selectivity", fit, beside)
+    at = task.best_rule(answers.rules.sum(-1))
+    rule, of_part = CrossFit.fixed(scored.number, scored.rules[at]), None if part is None else scored
+    row |= best_heads.score_best("accuracy", fit, rule, answers.candidates, labels, tests, of_part)
+    if rule.share:
+        row["baseline_rule"] = task.name_of(at)
+        row["baseline_offset"] = task.offsets[at] if at < len(task.offsets) else None
+    if far.total:
+        row |= best_heads.score_share(
+            "accuracy_far", replace(fit, others=far) if part is None else fit.keep_choice(far)
+        )
+        row["baseline_far"] = float(far.rules[at].sum() / far.total)
+    beside = None if control is None or part is not None else best_heads.cross_fit(read(control), labels)
+    if beside is not None:
+        row |= best_heads.score_share("control", beside) | best_heads.score_share("selectivity", fit, beside)
     return row
 
 
@@ -218,13 +152,11 @@ def by_label_table(
     by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of them.
     ``baseline`` is the share of all links that the best rule finds (``baseline_offset``, ``baseline_rule``).
     It is chosen over all links, so that it is too high if anything; where links name candidates, it is chance
-    among them at least. ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
+    among them at least. ``gain`` is accuracy less baseline. Errors and ``p`` are over blocks of documents
+    (``Difference``). ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
     ``baseline_far`` are shares of these; two texts know no distance. ``accuracy_selected`` is the largest
-    accuracy of any head over all documents.
-
-    A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
-    reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
-    blocks of documents (``Difference``); heads are chosen anew with every draw.
+    accuracy of any head over all documents. A decoder beside an encoder is asked where it predicts a word
+    (``position`` is ``output``) and where it reads it (``input``); the better is chosen.
 
     With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
@@ -232,28 +164,18 @@ def by_label_table(
     counts: LinkCounts = measurement.sums[statistic.name]
     control: LinkCounts | None = measurement.sums.get(make_control(statistic).name)
     conditions, notes = list_conditions(counts, labels, task)
-    rows = list[dict[str, Any]]()
-    for condition in conditions:
-        row = score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
-        row |= {task.label: condition.label, "direction": condition.direction}
-        row["attention"] = None if condition.kind is None else str(condition.kind)
-        rows.append(row)
-    if counts.documents < _FEW_BLOCKS and any("p" in row for row in rows):
-        least = format_number(0.5**counts.documents, digits=2)
-        blocks = f"there are {counts.documents} blocks of them"
-        notes.insert(0, f"Few documents: no p is below {least}, as {blocks}.")
+    rows = [
+        score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
+        for condition in conditions
+    ]
     absent = {
         "direction": not task.backward,
-        "attention": not any(condition.kind for condition in conditions),
-        "position": all(len(condition.keys[0]) == 2 for condition in conditions),
         "baseline_offset": not task.offsets,
         "control": control is None,
         "selectivity": control is None,
     }
     columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
-    build = TableBuilder(labels, len(rows))
-    build.rows([Column(task.label, role="key"), *columns], rows)
-    return build.table(title, [*note_one_fold(rows), *notes])
+    return best_heads.tabulate_best(title, labels, [Column(task.label, role="key"), *columns], rows, notes)
 
 
 def by_label_and_group_table(
@@ -290,69 +212,34 @@ def by_head_table(
     _: Sequence[Statistic],
     labels: Labels,
 ) -> HeadTable:
-    """Tabulate every label, direction and head, over all documents.
-
-    ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
-    """
+    """Tabulate every label, direction, position and head, over all documents."""
     counts: LinkCounts = measurement.sums[statistic.name]
     conditions, notes = list_conditions(counts, labels, task)
-    rows = [
-        (key, layer, head)
-        for condition in conditions
-        for key in condition.keys
-        for layer in condition.layers
-        for head in range(counts.shape[1])
+
+    def measure(key: Key, layer: int) -> dict[str, Any]:
+        cells = dict[str, Any]()
+        for end, far in (("", False), ("_far", True)):
+            answers = best_heads.read_answers(counts, [key], [layer], far=far)
+            share = find_share(answers.hits, answers.number)
+            cells |= {
+                f"n{end}": answers.total,
+                f"accuracy{end}": share.value,
+                f"accuracy{end}_se": share.error,
+            }
+        return cells
+
+    columns = [
+        Column("n", "links", role="count"),
+        *measure_columns("accuracy", UNIT, "links found", headline=True),
+        Column("n_far", "links", role="count"),
+        *measure_columns("accuracy_far", UNIT, "links with a word between their ends that are found"),
     ]
-    layers, heads = (np.array([row[place] for row in rows], np.int64) for place in (1, 2))
-    build = TableBuilder(labels, len(rows))
-    build.key(task.label, [key[0] for key, *_ in rows])
-    build.key("direction", [key[1] for key, *_ in rows])
-    if any(key[2:] for key, *_ in rows):
-        build.key("position", ["".join(key[2:]) for key, *_ in rows])
-    build.layers(layers.tolist())
-    build.key("head", heads)
-    places, links, accuracy = {key: at for at, key in enumerate(counts.keys)}, counts.links, counts.accuracy()
-    for far, end, title_of in (
-        ((), "", "links found"),
-        ((FAR,), "_far", "links with a word between their ends that are found"),
-    ):
-        at = np.array([places.get((*key, *far), -1) for key, *_ in rows], np.int64)
-        build.count(f"n{end}", np.where(at < 0, 0, links[at, layers]), "links")
-        share, error = (np.where(at < 0, np.nan, one[at, layers, heads]) for one in accuracy)
-        build.measure(f"accuracy{end}", UNIT, share, error, headline=not far, title=title_of)
-    return build.table(title, notes)
+    return best_heads.tabulate_heads(
+        title, labels, columns, conditions, counts.shape[1], measure, notes, label=task.label
+    )
 
 
-# Tasks
-
-
-#: The rules that a head has to beat, as the guesses of links name them.
-NEAREST, SAME_LAST_WORD = "nearest", "same last word"
-SAME_HEAD_WORD, SAME_STRING = "same head word", "same string"
-NEAREST_OF_KIND = ("nearest pronoun", "nearest proper", "nearest nominal")
-#: A fixed offset looks so many words far at most.
-FURTHEST_LINK = 48
-
-SYNTAX_TASK = LinkTask(
-    "dependent_to_head",
-    "head_to_dependent",
-    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
-    label="relation",
-    least=len(OFFSETS),
-)
-COREFERENCE_TASK = LinkTask(
-    "mention_to_antecedent",
-    "",
-    (NEAREST, SAME_LAST_WORD, SAME_HEAD_WORD, SAME_STRING, FIRST, *NEAREST_OF_KIND),
-    label="mention",
-    least=2,
-)
-_RULES = (
-    *map(str, range(-FURTHEST_LINK, FURTHEST_LINK + 1)),
-    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
-    *OF_PARTS_OF_SPEECH,
-)
-LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
+# The statistics
 
 
 def _define(

@@ -146,9 +146,12 @@ def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
     best, offset_columns = largest_share(sums.count, sums.average)
     for name, cells in offset_columns.items():
         build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
-    layers, heads = best.shape
-    rows, columns = np.ogrid[:layers, :heads]
-    mean_and_error(statistic, sums[rows, columns, best], build)
+    mean_and_error(statistic, _read_places(sums, best), build)
+
+
+def _read_places(sums: Clustered, places: NDArray[np.intp]) -> Clustered:
+    rows, columns = np.ogrid[: len(places), : places.shape[1]]
+    return sums[rows, columns, places]
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
@@ -180,8 +183,8 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
     In an image it is the distance between patches, in patches, over the probability that goes to patches.
 
-    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
-    grows with the length of the text, and the ratio to uniform attention does not.
+    Limits: 0 where every token looks at itself; at most n - 1; about n / 3 for uniform attention, which grows
+    with the length of the text.
 
     Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
     """
@@ -216,11 +219,10 @@ RATIO = Statistic(
 def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append the share at the ``offset`` that the head has in the text as it is, not at the best one now."""
     layers, heads, _ = sums.count.shape
-    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64).reshape(layers, heads)
-    rows, columns = np.ogrid[:layers, :heads]
-    at = sums[rows, columns, np.nan_to_num(offsets).astype(int) + FURTHEST]  # of patches, nothing is shuffled
-    known = np.where(np.isnan(offsets), np.nan, 1.0)
-    average, error = at.average * known, at.standard_error * known
+    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64)
+    places = np.nan_to_num(offsets).astype(int).reshape(layers, heads) + FURTHEST
+    at, known = _read_places(sums, places), np.where(np.isnan(offsets), np.nan, 1.0)
+    average, error = at.average.ravel() * known, at.standard_error.ravel() * known
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 
@@ -231,8 +233,7 @@ def _shuffled(measured: Statistic, order: int, columns: Columns = mean_and_error
     )  # fmt: skip
 
 
-PREVIOUS_SHUFFLED = _shuffled(PREVIOUS, 8)
-NEXT_SHUFFLED = _shuffled(NEXT, 9)
+PREVIOUS_SHUFFLED, NEXT_SHUFFLED = _shuffled(PREVIOUS, 8), _shuffled(NEXT, 9)
 OFFSET_SHUFFLED = _shuffled(OFFSET, 10, share_at_the_same_offset)
 
 
@@ -264,9 +265,8 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
     further, and ``profile_first`` is about a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Offsets are undefined where no query
-    has such a key: after the query in causal attention, and from decoder to encoder. Keys outside of a
-    sliding window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined where no query has such a
+    key, and from decoder to encoder. Keys outside of a sliding window are seen with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.

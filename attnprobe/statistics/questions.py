@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
-from attnprobe.sums.link_counts import FAR, Key
+from attnprobe.sums.links import FAR, Key
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
@@ -39,29 +39,19 @@ _ALL = 1 << 30
 class Questions:
     """What is asked of every head about the links of a batch, in one kind of attention.
 
-    Attributes:
-        rows: Who is asked; several questions may share a row.
-        row: (question,) its row.
-        right: (answer, 2) candidates that are right, as first and the one behind the last.
-        answers: (question, 2) where its right answers are among ``right``.
-        rules: What heads are compared with.
-        keys: What questions count for; those of links at a distance end in ``FAR``.
-        entries: (entry, 3) a question, its key, and the sequence it lies in.
-        choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
-        chance: (question,) the share of its candidates that are right; 0 where the link names none.
-        left_out: Questions not asked: both ends are the same tokens, a decoder sees no answer, every
-            candidate is right.
+    ``left_out`` counts questions that are not asked, as both ends are the same tokens, a decoder sees no
+    answer, or every candidate is right; of alignments, the first are pairs that were cut.
     """
 
     rows: Rows
-    row: Ints
-    right: Ints
-    answers: Ints
+    row: Ints  # (question,) its row, which several may share
+    right: Ints  # (answer, 2) candidates that are right: the first and the one behind the last
+    answers: Ints  # (question, 2) where its right answers are among these
     rules: tuple[str, ...]
-    keys: tuple[Key, ...]
-    entries: Ints
-    choices: Ints
-    chance: NDArray[np.float64]
+    keys: tuple[Key, ...]  # what questions count for; those of links at a distance end in ``FAR``
+    entries: Ints  # (entry, 3) a question, its key, and the sequence it lies in
+    choices: Ints  # (question, rule) the candidate that each rule chooses; -1 for none
+    chance: NDArray[np.float64]  # (question,) the share of candidates that are right, if the link names some
     left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -90,6 +80,58 @@ def part_by_stratum(questions: Questions, strata: Strata) -> Questions:
     return replace(questions, keys=keys, entries=np.stack([question, place, sequence], 1))
 
 
+class QuestionBuilder:
+    """Collects the questions of a batch."""
+
+    def __init__(self) -> None:
+        self.spans: list[Ends] = []
+        self.rows: list[tuple[int, ...]] = []
+        self.choices: list[Ints] = []
+        self.left_out = [0, 0, 0]
+        self._questions: list[tuple[int, int, int]] = []
+        self._right: list[Ends] = []
+        self._chance: list[float] = []
+        self._keys: dict[Key, int] = {}
+        self._entries: list[tuple[int, int, int]] = []
+
+    def offer(self, spans: Sequence[Ends]) -> int:
+        """Append candidates, and give the number of the first."""
+        self.spans += spans
+        return len(self.spans) - len(spans)
+
+    def ask(
+        self, sequence: int, row: int, right: Sequence[Ends], keys: Sequence[Key], chance: float = 0.0
+    ) -> None:
+        """Ask a row for candidates, of which some may be right; the question counts for keys."""
+        places = [self._keys.setdefault(key, len(self._keys)) for key in keys]
+        self._entries += [(len(self._questions), place, sequence) for place in places]
+        self._questions.append((row, len(self._right), len(self._right) + max(1, len(right))))
+        self._right += right or [NONE]
+        self._chance.append(chance)
+
+    def build(self, rules: tuple[str, ...]) -> Questions:
+        from attnprobe.kernels.words import Rows
+
+        rows, questions = make_array(self.rows, 7), make_array(self._questions, 3)
+        return Questions(
+            Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], make_array(self.spans, 2)),
+            questions[:, 0],
+            make_array(self._right, 2),
+            questions[:, 1:],
+            rules,
+            tuple(self._keys),
+            make_array(self._entries, 3),
+            np.concatenate([np.zeros((0, len(rules)), np.int64), *self.choices]),
+            np.array(self._chance, np.float64),
+            np.array(self.left_out, np.int64),
+        )
+
+
+def make_array(values: Sequence[Sequence[int]], columns: int) -> Ints:
+    """Make an array (row, column) of rows, of which there may be none."""
+    return np.array(values, np.int64).reshape(len(values), columns)
+
+
 def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Questions:
     """Share of gold links whose other end is the word that a head attends to most.
 
@@ -109,159 +151,98 @@ def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Ques
     Source: Clark et al. (2019), section 4; Kobayashi et al. (2020), section 5, and Chen et al. (2020) for the
     two positions of a decoder.
     """
-    collector = _Collector(task, layout)
+    builder = QuestionBuilder()
     for sequence, annotation in enumerate(layout.annotations):
         if annotation is not None and annotation.links:
-            collector.ask(sequence, move_links(annotation) if moved else annotation)
-    return collector.questions()
+            _ask_links(builder, task, layout, sequence, move_links(annotation) if moved else annotation)
+    return builder.build(task.rules)
 
 
 def _read_sides(annotation: TokenAnnotation) -> tuple[Words, Words]:
-    """Read the words that ask, and those that answer: the same ones but in cross-attention."""
+    """Read the words that ask, and those that answer: the same but in cross-attention."""
     words = Words(annotation.words, annotation.second, annotation.forms, annotation.parts_of_speech)
     if annotation.keys is None:
         return words, words
     return words, Words(annotation.keys, 0, annotation.key_forms, annotation.key_parts_of_speech)
 
 
-class _Collector:
-    """Collects the questions of a batch, sequence by sequence."""
-
-    def __init__(self, task: LinkTask, layout: Layout) -> None:
-        self._task, self._causal = task, layout.causal
-        self._positions = _POSITIONS if layout.shifted else _ONLY
-        self._ahead = not (layout.causal or layout.shifted)
-        self._spans, self._right, self._answers = list[Ends](), list[Ends](), list[Ends]()
-        self._rows, self._entries = list[tuple[int, ...]](), list[tuple[int, int, int]]()
-        self._row, self._chance = list[int](), list[float]()
-        self._keys: dict[Key, int] = {}
-        self._choices: list[Ints] = []
-        self._same = self._unseen = self._certain = 0
-
-    def ask(self, sequence: int, annotation: TokenAnnotation) -> None:
-        """Ask about the links of a sequence."""
-        asking, answering = _read_sides(annotation)
-        first = len(self._spans)
-        self._spans += answering.ends
-        #: The words that may be chosen, or the candidates that links name, and where they begin among spans.
-        offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (answering, first)}
-        rows: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], int] = {}
-        for_rules: list[RuleQuestion] = []
-        for link, direction, asker, answers in self._list_questions(annotation):
-            if link.candidates not in offered:
-                offered[link.candidates] = Words(link.candidates), len(self._spans)
-                self._spans += offered[link.candidates][0].ends
-            words, begin = offered[link.candidates]
-            place = _find_asker(annotation, asking, answering, asker)
-            among_words = NONE if annotation.keys is not None and not annotation.same else place
-            itself = among_words
-            if link.candidates:
-                inside = annotation.keys is None and (asker.start, asker.stop) in words.ends
-                itself = words.within(asker) if inside else NONE
-            sight = asker.stop - self._positions[0][1] if self._causal else _ALL
-            right = self._find_right(answers, words, itself, sight)
-            if not right:
-                continue
-            candidates, chance = None, 0.0
-            if link.candidates:
-                candidates = _list_open(words, itself, sight)
-                wrong = set(candidates).difference(*(range(*ends) for _, ends in right))
-                chance = 1 - len(wrong) / len(candidates)
-            if chance == 1:
-                self._certain += 1
-                continue
-            by_words = [(span, answering.within(span)) for span, _ in right]
-            rule_question = RuleQuestion(
-                place,
-                among_words,
-                answering.text_of(by_words[0][1][0]),
-                sight,
-                first,
-                None if candidates is None else _number_by_word(candidates, words, answering, begin),
-                _read_guesses(link, words, candidates, begin),
-            )
-            far = _are_far(annotation, asker, place, by_words)
-            for position, before in self._positions:
-                row = rows.setdefault((asker, link.candidates, position), len(self._rows))
-                if row == len(self._rows):
-                    ends = begin, begin + len(words.ends), begin + itself[0], begin + itself[1]
-                    self._rows.append((sequence, asker.start - before, asker.stop - before, *ends))
-                key = (direction, position) if position else (direction,)
-                self._count(sequence, list_labels(link), key, far=far)
-                self._row.append(row)
-                self._chance.append(chance)
-                self._answers.append((len(self._right), len(self._right) + len(right)))
-                self._right += [(start + begin, stop + begin) for _, (start, stop) in right]
-                for_rules.append(rule_question)
-        home = answering if annotation.same else asking
-        self._choices.append(choose_by_rules(self._task, home, answering, for_rules, ahead=self._ahead))
-
-    def _list_questions(
-        self, annotation: TokenAnnotation
-    ) -> Iterator[tuple[TokenLink, str, TokenSpan, Sequence[TokenSpan]]]:
-        """List each link with the name of a direction, who is asked and what is right."""
-        for link in annotation.links:
-            for direction, forward in self._task.directions(link):
-                if forward:
-                    yield link, direction, link.source, (link.target, *link.also)
-                else:
-                    yield link, direction, link.target, (link.source,)
-
-    def _find_right(
-        self, answers: Sequence[TokenSpan], words: Words, itself: Ends, sight: int
-    ) -> list[tuple[TokenSpan, Ends]]:
-        """Find the answers among the words that may be chosen; count the question as left out if none is."""
-        right = [
+def _ask_links(
+    builder: QuestionBuilder, task: LinkTask, layout: Layout, sequence: int, annotation: TokenAnnotation
+) -> None:
+    """Ask about the links of a sequence."""
+    positions = _POSITIONS if layout.shifted else _ONLY
+    asking, answering = _read_sides(annotation)
+    crossed, first = annotation.keys is not None, builder.offer(answering.ends)
+    # The words that may be chosen, or the candidates that links name, and the number of the first.
+    offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (answering, first)}
+    rows: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], int] = {}
+    for_rules: list[RuleQuestion] = []
+    every = [(link, *way) for link in annotation.links for way in task.directions(link)]
+    for link, direction, forward in every:
+        asker, *answers = (link.source, link.target, *link.also) if forward else (link.target, link.source)
+        if link.candidates not in offered:
+            words = Words(link.candidates)
+            offered[link.candidates] = words, builder.offer(words.ends)
+        words, begin = offered[link.candidates]
+        place = _find_asker(annotation, asking, answering, asker)
+        among_words = NONE if crossed and not annotation.same else place
+        itself, chance, candidates = among_words, 0.0, list[int]()
+        if link.candidates:
+            itself = NONE if crossed or (asker.start, asker.stop) not in words.ends else words.within(asker)
+        sight = asker.stop - positions[0][1] if layout.causal else _ALL
+        others = [
             (span, ends)
             for span in answers
             if (ends := words.within(span)) != NONE and not (itself[0] <= ends[0] and ends[1] <= itself[1])
         ]
-        seen = [(span, ends) for span, ends in right if words.ends[ends[1] - 1][1] <= sight]
-        self._same += not right
-        self._unseen += bool(right) and not seen
-        return seen
-
-    def _count(self, sequence: int, labels: Sequence[str], key: Key, *, far: bool) -> None:
-        """Let the next question count for labels, and for their links at a distance if it is one."""
-        # A control is asked about no rules, and about no distances.
-        for label in labels:
-            for end in ((), (FAR,)) if far and self._task.rules else ((),):
-                place = self._keys.setdefault((label, *key, *end), len(self._keys))
-                self._entries.append((len(self._row), place, sequence))
-
-    def questions(self) -> Questions:
-        from attnprobe.kernels.words import Rows
-
-        rows = make_array(self._rows, 7)
-        return Questions(
-            Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], make_array(self._spans, 2)),
-            np.array(self._row, np.int64),
-            make_array(self._right, 2),
-            make_array(self._answers, 2),
-            self._task.rules,
-            tuple(self._keys),
-            make_array(self._entries, 3),
-            np.concatenate([np.zeros((0, len(self._task.rules)), np.int64), *self._choices]),
-            np.array(self._chance, np.float64),
-            np.array([self._same, self._unseen, self._certain], np.int64),
+        right = [(span, ends) for span, ends in others if words.ends[ends[1] - 1][1] <= sight]
+        if link.candidates:
+            seen = [number for number, (_, stop) in enumerate(words.ends) if stop <= sight]
+            candidates = [number for number in seen if not itself[0] <= number < itself[1]]
+            wrong = set(candidates).difference(*(range(*ends) for _, ends in right))
+            chance = 1 - len(wrong) / max(1, len(candidates))
+        if not right or chance == 1:
+            builder.left_out[0 if not others else 1 if not right else 2] += 1
+            continue
+        by_words = [(span, answering.within(span)) for span, _ in right]
+        places = [(answering.within(TokenSpan(*words.ends[one])), one) for one in reversed(candidates)]
+        guesses = [(name, words.within(span)) for name, span in link.guesses]
+        open_ = candidates if link.candidates else range(len(words.ends))
+        rule_question = RuleQuestion(
+            place,
+            among_words,
+            answering.text_of(by_words[0][1][0]),
+            sight,
+            first,
+            {at[0]: begin + one for at, one in places if at != NONE} if link.candidates else None,
+            [(name, begin + ends[0]) for name, ends in guesses if ends != NONE and ends[0] in open_],
         )
-
-
-def make_array(values: Sequence[Sequence[int]], columns: int) -> Ints:
-    """Make an array (row, column) of rows, of which there may be none."""
-    return np.array(values, np.int64).reshape(len(values), columns)
+        far = _are_far(annotation, asker, place, by_words)
+        # A control is asked about no rules, and about no distances.
+        ends_of_keys = ((), (FAR,)) if far and task.rules else ((),)
+        for position, before in positions:
+            row = rows.setdefault((asker, link.candidates, position), len(builder.rows))
+            if row == len(builder.rows):
+                ends = begin, begin + len(words.ends), begin + itself[0], begin + itself[1]
+                builder.rows.append((sequence, asker.start - before, asker.stop - before, *ends))
+            way = (direction, position) if position else (direction,)
+            keys = [(label, *way, *end) for label in list_labels(link) for end in ends_of_keys]
+            spans = [(start + begin, stop + begin) for _, (start, stop) in right]
+            builder.ask(sequence, row, spans, keys, chance)
+            for_rules.append(rule_question)
+    home = answering if annotation.same else asking
+    ahead = not (layout.causal or layout.shifted)
+    builder.choices.append(choose_by_rules(task, home, answering, for_rules, ahead=ahead))
 
 
 def _find_asker(annotation: TokenAnnotation, asking: Words, answering: Words, asker: TokenSpan) -> Ends:
     """Find the words of who asks; among the keys where these are the same words by their numbers."""
     if annotation.keys is None or not annotation.same:
         return asking.within(asker)
-    ends = [
-        answering.within(key)
-        for word, key in zip(annotation.words, annotation.keys, strict=False)
-        if asker.start <= word.start and word.stop <= asker.stop
-    ]
-    return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+    words = zip(annotation.words, annotation.keys, strict=False)
+    inside = [key for word, key in words if asker.start <= word.start and word.stop <= asker.stop]
+    ends = [answering.within(key) for key in inside] or [NONE]
+    return min(first for first, _ in ends), max(stop for _, stop in ends)
 
 
 def _are_far(
@@ -276,40 +257,13 @@ def _are_far(
     if across or (annotation.keys is not None and not annotation.same):
         return False
     shift = annotation.keys is not None  # a decoder reads the same text one place later
-    for span, words in answers:
-        ours, theirs = place, words
-        if NONE in (ours, theirs):
-            ours, theirs = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
-        if max(theirs[0] - ours[1], ours[0] - theirs[1]) < 1:
-            return False
-    return True
-
-
-def _list_open(words: Words, itself: Ends, sight: int) -> list[int]:
-    """List the candidates that may be chosen: not the asker, and none behind its sight."""
-    seen = [place for place, (_, stop) in enumerate(words.ends) if stop <= sight]
-    return [place for place in seen if not itself[0] <= place < itself[1]]
-
-
-def _number_by_word(candidates: Sequence[int], words: Words, answering: Words, begin: int) -> dict[int, int]:
-    """Number candidates by their first words; the first of several counts."""
-    numbers: dict[int, int] = {}
-    for candidate in candidates:
-        first, stop = answering.within(TokenSpan(*words.ends[candidate]))
-        if first < stop:
-            numbers.setdefault(first, begin + candidate)
-    return numbers
-
-
-def _read_guesses(
-    link: TokenLink, words: Words, candidates: Sequence[int] | None, begin: int
-) -> list[tuple[str, int]]:
-    ends = ((rule, words.within(guess)) for rule, guess in link.guesses)
-    return [
-        (rule, begin + first)
-        for rule, (first, stop) in ends
-        if first < stop and (candidates is None or first in candidates)
+    pairs = [
+        ((asker.start - shift, asker.stop - shift), (span.start, span.stop))
+        if NONE in (place, words)
+        else (place, words)
+        for span, words in answers
     ]
+    return all(theirs[0] > ours[1] or ours[0] > theirs[1] for ours, theirs in pairs)
 
 
 # A control: the same links between other words, of which a head can know no more than where they stand
@@ -321,10 +275,8 @@ def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
     that looks at a place finds as many links of each label as before, and one that knows what words are to
     one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
-    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
-
-    References:
-        Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
+    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree. See Hewitt
+    and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
     queries, keys = _read_sides(annotation)
     seed = sum(annotation.forms) + len(annotation.words)

@@ -17,7 +17,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
-from attnprobe.sums.link_counts import Key, LinkCounts
+from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column, HeadTable
@@ -187,11 +187,10 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
-    The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
-    of documents. The interval of the difference has to lie beyond ``gain`` (Student's t), for all heads and
-    relations together with 95 % (Bonferroni), and the difference has to be above 0 by signs over blocks
-    (``sign_flip``). Relations of fewer than 20 links are not tried. Links of which none has a label are tried
-    together. The role with the largest gain comes first; its name is ``name`` and the relation.
+    The rule is the one that finds most links over all documents, as in ``syntax``. The interval of the
+    difference over blocks of documents has to lie beyond ``gain`` (Student's t), for all heads and relations
+    together with 95 % (Bonferroni), and to be above 0 by signs over blocks (``sign_flip``). Relations of
+    fewer than 20 links are not tried. The role with the largest gain comes first.
 
     References:
         Voita et al. (2019), section 5.2.
@@ -227,7 +226,7 @@ def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, i
     for key in counts.near:
         for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():
             answers = read_answers(counts, [key], [layer])
-            if answers is not None and answers.total >= FEWEST:
+            if answers.total >= FEWEST:
                 yield key, layer, answers
 
 
@@ -260,7 +259,7 @@ def role_table(
     of_heads = RoleEvidence(evidence.data, number, documents)
     rows = [
         {"role": MIXED, **next(iter(roles), {}), "pattern": pattern}
-        | {"also": "; ".join(role["role"] for role in roles[1:]) or None}
+        | {"also": "; ".join(each["role"] for each in roles[1:]) or None}
         for roles, pattern in zip(
             decide_roles(of_heads, thresholds, by_links), name_patterns(of_heads, thresholds), strict=True
         )

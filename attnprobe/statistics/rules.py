@@ -6,7 +6,6 @@ the nearest that can; of two that are as near, the earlier.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,8 +34,6 @@ CHANCE = "chance"
 SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
 SAME_PLACE = "same relative place"
 FIRST = "first"
-
-
 #: Fixed offsets, in words, are rules too.
 OFFSETS = tuple(map(str, range(-FURTHEST, FURTHEST + 1)))
 #: The universal parts of speech (de Marneffe et al. 2021).
@@ -55,21 +52,13 @@ OF_PARTS_OF_SPEECH = (
 
 @dataclass(frozen=True)
 class LinkTask:
-    """Which questions are asked of a link, and the rules that heads are compared with.
+    """Which questions are asked of a link, and the rules that heads are compared with."""
 
-    Attributes:
-        forward: What it is called when the source looks for the target.
-        backward: What it is called when the target looks for the source; empty where that is not asked.
-        rules: Fixed offsets, then rules that have a name, and last those by parts of speech, if any.
-        label: What a label is called: the column of a table.
-        least: So many rules, the first ones, a head has to beat for its role; all of them by default.
-    """
-
-    forward: str
-    backward: str
-    rules: tuple[str, ...]
-    label: str
-    least: int | None = None
+    forward: str  # the name of the direction in which the source looks for the target
+    backward: str  # the same of the target, where it is asked too
+    rules: tuple[str, ...]  # fixed offsets, then those that have a name, last those by parts of speech
+    label: str  # the column that names a label
+    least: int | None = None  # so many rules, the first ones, a head has to beat for its role
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -101,6 +90,27 @@ class LinkTask:
             yield self.backward, False
 
 
+#: As the guesses of links name them.
+_GUESSES = (
+    *("nearest", "same last word", "same head word", "same string", FIRST),
+    *("nearest pronoun", "nearest proper", "nearest nominal"),
+)
+_RULES = (
+    *map(str, range(-48, 49)),
+    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
+    *OF_PARTS_OF_SPEECH,
+)
+SYNTAX_TASK = LinkTask(
+    "dependent_to_head",
+    "head_to_dependent",
+    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
+    label="relation",
+    least=len(OFFSETS),
+)
+COREFERENCE_TASK = LinkTask("mention_to_antecedent", "", _GUESSES, label="mention", least=2)
+LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
+
+
 def list_labels(link: TokenLink) -> Sequence[str]:
     """Name what a link counts for: each of its labels, and all."""
     return [ALL, *(part for part in dict.fromkeys(link.label.split(SEVERAL)) if part not in {"", ALL})]
@@ -113,14 +123,7 @@ NONE: Ends = (0, 0)
 
 
 class Words:
-    """The words of one side of a sequence, each once, in their order.
-
-    Attributes:
-        ends: The first token of each word, and the one behind its last.
-        second: The number of the first word of the second of two texts; 0 where there is one text.
-        forms: Numbers that are equal where words are spelled alike; empty where that is not known.
-        parts: Places of parts of speech in ``PARTS_OF_SPEECH``, -1 for any other; empty where none is known.
-    """
+    """The words of one side of a sequence, each once, in their order."""
 
     def __init__(
         self,
@@ -129,10 +132,12 @@ class Words:
         forms: Sequence[int] = (),
         parts_of_speech: Sequence[str] = (),
     ) -> None:
-        """Number words; ``second`` is the position at which the second of two texts begins."""
         self.ends: list[Ends] = sorted({(word.start, word.stop) for word in words})
         self._place = {ends: place for place, ends in enumerate(self.ends)}
+        #: The number of the first word of the second of two texts; 0 where there is one text.
         self.second = sum(start < second for start, _ in self.ends) if second else 0
+        #: Numbers that are equal where words are spelled alike, and places in ``PARTS_OF_SPEECH``, -1 for any
+        #: other; empty where nothing is known.
         self.forms: Ints = self._order(words, forms)
         self.parts: Ints = self._order(words, [_PLACES.get(part, -1) for part in parts_of_speech])
 
@@ -150,12 +155,11 @@ class Words:
         place = self._place.get((span.start, span.stop))
         if place is not None:
             return place, place + 1
-        first = bisect_left(self.ends, (span.start, span.start))
-        there = [
-            at
-            for at in range(first, bisect_left(self.ends, (span.stop, span.stop)))
-            if self.ends[at][1] <= span.stop
-        ] or [at for at, (start, stop) in enumerate(self.ends) if start < span.stop and stop > span.start]
+        touching = [
+            at for at, (start, stop) in enumerate(self.ends) if start < span.stop and stop > span.start
+        ]
+        inside = [at for at in touching if span.start <= self.ends[at][0] and self.ends[at][1] <= span.stop]
+        there = inside or touching
         return (there[0], there[-1] + 1) if there else NONE
 
 
@@ -165,28 +169,20 @@ class Words:
 _AT_ONCE = 1 << 20
 #: Where a word is that can't be reached.
 _FAR = 1 << 30
+#: By the name of a rule: how much a word speaks for another that is spelled alike, (asker, answer).
+_Scores = Mapping[str, "Ints"]
 
 
 class RuleQuestion(NamedTuple):
-    """What a rule is told of a question.
+    """What a rule is told of a question."""
 
-    Attributes:
-        place: The words of the asker, among those of its side.
-        itself: The same words among those that answer; none where it is not among them.
-        text: The words of the text in which the answer lies.
-        sight: The last token that the asker sees lies before this one.
-        first: The number of the first word that answers, among the spans of all sequences.
-        candidates: Of each candidate that may be chosen, its first word and its number among those spans.
-        guesses: What rules that come with the link choose, each with its name; the first of a name counts.
-    """
-
-    place: Ends
-    itself: Ends
-    text: Ends
-    sight: int
-    first: int
-    candidates: Mapping[int, int] | None
-    guesses: Sequence[tuple[str, int]]
+    place: Ends  # the words of the asker, among those of its side
+    itself: Ends  # the same among those that answer, if they are
+    text: Ends  # the words of the text in which the answer lies
+    sight: int  # the last token that the asker sees lies before this one
+    first: int  # the number of the first word that answers, among the spans of all sequences
+    candidates: Mapping[int, int] | None  # by their first words: their numbers among those spans
+    guesses: Sequence[tuple[str, int]]  # what comes with the link, by name; the first of a name counts
 
 
 def choose_by_rules(
@@ -194,10 +190,8 @@ def choose_by_rules(
 ) -> Ints:
     """Let every rule choose for the questions about a sequence, asked by words of home, answered by others.
 
-    Who asks knows what comes behind it, ``ahead``, but in a decoder.
-
-    Returns:
-        (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
+    Gives (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing. Who asks
+    knows what comes behind it, ``ahead``, but in a decoder.
     """
     choices = np.full((len(questions), len(task.rules)), -1, np.int64)
     if home.ends and answering.ends and task.rules:
@@ -213,7 +207,7 @@ def choose_by_rules(
         step = max(1, _AT_ONCE // len(answering.ends))
         for start in range(0, len(questions), step):
             part = slice(start, start + step)
-            choices[part] = _Rules(questions[part], home, answering, alike, scores).choose(task)
+            choices[part] = _Rules(questions[part], (home, answering), alike, scores).choose(task)
     for row, question in enumerate(questions):
         guesses = dict(reversed(question.guesses))
         for rule, name in enumerate(task.named, len(task.offsets)) if guesses else ():
@@ -236,13 +230,9 @@ class _Rules:
     """Rules that answer some questions about a sequence, each by a function (question, choice)."""
 
     def __init__(
-        self,
-        questions: Sequence[RuleQuestion],
-        home: Words,
-        answering: Words,
-        alike: Bools,
-        scores: Mapping[str, Ints],
+        self, questions: Sequence[RuleQuestion], sides: tuple[Words, Words], alike: Bools, scores: _Scores
     ) -> None:
+        home, answering = sides
         self._questions, self._parts, self._scores = questions, answering.parts, scores
         place, itself, self._text, self._home = (
             np.array(ends, np.int64)
@@ -268,7 +258,6 @@ class _Rules:
         self._place = place - self._home[:, :1] + self._text[:, :1]
 
     def choose(self, task: LinkTask) -> Ints:
-        """Let every rule of a task choose: (question, rule) numbers among the spans of all sequences."""
         by_parts = task.rules[-1:] == OF_PARTS_OF_SPEECH[-1:]
         names = task.named[: -len(OF_PARTS_OF_SPEECH)] if by_parts else task.named
         chosen = [self._at_offsets(task.offsets), *map(self._by_name, names)]
@@ -285,8 +274,7 @@ class _Rules:
         return np.where((words < 0) | nowhere[:, None], -1, numbers)
 
     def _at_offsets(self, offsets: Sequence[int]) -> Ints:
-        """Choose what stands so many words from the ends of the asker."""
-        steps = np.array(offsets, np.int64)
+        steps = np.array(offsets, np.int64)  # in words from the ends of the asker
         chosen = self._nearest_to(np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps)
         # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
         free = np.array([question.candidates is None for question in self._questions])

@@ -8,8 +8,7 @@ from math import inf, isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import BY_NORM, SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
@@ -64,7 +63,7 @@ class Tabulation:
         """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
-        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
+        lengths = [each for each in statistics if each.weights == "norm" and each.of is None]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if plain:
             sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
@@ -86,7 +85,7 @@ def _add_weighted(
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
     if stacked:
-        parts = {"attention": tables[0], "norm": table} if tables else {"norm": table}
+        parts = [*(("attention", each) for each in tables), ("norm", table)]
         notes = [f"Rows with the weights norm {_BY_NORM_MEANS}", *known, *by_norm, *shared]
         return [stack_rows(parts, "weights", notes)]
     columns, data = [], {}
@@ -107,6 +106,15 @@ def _add_weighted(
 def count_heads(pairs: int) -> int:
     """Give the number of heads that make so many pairs: 12 for 66, and 1 for none."""
     return (1 + isqrt(1 + 8 * pairs)) // 2
+
+
+def arrange_pairs(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Arrange numbers of pairs (..., pair) as matrices (..., head, head), NaN on the diagonal."""
+    heads = count_heads(pairs.shape[-1])
+    a, b = np.triu_indices(heads, 1)
+    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
+    matrices[..., a, b] = matrices[..., b, a] = pairs
+    return matrices
 
 
 def head_table(
@@ -144,9 +152,8 @@ def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Meas
     """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
 
     Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
-    Cochran's Q over groups; ``NAME_q_p``, how likely chance alone would make it so large, see
-    ``compare_groups``; ``NAME_q_p_adjusted``, the same, corrected for the number of rows (Holm). What is
-    chosen by the numbers themselves, such as an offset, is chosen for each group by itself.
+    Cochran's Q over groups; ``NAME_q_p``, see ``compare_groups``; ``NAME_q_p_adjusted``, corrected for the
+    number of rows (Holm). What numbers choose, such as an offset, is chosen for each group by itself.
     """
     strata = measurement.strata
     groups = {name: build(strata[name]) for name in sort_groups(strata)}
@@ -165,10 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Test in the rows of all groups whether groups are alike, in each measure with an error.
-
-    ``documents`` are those of each group; an error is of no more of them than its row counts.
-    """
+    """Test in the rows of all groups whether groups, of so many documents, are alike in each measure."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}
@@ -201,9 +205,7 @@ def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
     sums = [each for group in groups.values() for each in group.sums.values() if isinstance(each, Clustered)]
     # Sums that tell all documents apart know how many there are.
     counted = bool(sums) and not any(each.groups.shared for each in sums)
-    names = [
-        f"{clean(name)} ({group.documents:,})" if counted else clean(name) for name, group in groups.items()
-    ]
+    names = [f"{clean(name)}{f' ({group.documents:,})' * counted}" for name, group in groups.items()]
     if len(names) == 1:
         yield f"There is one group only, {names[0]}, and nothing to compare it with."
         return

@@ -1,9 +1,9 @@
 """What is left out, refused or noted, where a model, a modality or the text does not give what is asked."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from attnprobe.attention.observed import UNEMBEDDING
@@ -15,12 +15,8 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.statistics.statistic import Statistic, peak
-from attnprobe.sums.base import Measurement
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable
-
-#: Columns that say which layers a row is about.
-_LAYER_COLUMNS = ("layer", "layer_a", "layer_b")
 
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
@@ -68,35 +64,31 @@ def drop_counted(wanted: Sequence[list[Statistic]]) -> list[str]:
 
 
 def verify_needs(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    wanted: Sequence[list[Statistic]],
-    *,
-    as_far_as_possible: bool,
+    checkpoint: Checkpoint, architecture: Architecture, wanted: Sequence[list[Statistic]], *, refuse: bool
 ) -> tuple[list[str], list[str]]:
-    """Verify that what the statistics of each corpus need can be had, or refuse the first that needs more.
+    """Verify that what the statistics of each corpus need can be had.
 
-    With ``as_far_as_possible``, those that can't be had are taken out of ``wanted`` instead.
+    Where not, ``refuse`` the first that needs more, or take those out of ``wanted``.
 
     Returns:
         What was verified, and what was left out.
     """
     left_out: list[str] = []
     while True:
-        every = [statistic for statistics in wanted for statistic in statistics]
+        every = [one for statistics in wanted for one in statistics]
         try:
-            needs = frozenset[str]().union(*(statistic.needs for statistic in every))
+            needs = frozenset[str]().union(*(one.needs for one in every))
             return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), left_out
         except UnobservableError as error:
-            asking = [statistic for statistic in every if error.name in statistic.needs]
-            if not as_far_as_possible or len(asking) == len(every):
+            asking = [one for one in every if error.name in one.needs]
+            if refuse or len(asking) == len(every):
                 instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
                 raise AttnprobeError(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
             left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
             for statistics in wanted:
-                statistics[:] = [statistic for statistic in statistics if statistic not in asking]
+                statistics[:] = [one for one in statistics if one not in asking]
 
 
 def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
@@ -107,7 +99,7 @@ def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None
 
 def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
     """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
-    columns = [table.data[name] for name in _LAYER_COLUMNS if name in table.data]
+    columns = [table.data[name] for name in ("layer", "layer_a", "layer_b") if name in table.data]
     kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
     listed = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
@@ -126,36 +118,25 @@ def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: t
             "read more text, or give a file of frequencies."
         )
     # Weights by norm tie less than probabilities do.
-    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
-    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
-    if by_peak and dtype.itemsize < torch.float32.itemsize:
-        precision = str(dtype).removeprefix("torch.")
+    peaks = [one.name for one in statistics if one.function is peak and one.weights == "attention"]
+    if peaks and dtype.itemsize < torch.float32.itemsize:
         notes.append(
-            f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {join_names(by_peak)} towards the first tokens; float32 avoids it."
+            f"In {str(dtype).removeprefix('torch.')}, the keys of a query tie more often, and the first of a "
+            f"tie counts as the most attended. That moves {join_names(peaks)} towards the first tokens; "
+            "float32 avoids it."
         )
     return notes
 
 
 def explain_empty(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    statistics: Sequence[Statistic],
-    measurement: Measurement,
+    checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
 ) -> list[str]:
     """Say why statistics about weights are empty, if they are: a sentence for each reason."""
-    names = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
-    empty = [name for name in names if np.isnan(measurement.sums[name].average).any()]
-    if not empty:
+    names = [one.name for one in statistics if one.scope == "parameters"]
+    if not names:
         return []
-    layers: dict[str, list[int]] = {}
-    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
-        if isinstance(parameters, str):
-            layers.setdefault(parameters, []).append(layer)
-    sentences = []
-    for reason, places in layers.items():
-        every = len(places) == architecture.layers
-        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in places])
-        verb = "is" if len(empty) == 1 else "are"
-        sentences.append(f"{join_names(empty)} {verb} empty for {named}: {reason}.")
-    return sentences
+    told = find_head_parameters(checkpoint, architecture)
+    reasons = Counter(reason for reason in told if isinstance(reason, str))
+    empty = f"{join_names(names)} {'is' if len(names) == 1 else 'are'} empty"
+    layers = architecture.layers
+    return [f"{empty} in {number} of {layers} layers: {reason}." for reason, number in reasons.items()]

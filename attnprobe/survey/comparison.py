@@ -32,12 +32,11 @@ from attnprobe.survey.checks import check_modality, drop_impossible, verify_need
 from attnprobe.survey.pairing import (
     MARKS,
     NUMBERED,
-    name_outputs,
-    name_pairs,
+    OUTPUTS,
+    PAIRS,
     number_words,
     open_pair,
     pair_by_words,
-    read_same,
 )
 from attnprobe.survey.survey import CorpusRequest
 from attnprobe.table.builder import Labels
@@ -85,7 +84,7 @@ def compare_checkpoints(
     evidence = [
         f"{checkpoint.name}: {sentence}"
         for checkpoint, of in models
-        for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
+        for sentence in verify_needs(checkpoint, of, [list(statistics)], refuse=True)[0]
         + (_check_outputs(checkpoint, of) if outputs else [])
     ]
     options = _fit_options(request.options, first, second, by_word=by_word)
@@ -107,12 +106,12 @@ def compare_checkpoints(
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
-        batches, read_second = mine.corpus.batches, read_same
+        batches, how = mine.corpus.batches, dict[str, Any](pairs=pairs, outputs=outputs)
         if by_word:
-            batches, read_second = pair_by_words(batches, its.corpus.batches)
+            batches, how["read_second"] = pair_by_words(batches, its.corpus.batches)
         elif isinstance(batches, Batches):
             _check_vocabulary(batches, second)
-        with open_pair(models, statistics, shared, read_second, pairs=pairs, outputs=outputs) as evaluator:
+        with open_pair(models, statistics, shared, **how) as evaluator:
             measurement = run.total(
                 "comparing",
                 batches,
@@ -127,7 +126,7 @@ def compare_checkpoints(
     notes += request.remarks()
     sums = measurement.sums
     if by_word:
-        jsd = [NUMBERED, *map(name_pairs, shared.kinds)]
+        jsd = [NUMBERED, *map(PAIRS.format, shared.kinds)]
         counts = [int(sums[name].count.max(initial=0)) for name in jsd if name in sums]
         wordless = measurement.sequences - max(counts, default=measurement.sequences)
         left = record["corpus"]["sequences"] - measurement.sequences
@@ -149,8 +148,8 @@ def compare_checkpoints(
         (of_first, of_second),
         measurement.sequences,
         numbered=sums.get(NUMBERED),
-        pairs={kind: sums[name_pairs(kind)] for kind in shared.kinds if pairs},
-        outputs={kind: sums[name_outputs(kind)] for kind in shared.kinds if outputs},
+        pairs={kind: sums[PAIRS.format(kind)] for kind in shared.kinds if pairs},
+        outputs={kind: sums[OUTPUTS.format(kind)] for kind in shared.kinds if outputs},
         labels=Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, notes),
         other=second.name,
         rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),

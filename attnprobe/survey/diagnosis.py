@@ -14,8 +14,8 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.switching import check_gates
-from attnprobe.table.builder import Labels
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.table import HeadTable
 
 Status = Literal["ok", "warning", "failed"]
 
@@ -49,13 +49,10 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
-    data: dict[str, list[str]] = {
-        "model": [labels.model] * len(findings),
-        "dataset": [labels.dataset] * len(findings),
-        **{name: [getattr(one, name) for one in findings] for name in Finding._fields},
-    }
-    columns = [Column(name, role="key") for name in data]
-    return HeadTable("diagnosis", columns, data, (), labels.provenance)
+    build = TableBuilder(labels, len(findings))
+    for name in Finding._fields:
+        build.key(name, [getattr(one, name) for one in findings])
+    return build.table("diagnosis")
 
 
 def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:

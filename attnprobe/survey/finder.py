@@ -1,6 +1,7 @@
 """From blocks of attention to counts of gold links that heads answer rightly."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,15 +9,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
+from attnprobe.statistics.alignment import (
+    BACKWARD,
+    FORWARD,
+    RATES,
+    SURE,
+    WORDS,
+    ask_alignment,
+    compute_rates,
+)
 from attnprobe.statistics.questions import Questions, part_by_stratum
+from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.link_counts import LinkCounts, order_keys
+from attnprobe.sums.links import Key, LinkCounts, Links, order_keys
+from attnprobe.table.sequence import Alignment, Maps, Way
 
 
 class Choices:
@@ -50,14 +63,7 @@ class Choices:
 
 
 class QuestionIndex:
-    """The questions of a batch in one kind of attention, sorted by what they count for.
-
-    Attributes:
-        questions: What is asked.
-        key: (cell,) the place of a key.
-        block: (cell,) the block of documents in which the key is asked.
-        number: (cell,) how many questions count for both.
-    """
+    """The questions of a batch in one kind of attention, sorted by what they count for: a key in a block."""
 
     def __init__(self, questions: Questions, batch: Batch) -> None:
         self.questions = questions
@@ -67,8 +73,8 @@ class QuestionIndex:
         order = np.lexsort((block, key))
         self._question, key, block = question[order], key[order], block[order]
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(block, prepend=-1))
-        self.key, self.block = key[self._starts], block[self._starts]
-        self.number = np.diff(self._starts, append=len(order))
+        self.key, self.block = key[self._starts], block[self._starts]  # of each cell
+        self.number = np.diff(self._starts, append=len(order))  # of questions that count for it
 
     def add_up(self, values: NDArray[Any]) -> NDArray[Any]:
         """Add up numbers of questions, (question, ...), cell by cell."""
@@ -81,12 +87,9 @@ def count_layers(
     heads: int,
     computed: Sequence[Sequence[int | None]],
 ) -> LinkCounts:
-    """Put the counts of all layers of a batch together.
+    """Put the counts of all layers of a batch together: what was asked, and what each row chose (row, head).
 
-    Args:
-        layers: For each, what was asked there and what each row chose (row, head).
-        heads: Heads of a layer, removed ones included.
-        computed: For each layer, the heads that it computes.
+    ``heads`` is the number of heads of a layer, removed ones included; ``computed`` lists those it computes.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
     keys = order_keys(key for index in indices for key in index.questions.keys)
@@ -138,3 +141,71 @@ class LinkScorer:
     def finish(self) -> LinkCounts:
         layers = [(index, choices.chosen) for index, choices in self.layers]
         return count_layers(layers, self._heads, self._computed)
+
+
+# The gold alignment of one pair of texts: how far the heads of a map find it
+
+#: What the ways are called in which a pair of texts is asked: across, the target asks the text.
+_NAMES = {
+    (BACKWARD, OUTPUT): "where the decoder predicts a word",
+    (BACKWARD, INPUT): "where the decoder reads a word",
+    (BACKWARD,): "from the second text to the first",
+    (FORWARD,): "from the first text to the second",
+}
+
+
+def align_maps(maps: Maps, layout: Layout) -> Maps:
+    """Give the maps of one sequence their gold alignment; as they are where they hold no two whole texts."""
+    gold = ask_alignment(layout)
+    ways = [key[1:] for key in gold.keys if key[0] == WORDS]
+    if not ways:
+        return maps
+    blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
+    chosen = np.stack([find_most_attended(block.probabilities, gold.rows) for block in blocks])
+    right = np.stack([gold.hits(layer) for layer in chosen])  # (layer, question, head)
+    every = tuple(_make_way(gold, way, right, maps.kept) for way in ways)
+    # In cross-attention both ways ask of the same words; a map shows them where they are read.
+    shown = ways[-1:] if layout.crossed else ways
+    sure = {cell for way in shown for cell in _list_cells(gold, (SURE, *way))}
+    cells = [cell for way in shown for cell in _list_cells(gold, (WORDS, *way))]
+    asking, answers = np.array(cells, np.int64).reshape(-1, 2).T
+    queries, spans = (
+        [(start, stop) for start, stop in ends.tolist()] for ends in (gold.rows.queries, gold.rows.spans)
+    )
+    links = tuple((queries[row], spans[answer], (row, answer) in sure) for row, answer in cells)
+    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.kept[..., None]
+    return replace(maps, alignment=Alignment(links, every, hits))
+
+
+def _find_questions(gold: Questions, key: Key) -> NDArray[np.int64]:
+    place = gold.keys.index(key) if key in gold.keys else -1
+    return gold.entries[gold.entries[:, 1] == place, 0]
+
+
+def _list_cells(gold: Questions, key: Key) -> list[tuple[int, int]]:
+    """List the rows and the right candidates of some questions."""
+    return [
+        (int(gold.row[question]), first)
+        for question in _find_questions(gold, key)
+        for first, stop in gold.right[slice(*gold.answers[question])].tolist()
+        if first < stop
+    ]
+
+
+def _make_way(gold: Questions, way: Key, right: NDArray[np.bool_], standing: NDArray[np.bool_]) -> Way:
+    """Give the rates of all heads that are asked in one way, as tables give them."""
+    words, sure = (_find_questions(gold, (label, *way)) for label in (WORDS, SURE))
+    links = [Links(np.array([len(of)]), right[:, of].sum(1)[..., None]) for of in (words, sure)]
+    computed = compute_rates(*links)
+    rates = np.stack([computed[name] for name in RATES], -1)
+    hits, number = links[1].hits[..., 0].astype(np.float64), np.full(standing.shape, float(len(sure)))
+    hits[~standing] = number[~standing] = rates[~standing] = np.nan
+    return Way(_NAMES[way], hits, number, rates)
+
+
+def find_best_head(maps: Maps) -> tuple[int, int]:
+    """Find the head of the least error rate in any way: the place of its layer, and its number."""
+    assert maps.alignment is not None
+    rates = np.stack([way.rates[..., 0] for way in maps.alignment.ways])
+    least = np.where(np.isnan(rates), np.inf, rates).min(0)
+    return divmod(int(least.argmin()), least.shape[1])

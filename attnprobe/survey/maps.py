@@ -24,7 +24,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, describe_corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.survey.gold_alignment import align_maps
+from attnprobe.survey.finder import align_maps
 from attnprobe.survey.measure import open_evaluator
 from attnprobe.survey.recorder import list_computed
 from attnprobe.survey.tokens import label_sides
@@ -64,17 +64,11 @@ def read_maps(
     max_length: int | None = None, target: str | None = None, rolled: bool = False, aligned: bool = False,
     progress: Progress,
 ) -> SequenceAttention:  # fmt: skip
-    """Run one sequence, and keep all its attention.
+    """Run one sequence, a document or a file, and keep all its attention.
 
-    Args:
-        checkpoint: The model, as ``examine_part`` gave it.
-        architecture: What the dry run found.
-        documents: One document, or one file.
-        max_length: Keep so many tokens of a text, the first ones.
-        target: What a decoder beside an encoder reads; the text itself where there is none.
-        rolled: Roll attention out over layers, too.
-        aligned: Keep the gold links of the document, which are an alignment of two texts.
-        progress: Is told how far it is, and what was cut or pooled.
+    Model and architecture are as ``examine_part`` gave them. ``target`` is what a decoder beside an encoder
+    reads, the text itself where there is none. With ``rolled``, attention is rolled out over layers, too;
+    with ``aligned``, the gold links of the document are an alignment of two texts, and kept.
     """
     if target is not None and not checkpoint.decodes:
         instead = "give the second text behind the first" if aligned else "leave out --target"
@@ -104,7 +98,7 @@ def read_maps(
         sides = label_sides(checkpoint, batch, kind, layout, texts, target)
         maps = _place_heads(architecture, kind, rows, sides)
         if rolled and kind is not Kind.CROSS:
-            maps = replace(maps, rolled=roll_out(maps.rows, maps.standing))
+            maps = replace(maps, rolled=roll_out(maps.rows, maps.kept))
         maps = _pool_maps(maps, progress.say)
         shown.append(align_maps(maps, layout.to(torch.device("cpu"))) if aligned else maps)
     if aligned and all(one.alignment is None for one in shown):
@@ -250,28 +244,26 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
     from scipy.special import entr  # takes a while to import
 
     causal = maps.kind is Kind.DECODER
-    plain = [~side.special for side in (maps.queries, maps.keys)]
+    asking, plain = ~maps.queries.special, ~maps.keys.special
     if causal:
-        plain[1] = plain[1] & (np.arange(len(maps.keys)) > 0)
-    queries, keys = (np.flatnonzero(one if one.any() else np.ones(len(one), bool)) for one in plain)
-    sees = np.ones((len(queries), len(keys)), bool)
-    if causal:
-        sees = keys <= queries[:, None]
-    seeing = sees.any(1)
-    queries, sees = queries[seeing], sees[seeing]
-    sharpness = np.full(maps.rows.shape[:2], np.nan)
+        plain = plain & (np.arange(len(plain)) > 0)
+    asking, plain = (of if of.any() else ~of for of in (asking, plain))
+    sees = np.tri(len(asking), len(plain), dtype=bool) if causal else np.ones((len(asking), len(plain)), bool)
+    sees = sees & plain
+    number, asking = np.maximum(sees.sum(1), 1)[:, None], asking & sees.any(1)
+    sharpness = np.zeros(maps.rows.shape[:2])
     for layer, rows in enumerate(maps.rows):  # of all layers at once, memory would be twice that of the maps
-        given = rows[:, queries][..., keys].astype(np.float64)
+        given = np.where(sees, rows, 0).astype(np.float64)
         rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
-        shares = np.where(sees, given + rest / sees.sum(1)[:, None], 0)
-        sharpness[layer] = entr(shares).sum(-1).mean(1) if len(queries) else 0.0
-    sharpness[~maps.standing] = np.nan
+        entropies = entr(given + np.where(sees, rest / number, 0)).sum(-1)
+        sharpness[layer] = entropies[:, asking].mean(1) if asking.any() else 0.0
+    sharpness[~maps.kept] = np.nan
     return sharpness
 
 
 def find_sharpest(maps: Maps) -> tuple[int, int]:
     """Find the head of the lowest entropy beyond special tokens: the place of its layer, and its number."""
-    sharpness = np.where(maps.standing, measure_sharpness(maps), np.inf)
+    sharpness = np.where(maps.kept, measure_sharpness(maps), np.inf)
     layer, head = np.unravel_index(int(sharpness.argmin()), sharpness.shape)
     return int(layer), int(head)
 
@@ -294,11 +286,7 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> tuple[Seq
         and FEWEST_TOKENS <= (length := len(tokenizer(*texts, verbose=False)["input_ids"])) <= SENTENCE_TOKENS
     }
     if len(short) < SENTENCES:
-        chosen = distinct[:SENTENCES]
-        which, each = f"The first {len(chosen)} texts", " of each"
-        if len(chosen) == 1:
-            which, each = "The only text", ""
-        return chosen, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}."
+        return distinct[:SENTENCES], f"The first texts of the data, up to {SENTENCE_TOKENS} tokens of each."
     such = f"have {FEWEST_TOKENS} to {SENTENCE_TOKENS} tokens"
     ended = [
         place for place in short if all(regex.search(_END, text) for text in _list_texts(distinct[place]))

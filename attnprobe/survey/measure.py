@@ -35,7 +35,7 @@ from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import MOST
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts
 from attnprobe.survey.recorder import Recorder, Values, list_computed, place_heads
 from attnprobe.table.naming import join_names
 from attnprobe.table.numbers import format_number
@@ -167,17 +167,12 @@ def open_evaluator(
 
 @dataclass
 class SequentialRun:
-    """Looks at a table of ever more documents, until each of its columns is as precise as was asked.
-
-    Attributes:
-        targets: The half width that is asked of each column; without a name, of all that have an error.
-        looks: The number of documents at each look, and half the widest 95 % interval of each column.
-    """
+    """Looks at a table of ever more documents, until each of its columns is as precise as was asked."""
 
     order: Order
-    targets: Mapping[str, float]
+    targets: Mapping[str, float]  # the half width of each column; without a name, of all that have an error
     statistics: Sequence[Statistic]
-    looks: list[dict[str, Any]] = field(default_factory=list)
+    looks: list[dict[str, Any]] = field(default_factory=list)  # documents, half the widest 95 % intervals
 
     def look(self, table: HeadTable, corpus: Mapping[str, Any]) -> bool:
         """Look at a table of what is on record of a ``corpus``, and tell whether it is precise enough."""

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,21 +39,11 @@ Units = Sequence[Sequence[Unit]] | None
 ReadSecond = Callable[[Batch], tuple[Batch, Units]]
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
 MARKS = ("a", "b")
-#: Divergence of heads of one number, (layer, head).
-NUMBERED = "jsd"
+#: The divergence of heads of one number, (layer, head); of all heads of a kind, that from all of the other
+#: model, and the sums over outputs.
+NUMBERED, PAIRS, OUTPUTS = "jsd", "jsd of pairs, {}", "outputs, {}"
 #: Heads that are compared with all others at a time, so that what is found needs little memory.
 AT_A_TIME = 16
-Part = TypeVar("Part")
-
-
-def name_pairs(kind: Kind) -> str:
-    """Name the divergences of all heads of a kind from all heads of the other model."""
-    return f"jsd of pairs, {kind}"
-
-
-def name_outputs(kind: Kind) -> str:
-    """Name the sums over outputs of all heads of a kind."""
-    return f"outputs, {kind}"
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
@@ -106,11 +96,6 @@ def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
     return torch.cat([to_words, rest], -1)
 
 
-def read_same(batch: Batch) -> tuple[Batch, Units]:
-    """Let the second model read what the first reads."""
-    return batch, None
-
-
 def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, ReadSecond]:
     """Pair the sequences of each document that both models have tokens for.
 
@@ -147,14 +132,8 @@ def compare_maps(
     """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
 
     A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have the
-    same queries and the same keys.
-
-    Args:
-        shared: Which heads there are.
-        ours: Maps of the first model, kind by kind.
-        theirs: Those of the second.
-        units: The words that both see.
-        pairs: Whether every head is compared with every other, or only with that of its number.
+    same queries and the same keys. With ``pairs``, every head is compared with every other, not only with
+    that of its number; with ``units``, over the words that both see.
 
     Returns:
         (sequence, layer, head) of the first model, and for each kind (sequence, head, other head). NaN for
@@ -179,7 +158,7 @@ def compare_maps(
             cells = torch.cat(parts)
         divergence = cells.cpu().numpy()
         if pairs:
-            values[name_pairs(kind)] = divergence
+            values[PAIRS.format(kind)] = divergence
             divergence = divergence.diagonal(0, 1, 2)
         if numbered:
             first, layers = shared.first, shared.first.layers(kind)
@@ -222,8 +201,7 @@ def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
 def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units) -> Values:
     """Sum up what every pair of heads gives in common to the same tokens, for their linear CKA.
 
-    Tokens are those that ask, or words that both models see, which have the mean of what their tokens are
-    given. Removed heads give 0.
+    Tokens are those that ask, or words that both see, with the mean of their tokens. Removed heads give 0.
     """
     values: Values = {}
     for kind in shared.kinds:
@@ -233,19 +211,18 @@ def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Un
             asking = layout.queries.asking.to(given.device)
             vectors = given[asking], other[asking]
         else:
-            words = [(row, *pair) for row, pairs in enumerate(units) for pair in pairs]
-            first = _average_words(given, [(row, span) for row, span, _ in words])
-            vectors = first, _average_words(other, [(row, span) for row, _, span in words])
+            mine, its = ([[unit[side] for unit in row] for row in units] for side in (0, 1))
+            vectors = _average_words(given, mine), _average_words(other, its)
         sides = zip(vectors, shared.find_kept(kind), shared.size(kind), strict=True)
-        values[name_outputs(kind)] = CrossMoments.of_tokens(*(_spread_heads(*side) for side in sides))
+        values[OUTPUTS.format(kind)] = CrossMoments.of_tokens(*(_spread_heads(*side) for side in sides))
     return values
 
 
-def _average_words(given: Tensor, spans: Sequence[tuple[int, TokenSpan]]) -> Tensor:
+def _average_words(given: Tensor, words: Sequence[Sequence[TokenSpan]]) -> Tensor:
     """Average (sequence, token, head, width) over the tokens of each word: (word, head, width)."""
-    if not spans:
-        return given.new_zeros(0, *given.shape[2:])
-    return torch.stack([given[row, span.start : span.stop].mean(0) for row, span in spans])
+    rows = zip(given, words, strict=True)
+    averages = [row[word.start : word.stop].mean(0) for row, listed in rows for word in listed]
+    return torch.stack(averages) if averages else given.new_zeros(0, *given.shape[2:])
 
 
 def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Tensor:
@@ -256,7 +233,7 @@ def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Te
     return placed
 
 
-def _mark(sides: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
+def _mark(sides: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Join what is known of each model's statistics, by the names of their sums."""
     named = zip(MARKS, sides, strict=True)
     return {f"{mark}/{name}": part for mark, side in named for name, part in side.items()}
@@ -277,8 +254,8 @@ class PairEvaluator:
         """What is kept of each of the numbers, by its name."""
         kinds = self.shared.kinds
         sums: dict[str, type[Sum]] = {NUMBERED: Clustered} if any(map(self.shared.numbered, kinds)) else {}
-        sums |= {name_pairs(kind): Clustered for kind in kinds if self.pairs}
-        sums |= {name_outputs(kind): CrossMoments for kind in kinds if self.outputs}
+        sums |= {PAIRS.format(kind): Clustered for kind in kinds if self.pairs}
+        sums |= {OUTPUTS.format(kind): CrossMoments for kind in kinds if self.outputs}
         return sums | _mark({one.name: one.sums for one in side.statistics} for side in self.sides)
 
     def measurement(self, batch: Batch) -> Measurement:
@@ -312,8 +289,8 @@ def open_pair(
     models: Sequence[tuple[Checkpoint, Architecture]],
     statistics: Sequence[Statistic],
     shared: SharedHeads,
-    read_second: ReadSecond = read_same,
     *,
+    read_second: ReadSecond = lambda batch: (batch, None),
     pairs: bool,
     outputs: bool = False,
 ) -> Iterator[PairEvaluator]:

@@ -139,15 +139,10 @@ def _read_words(
 
 @dataclass(frozen=True)
 class ProbeData:
-    """Questions of a corpus, and how probes are fitted to them.
-
-    Attributes:
-        corpus: The questions, batch by batch.
-        penalty: lambda of the penalty, see ``fit``.
-    """
+    """Questions of a corpus, and how probes are fitted to them."""
 
     corpus: AskedCorpus
-    penalty: float
+    penalty: float  # lambda, see ``fit``
 
     @cached_property
     def ends(self) -> Ints:
@@ -179,9 +174,8 @@ class ProbeData:
     def documents(self) -> int:
         return int(self.document.max(initial=-1)) + 1
 
-    @cached_property
+    @property
     def features(self) -> int:
-        """How many numbers each pair of words has: attention of each head, one way and the other."""
         return self.corpus.batches[0].codes.shape[2]
 
     @cached_property
@@ -256,11 +250,7 @@ class ProbeData:
             yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
-        """Fit to all folds of documents but one, and answer that one; each fold in turn.
-
-        Returns:
-            Which questions are answered rightly, and the fold of each.
-        """
+        """Fit to all folds of documents but one, and answer that one: what is right; the folds."""
         fold = self.document % folds
         hit = self.every
         for one in range(folds):
@@ -281,8 +271,8 @@ class ProbeData:
         """Choose for each fold the head that finds most links in the other folds.
 
         Returns:
-            The one that most folds choose, None where no head finds any link; whether the head of its fold
-            answers each question rightly; the share of folds that choose it.
+            The one that most folds choose, None where no head finds any; the answers of the heads of the
+            folds; the share of folds that choose it.
         """
         hits, folds = self.heads[questions], fold[questions]
         counts = np.zeros((int(fold.max()) + 1, self.features), np.int64)
@@ -375,7 +365,7 @@ def tabulate_heads(
     |weight| times the spread of that attention over candidates, divided by the sum of these over all rows.
     """
     count = len(heads)
-    order = [way * count + number for number in sorted(range(count), key=heads.__getitem__) for way in (0, 1)]
+    order = [way * count + number for number in range(count) for way in (0, 1)]
     build = TableBuilder(labels, 2 * count)
     build.layers([heads[one % count][0] for one in order])
     build.key("head", [heads[one % count][1] for one in order])

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock, measure_lengths
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import UNEMBEDDING, Observed
+from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
@@ -60,10 +60,7 @@ def place_heads(values: Tensor, rows: Rows, computed: Sequence[int | None], head
 
 
 class Recorder(local):
-    """Watches one batch at a time and turns its blocks into values of its sequences.
-
-    Each thread that runs passes has its own batch: a subclass of ``local`` is made anew for every thread.
-    """
+    """Watches one batch at a time, each thread its own, and turns its blocks into values of its sequences."""
 
     def __init__(
         self,
@@ -85,7 +82,8 @@ class Recorder(local):
         read them; ``factors`` stand for them where rows are weighted by norm, see ``factor_projection``. With
         ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
         """
-        self._all, self._kinds, self._heads = statistics, list(kinds), heads
+        self._all, self._heads = statistics, heads
+        self._kinds: list[Any] = list(kinds)
         self._projections, self._factors, self._unembedding = projections, factors, unembedding
         self._keep, self._keep_outputs = keep, keep_outputs
         self._complete = standing is None or bool(standing.all())
@@ -113,11 +111,10 @@ class Recorder(local):
         for one in self._statistics:
             if one.scope not in {"model", "links"}:
                 self._questions[one.weights].setdefault(one.scope, {}).setdefault(one.function, one)
-        self._reads_unembedding = any(UNEMBEDDING in one.needs for one in self._statistics)
         self._open = {} if baseline else self._scorers
         for _, scorer in self._open.values():
             scorer.begin(batch)
-        layouts: dict[Kind | int, Layout] = {}
+        layouts: dict[Any, Layout] = {}
         self._batch, self._layouts, self._layer = batch, layouts, 0
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._rows = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
@@ -155,12 +152,17 @@ class Recorder(local):
         for weights in self._questions:
             block = plain if weights == "attention" else self._weigh(piece, plain)
             self._ask(weights, block, piece)
-            if self._open and isinstance(kind, Kind):
-                self._find_links(weights, block, piece, kind)
-            if weights in self._keeps and isinstance(kind, Kind):
-                self._keep_map(weights, block, piece, kind)
-        if self._keep_outputs:
-            self._keep_output(piece)
+            if weights in self._keeps:
+                self._keep_map(weights, block.probabilities, piece)
+            for of, scorer in self._open.values():
+                if of == weights == "attention":
+                    scorer.take(piece.layer, kind, layout, piece)
+                elif of == weights:  # a head that carries nothing attends to nothing
+                    rows = block.probabilities.nan_to_num(0)
+                    scorer.take(piece.layer, kind, layout, replace(piece, probabilities=rows))
+        if self._keep_outputs and observed.outputs is not None:
+            given = observed.outputs
+            self._keep_rows(self._outputs, piece.layer, given, piece, 0, given.shape[1])
 
     def finish(self) -> Values:
         """Close the last layer and give what was found in the batch's sequences."""
@@ -175,10 +177,7 @@ class Recorder(local):
         return values | {name: scorer.finish() for name, (_, scorer) in self._open.items()}
 
     def maps(self) -> ByKind:
-        """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).
-
-        The next batch of this thread takes their memory.
-        """
+        """Give (batch, head of any layer, query, key) of each kind; the next batch takes their memory."""
         return {
             kind: (maps, self._on(kind, maps.device))
             for (weights, kind), maps in self._maps.items()
@@ -186,17 +185,13 @@ class Recorder(local):
         }
 
     def outputs(self) -> ByKind:
-        """Give what heads gave to a batch: of each kind (batch, query, head of any layer, width).
-
-        Heads of layers that are narrower than others of their kind have zeros at the end.
-        """
+        """Give (batch, query, head of any layer, width) of each kind; narrow heads have zeros at the end."""
         by_kind = {}
         for kind, layout in self._layouts.items() if self._keep_outputs else ():
-            assert isinstance(kind, Kind)
             layers = [self._outputs[layer] for layer, one in enumerate(self._kinds) if one is kind]
             width, device = max(one.shape[3] for one in layers), layers[0].device
             wide = [torch.nn.functional.pad(one.to(device), (0, width - one.shape[3])) for one in layers]
-            by_kind[kind] = torch.cat(wide, 2), layout
+            by_kind[kind] = torch.cat(wide, 1).transpose(1, 2), layout
         return by_kind
 
     def _add_weights(self, piece: Piece) -> Observed:
@@ -206,7 +201,7 @@ class Recorder(local):
         beside = self._batch.targets is not None
         # Where an encoder's attention, or that to it, does not end in logits.
         without_logits = kind is Kind.CROSS or (beside and kind is Kind.ENCODER)
-        if self._unembedding is None or not self._reads_unembedding or without_logits:
+        if self._unembedding is None or without_logits:
             return replace(piece.observed, projection=projection)
         if self._unembedded is None:  # the same in all layers
             ids = self._batch.inputs["decoder_input_ids" if beside else "input_ids"]
@@ -267,13 +262,6 @@ class Recorder(local):
         rows, weighted = whole.pop("probabilities"), whole.pop("weighted", None)
         return AttentionBlock(rows, block.layout, 0, replace(seen, **whole), weighted)
 
-    def _find_links(self, weights: Weights, block: AttentionBlock, piece: Piece, kind: Kind) -> None:
-        if weights == "norm":  # a head that carries nothing attends to nothing
-            piece = replace(piece, probabilities=block.probabilities.nan_to_num(0))
-        for of, scorer in self._open.values():
-            if of == weights:
-                scorer.take(piece.layer, kind, self._layouts[kind], piece)
-
     def _close_layer(self) -> None:
         """Take what was found of the queries of a layer to its sequences."""
         if self._layer >= len(self._kinds):
@@ -293,17 +281,23 @@ class Recorder(local):
         # The next layer may be of another kind, with other queries.
         self._answers, self._assembled = {}, {}
 
-    def _keep_map(self, weights: Weights, block: AttentionBlock, piece: Piece, kind: Kind) -> None:
-        layout, rows = self._layouts[kind], block.probabilities
-        before = [len(self._computed[layer]) for layer, one in enumerate(self._kinds) if one is kind]
-        first = sum(before[: self._kinds[: piece.layer].count(kind)])
-        if (weights, kind) not in self._maps:
-            shape = (layout.queries.batch, sum(before), layout.queries.length, layout.keys.length)
-            self._maps[weights, kind] = self._take_room((weights, kind), rows, shape)
-        batch, heads, queries, _ = rows.shape
+    def _keep_map(self, weights: Weights, rows: Tensor, piece: Piece) -> None:
+        """Keep rows beside those of the other layers of their kind."""
+        kind = self._kinds[piece.layer]
+        heads = [len(self._computed[layer]) for layer, one in enumerate(self._kinds) if one is kind]
+        first = sum(heads[: self._kinds[: piece.layer].count(kind)])
+        self._keep_rows(self._maps, (weights, kind), rows, piece, first, sum(heads))
+
+    def _keep_rows(
+        self, kept: dict[Any, Tensor], key: Any, rows: Tensor, piece: Piece, first: int, heads: int
+    ) -> None:
+        """Put (batch, head, query, ...) of a block in their places among those of the whole batch."""
+        batch, count, queries, width = rows.shape
+        if key not in kept:
+            sequences = self._layouts[self._kinds[piece.layer]].queries.batch
+            kept[key] = self._take_room(key, rows, (sequences, heads, piece.queries, width))
         sequences = slice(piece.sequence, piece.sequence + batch)
-        span = slice(piece.query, piece.query + queries)
-        self._maps[weights, kind][sequences, first : first + heads, span] = rows
+        kept[key][sequences, first : first + count, piece.query : piece.query + queries] = rows
 
     def _take_room(self, key: Any, like: Tensor, shape: Sequence[int]) -> Tensor:
         """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
@@ -313,16 +307,6 @@ class Recorder(local):
             del room
             room = self._rooms[key] = like.new_empty(size)
         return room[:size].view(*shape)
-
-    def _keep_output(self, piece: Piece) -> None:
-        given = piece.observed.outputs
-        assert given is not None
-        batch, heads, queries, width = given.shape
-        if piece.layer not in self._outputs:
-            sequences = self._layouts[self._kinds[piece.layer]].queries.batch
-            self._outputs[piece.layer] = given.new_empty(sequences, piece.queries, heads, width)
-        rows = slice(piece.sequence, piece.sequence + batch)
-        self._outputs[piece.layer][rows, piece.query : piece.query + queries] = given.transpose(1, 2)
 
     def _evaluate_models(self) -> None:
         """Ask about the heads of all layers together, kind by kind, one sequence at a time."""

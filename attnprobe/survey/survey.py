@@ -23,7 +23,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
-from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.statistics.statistic import CONTROLS, Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.checks import (
@@ -41,7 +41,7 @@ from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
 #: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[Control, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
+STAGES: Mapping[str, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class TableRun:
     request: TableRequest
     checkpoint: Checkpoint
     architecture: Architecture
-    as_far_as_possible: bool = False
+    refuse: bool = True  # what the model does not give; or it is left out, with a note
     measured: dict[str, list[Statistic]] = field(default_factory=dict)  # what can be, by the corpus's name
     evidence: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
@@ -107,10 +107,8 @@ class TableRun:
         self.measured = {one.name: drop_impossible(one.statistics, architecture) for one in corpora}
         wanted = list(self.measured.values())
         left_out = drop_counted(wanted) if corpora[0].options.targets else []
-        self.evidence, self.notes = verify_needs(
-            model, architecture, wanted, as_far_as_possible=self.as_far_as_possible
-        )
-        self.notes += left_out
+        self.evidence, notes = verify_needs(model, architecture, wanted, refuse=self.refuse)
+        self.notes = notes + left_out
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -142,7 +140,7 @@ class TableRun:
                 number, of = first.options.turn
                 self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
-        self.notes += explain_empty(checkpoint, self.architecture, self.measured[name], self.measurement)
+        self.notes += explain_empty(checkpoint, self.architecture, self.measured[name])
 
     @property
     def labels(self) -> Labels:
@@ -183,16 +181,10 @@ def survey_corpora(
 ) -> list[TableRun]:
     """Verify the capture, tokenise each corpus, and measure it in one pass for all tables about it.
 
-    Statistics under a control take another pass over the same batches. Started by torchrun, each process
-    measures its share of the batches, and all get the whole.
-
-    Args:
-        checkpoint: The model.
-        requests: The tables. The first corpora of all are the same, and so are others of one name.
-        resume: A file that keeps the state of the run.
-        workers: How many batches are in flight; by default as many as there are threads.
-        as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
-        progress: Is told how far it is.
+    The first corpora of all tables are the same, and so are others of one name. Statistics under a control
+    take another pass over the same batches. Started by torchrun, each process measures its share of the
+    batches, and all get the whole. ``resume`` is a file that keeps the state of the run. What the model does
+    not give is refused, or, with ``as_far_as_possible``, left out with a note.
     """
     for request in requests:
         check_modality(checkpoint, [one for corpus in request.corpora for one in corpus.statistics])
@@ -206,7 +198,7 @@ def survey_corpora(
     del corpora[first.name]
     corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
     corpora = {first.name: replace(first, documents=documents), **corpora}
-    tables = [TableRun(request, checkpoint, architecture, as_far_as_possible) for request in requests]
+    tables = [TableRun(one, checkpoint, architecture, not as_far_as_possible) for one in requests]
     identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
     question = {"command": " ".join(identities)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
@@ -227,16 +219,9 @@ def _join_statistics(tables: Sequence[TableRun], name: str) -> list[Statistic]:
 
 
 def _measure_corpus(
-    run: Run,
-    corpus: CorpusRequest,
-    tables: Sequence[TableRun],
-    workers: int | None,
-    look: int | None = None,
+    run: Run, corpus: CorpusRequest, tables: Sequence[TableRun], workers: int | None, look: int | None = None
 ) -> Corpus:
-    """Measure a corpus, or a part for a look, and give all tables about it what is theirs.
-
-    The batches are passed over once for each control; each pass is a stage of the run.
-    """
+    """Measure a corpus, or a part for a look, in a pass for each control, and give tables what is theirs."""
     tables = [table for table in tables if corpus.name in table.measured]
     statistics = _join_statistics(tables, corpus.name)
     checkpoint, architecture, options = tables[0].checkpoint, tables[0].architecture, corpus.options

@@ -12,13 +12,12 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.kernels.words import Rows
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import LinkTask
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.links import FAR
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -41,42 +40,26 @@ def encode(attention: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class WordQuestions(Sum):
-    """Questions to words of a batch about other words, the attention between these, and who answers rightly.
+    """Questions to words of a batch about others, the attention between these, and who answers rightly."""
 
-    Attributes:
-        codes: (question, candidate, feature) coded attention, see ``encode``: first head by head from the
-            word that is asked to each word that may be the answer, then from that to it.
-        present: (question, candidate) which candidates there are.
-        right: (question, candidate) which of them are right.
-        document: (question,) the name of the document.
-        heads: (question, feature) whether each head finds a right answer.
-        rules: (question, rule) whether each rule does.
-        chance: (question,) the share of its candidates that are right; 0 where the link names none.
-        entry: (entry,) a question that counts for a label.
-        label: (entry,) that label.
-        left_out: Links that were not asked, see ``Questions.left_out``.
-    """
-
-    codes: NDArray[np.uint8]
-    present: Bools
-    right: Bools
-    document: Ints
-    heads: Bools
-    rules: Bools
-    chance: NDArray[np.float64]
-    entry: Ints
-    label: NDArray[np.str_]
-    left_out: Ints
+    codes: NDArray[np.uint8]  # (question, candidate, feature) from who is asked, then to it; see ``encode``
+    present: Bools  # (question, candidate) which candidates there are
+    right: Bools  # (question, candidate) which of them are right
+    document: Ints  # (question,) the name of the document
+    heads: Bools  # (question, feature) whether each head finds a right answer
+    rules: Bools  # (question, rule) whether each rule does
+    chance: NDArray[np.float64]  # (question,) the share of right candidates; 0 where the link names none
+    entry: Ints  # (entry,) a question that counts for a label
+    label: NDArray[np.str_]  # (entry,) that label
+    left_out: Ints  # links that were not asked, see ``Questions.left_out``
 
     def __len__(self) -> int:
         return len(self.right)
 
     def read(self, which: Ints, precision: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Read the attention that some questions are about, as many at a time as stay in the cache.
+        """Yield attention (question, candidate, feature), 0 for no candidate, with what is present and right.
 
-        Yields:
-            Attention (question, candidate, feature), 0 for what is no candidate; which are candidates,
-            (question, candidate); and which of them are right.
+        As many questions come at a time as stay in the cache.
         """
         number = max(1, CHUNK // max(1, self.codes[:1].size))
         for part in np.split(which, range(number, len(which), number)) if len(which) else ():
@@ -107,10 +90,8 @@ class AskedCorpus(Sum):
 def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
     """Take attention between tokens to attention between words: sums, which queries yet to come add to.
 
-    Args:
-        p: Attention (batch, head, query, key), of some queries of each sequence.
-        spans: (batch, word, 2) the first token of each word, and the one behind its last.
-        query: The position of the first query.
+    ``p`` (batch, head, query, key) is of some queries of each sequence, from ``query`` on; ``spans`` (batch,
+    word, 2) are the first token of each word, and the one behind its last.
 
     Returns:
         (batch, head, word, word) from the first word to the second, in float64: the sum over the tokens of
@@ -146,8 +127,8 @@ class WordScorer:
     def take(self, layer: int, _: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
-            self._questions = self._statistic.function(layout)
-            self._find_words(self._questions)
+            questions = self._questions = self._statistic.function(layout)
+            self._find_words(questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
@@ -184,17 +165,27 @@ class WordScorer:
     def _find_words(self, questions: Questions) -> None:
         """Find the words that the questions of the batch are about: who is asked, and all candidates."""
         rows, row = questions.rows, questions.row
-        words, begins, asker, answer = number_spans(rows, len(self._batch))
-        sequence, size = words[:, 0], np.diff(begins)
-        self._spans = torch.zeros(len(size), max(1, int(size.max(initial=0))), 2, dtype=torch.int64)
-        self._spans[sequence, np.arange(len(words)) - begins[sequence]] = torch.from_numpy(words[:, 1:])
+        of_span = np.full(len(rows.spans), -1)
+        for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
+            of_span[first:stop] = sequence
+        spans = np.concatenate([np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans]])
+        words, places = np.unique(spans, axis=0, return_inverse=True)
+        # Words are numbered within each sequence; spans that are no candidates come first, and have none.
+        begins = np.searchsorted(words[:, 0], np.arange(len(self._batch) + 1))
+        numbers = np.arange(len(words)) - begins[words[:, 0]]
+        sequence, number, ends = words[begins[0] :, 0], numbers[begins[0] :], words[begins[0] :, 1:]
+        most = int(number.max(initial=0)) + 1
+        self._spans = torch.zeros(len(self._batch), most, 2, dtype=torch.int64)
+        self._spans[sequence, number] = torch.from_numpy(ends)
+        asker, answer = np.split(numbers[places.ravel()], [len(rows)])  # a column in NumPy 2.0.0
         (first, stop), itself = rows.candidates[row].T, rows.itself[row]
-        number = first[:, None] + np.arange((stop - first).max(initial=0))
-        present = (number < stop[:, None]) & ((number < itself[:, :1]) | (number >= itself[:, 1:]))
-        right = replace(questions, choices=number).guesses & present
+        candidate = first[:, None] + np.arange((stop - first).max(initial=0))
+        present = (candidate < stop[:, None]) & ((candidate < itself[:, :1]) | (candidate >= itself[:, 1:]))
+        right = replace(questions, choices=candidate).guesses & present
         self._present, self._right = torch.from_numpy(present), torch.from_numpy(right)
-        places = rows.sequence[row], asker[row], answer[np.minimum(number, len(answer) - 1)]
-        self._sequence, self._asker, self._answers = map(torch.from_numpy, places)
+        answers = answer[np.where(present, candidate, 0)] if len(answer) else candidate
+        where = rows.sequence[row], asker[row], answers
+        self._sequence, self._asker, self._answers = map(torch.from_numpy, where)
 
     def _close_layer(self) -> None:
         assert self._maps is not None
@@ -228,24 +219,3 @@ def choose_words(attention: Tensor, present: Tensor, right: Tensor) -> Tensor:
         return right.new_zeros(len(attention), *attention.shape[2:])
     best = attention.where(present[..., None, None], -1).argmax(1)
     return right.gather(1, best.flatten(1)).view(best.shape)
-
-
-def number_spans(rows: Rows, sequences: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Number the spans of tokens that are asked or are candidates in each sequence, in their order.
-
-    Returns:
-        All spans (word, 3) with their sequence before them; where those of each sequence begin; the number
-        within its sequence of who is asked in each row; and that of each of ``rows.spans``, 0 where it is no
-        candidate.
-    """
-    of_span = np.full(len(rows.spans), -1)
-    for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
-        of_span[first:stop] = sequence
-    asked, answers = np.c_[rows.sequence, rows.queries], np.c_[of_span, rows.spans][of_span >= 0]
-    words, places = np.unique(np.concatenate([asked, answers]), axis=0, return_inverse=True)
-    places = places.ravel()  # a column in NumPy 2.0.0
-    begins = np.searchsorted(words[:, 0], np.arange(sequences + 1))
-    numbers = places - begins[words[places, 0]]
-    of_spans = np.zeros(len(rows.spans), np.int64)
-    of_spans[of_span >= 0] = numbers[len(asked) :]
-    return words, begins, numbers[: len(asked)], of_spans

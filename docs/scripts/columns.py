@@ -87,12 +87,12 @@ FOUND = {
         "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
             "attnprobe.statistics.links:by_label_table"
         ),
-        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Difference.estimate",
-        "p": "attnprobe.sums.crossfit:Difference.p",
-        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
+        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.links:Difference.estimate",
+        "p": "attnprobe.sums.links:Difference.p",
+        "In both: draws": "attnprobe.sums.links:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.inference:adjust",
         "--control links: moved": "attnprobe.statistics.questions:move_links",
-        "--by head: accuracy_se": "attnprobe.sums.link_counts:LinkCounts.accuracy",
+        "--by head: accuracy_se": "attnprobe.sums.blocked:find_share",
     },
     "probe": {
         "The probe": "attnprobe.survey.probe:ProbeData.fit",

@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.links import SYNTAX
 from attnprobe.sums.base import Measurement, unpack
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from attnprobe.commands.call.texts import GoldLinks, open_gold
 from attnprobe.corpus.sources.text import EMBEDDED, Embedded, read_embedded
+from attnprobe.session.texts import GoldLinks, open_gold
 
 
 @pytest.mark.parametrize("named", [None, EMBEDDED, [EMBEDDED]])

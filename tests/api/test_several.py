@@ -1,6 +1,6 @@
 """Texts that several checkpoints read, one after the other."""
 
-from attnprobe.commands.call.texts import replay
+from attnprobe.session.texts import replay
 
 
 def test_what_can_be_read_once_is_read_again():

@@ -11,8 +11,8 @@ import torch
 
 import attnprobe
 from attnprobe import AttnprobeError, Source
-from attnprobe.commands.call.texts import open_texts
 from attnprobe.corpus.sources.document import Document
+from attnprobe.session.texts import open_texts
 
 TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 

@@ -11,9 +11,9 @@ import pytest
 from attnprobe.intervention.metrics.score import CLUSTER, matthews
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.crossfit import CrossFit, Difference, Links
 from attnprobe.sums.documents import BLOCKS, find_block, name_documents
 from attnprobe.sums.inference import sign_flip
+from attnprobe.sums.links import CrossFit, Difference, Links
 
 Random = np.random.Generator
 #: Whether the interval holds the truth, and p of a true hypothesis; NaN where there is none.

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.formats import find_tables
 from attnprobe.corpus.sources.alignments import (
     align_documents,
@@ -19,6 +18,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import strip_packing
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.texts import Texts, check_standard_input, open_texts
 
 #: What errors call alignments, or pairs, that a program holds.
 _ALIGNMENTS, _PAIRS = "alignments", "texts"

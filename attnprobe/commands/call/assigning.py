@@ -4,16 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import (
-    Call,
-    read_first,
-)
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import Call, describe_call, read_first
+from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.table.naming import MIXED, find_role_kind
 
 if TYPE_CHECKING:

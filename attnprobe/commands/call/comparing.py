@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.commands.call.call import (
-    Call,
-    check_model,
-    load_model,
-    open_call,
-    parse_layers,
-    read_first,
-)
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import pair_revisions, parse_revisions
+from attnprobe.session.session import (
+    Call,
+    check_model,
+    describe_call,
+    load_model,
+    open_call,
+    parse_layers,
+    read_first,
+)
+from attnprobe.session.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def compare(
         source = read_first(source)
 
         from attnprobe.findings.comparison import tabulate_heads
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.checks import check_layers, keep_layers
         from attnprobe.survey.comparison import compare_checkpoints
 

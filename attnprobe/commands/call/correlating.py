@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, check_model, make_session, open_call, read_first, read_task
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
 from attnprobe.run.record import record_versions
+from attnprobe.session.session import (
+    Call,
+    check_model,
+    describe_call,
+    make_session,
+    open_call,
+    read_first,
+    read_task,
+)
+from attnprobe.session.texts import Texts, open_texts
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.table import HeadTable
 

@@ -5,21 +5,21 @@ from itertools import chain
 from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
-from attnprobe.commands.call.call import (
-    check_model,
-    load_model,
-    open_call,
-    parse_layers,
-    read_first,
-)
-from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
-from attnprobe.commands.call.texts import GoldLinks, Texts, open_gold
 from attnprobe.corpus.sources.document import SEVERAL, Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.registry import split_names
+from attnprobe.session.session import (
+    check_model,
+    describe_call,
+    load_model,
+    open_call,
+    parse_layers,
+    read_first,
+)
+from attnprobe.session.texts import GoldLinks, Texts, open_gold
 from attnprobe.table.table import HeadTable
 
 
@@ -67,7 +67,7 @@ def find_links(
             statistics = [*statistics, make_control(statistics[0])]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)

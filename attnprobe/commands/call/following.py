@@ -6,17 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnprobe.commands.call.call import (
-    check_labels,
-    check_model,
-    open_call,
-    parse_layers,
-    read_first,
-    read_task,
-)
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Member, Series, list_checkpoints, make_state_key
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.commands.census import census, mixing, rank
 from attnprobe.commands.dynamics import dynamics
 from attnprobe.commands.intervene import importance
@@ -28,6 +17,17 @@ from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
+from attnprobe.session.checkpoints import Member, Series, list_checkpoints, make_state_key
+from attnprobe.session.session import (
+    check_labels,
+    check_model,
+    describe_call,
+    open_call,
+    parse_layers,
+    read_first,
+    read_task,
+)
+from attnprobe.session.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.table.table import HeadTable
 
 _FUNCTIONS: dict[str, Any] = {one.__name__: one for one in (importance, prune, census, rank, mixing)}

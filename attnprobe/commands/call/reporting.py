@@ -5,17 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, open_sources
-from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
-from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.sections import Sections, TableFolder
 from attnprobe.commands.call.surveying import check_groups
-from attnprobe.commands.call.texts import (
-    Texts,
-    check_standard_input,
-    open_texts,
-    open_to_replay,
-    replay,
-)
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokenization import Tokenizer
@@ -33,6 +24,21 @@ from attnprobe.reports.report.report import (
     sort_tables,
 )
 from attnprobe.run.record import record_versions
+from attnprobe.session.session import (
+    check_labels,
+    check_model,
+    describe_call,
+    open_call,
+    read_first,
+    read_task,
+)
+from attnprobe.session.texts import (
+    Texts,
+    check_standard_input,
+    open_texts,
+    open_to_replay,
+    replay,
+)
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:

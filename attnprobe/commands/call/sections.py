@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
-from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
-from attnprobe.commands.call.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.compare import correlate
 from attnprobe.commands.intervene import importance
@@ -30,6 +26,9 @@ from attnprobe.registry import list_names
 from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
+from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.session import Call, describe_call, load_model, read_first
+from attnprobe.session.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable

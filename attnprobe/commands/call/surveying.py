@@ -6,21 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attnprobe.commands.call.call import (
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.strata import check_strata
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import (
     check_model,
     check_queries,
+    describe_call,
     load_model,
     open_call,
     parse_layers,
     read_first,
     sees_text,
 )
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.strata import check_strata
-from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.session.texts import Texts, check_standard_input, open_texts
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def survey_texts(
             from attnprobe.statistics.registry import select_statistics
 
             statistics = [*statistics, *select_statistics("modality")]
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)

@@ -6,8 +6,6 @@ from typing import Any, cast
 
 from torch import nn
 
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, replay
 from attnprobe.commands.census import census
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
@@ -15,6 +13,8 @@ from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, s
 from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.record import record_versions
+from attnprobe.session.session import describe_call
+from attnprobe.session.texts import Texts, check_standard_input, replay
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file
 from attnprobe.table.table import HeadTable

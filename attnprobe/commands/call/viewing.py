@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import check_model, load_model, open_call
 from attnprobe.corpus.sources.alignments import align_document
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.session import check_model, load_model, open_call
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def choose_start(
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
     from attnprobe.reports.view.packing import Start
-    from attnprobe.survey.gold_alignment import find_best_head
+    from attnprobe.survey.finder import find_best_head
     from attnprobe.survey.maps import find_sharpest
 
     maps, place = found.of(attention), 0
@@ -97,7 +97,7 @@ def choose_start(
         place = maps.layers.index(layer)
     if head is not None and head >= heads:
         raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
-    if head is not None and not maps.standing[place, head]:
+    if head is not None and not maps.kept[place, head]:
         raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
     if layer is not None and head is None and maps.rolled is None:
         raise AttnprobeError("Cross-attention has no rollout; give a --head.")

@@ -8,9 +8,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification, find_prediction
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, fills_masks
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.request import WHERE, TaskOptions, check_gold
+from attnprobe.intervention.request import TaskOptions, check_gold
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import QUESTION_ANSWERING, TOKEN_CLASSIFICATION, TaskHead, find_stated_head
+from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.progress import Progress
 from attnprobe.tasks import OBJECTIVES, Gold
 
@@ -20,8 +20,6 @@ Loader = Callable[..., Checkpoint]
 _REPRESENTATION = "representation"
 #: What is looked for where there are no labels, or no head for them.
 _LANGUAGE = "masked-lm", "causal-lm"
-#: The labels that some heads can't do without.
-_NEEDED = {TOKEN_CLASSIFICATION: Gold.WORDS, QUESTION_ANSWERING: Gold.ANSWERS}
 
 
 @cache
@@ -36,18 +34,16 @@ def choose_task(
 ) -> tuple[Checkpoint, str]:
     """Load the checkpoint with the head of the task, name the objective, and say what was chosen.
 
-    Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
-    head, else masked or causal language modelling if it holds that head, else representation.
+    Where nothing is named: what the labels are for, if the checkpoint holds such a head, else masked or
+    causal language modelling if it holds that head, else representation.
     """
     if options.objective is not None:
         check_gold(options.objective, labelled)
     checkpoint, name = _load(load, options, modality, labelled)
-    unused = None if options.objective else _describe_unused_head(checkpoint, name, labelled)
     if options.labels_named and not options.objective and not OBJECTIVES[name].gold:
         usual = _list_objectives(labelled or Gold.CLASS)[0]
         raise AttnprobeError(
-            unused
-            or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
+            f"{checkpoint.name} holds no trained head that could use the labels; leave out "
             f"--label-column, or pass --objective {usual} --force-head."
         )
     kind = import_objective(name)
@@ -58,8 +54,6 @@ def choose_task(
     elif kind.head and checkpoint.head:
         how = f"by the checkpoint's {checkpoint.head.name} head"
     progress.say(f"the objective is {name}, {how}.")
-    if unused:
-        progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
             f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} "
@@ -91,20 +85,6 @@ def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> 
     if name == MaskedLanguageModel.name and not named and not fills_masks(checkpoint):
         name = _REPRESENTATION
     return checkpoint, name
-
-
-def _describe_unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
-    """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
-    stated = find_stated_head(checkpoint.model.config)
-    if stated is None or stated not in _NEEDED:
-        return None
-    needed = _NEEDED[stated]
-    if needed is labelled or needed in OBJECTIVES[objective].gold:
-        return None
-    return (
-        f"{checkpoint.name} was trained for {stated.name}, which needs {needed} ({WHERE[needed]}), but the "
-        f"data have {labelled or 'no labels'}."
-    )
 
 
 def _list_objectives(labelled: Gold) -> list[str]:

@@ -1,10 +1,10 @@
 """Classification of texts (one class, several labels, or a number) and of their words."""
 
-import importlib.util
 import math
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,12 +19,12 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import (
     Score,
     class_f1,
-    correlation,
     entity_f1,
     f1_macro,
     f1_micro,
     matthews,
-    refuse_alike,
+    pearson,
+    spearman,
     word_accuracy,
 )
 from attnprobe.intervention.objectives.objective import (
@@ -83,12 +83,10 @@ class Classes:
         number = self.find(label)
         if number is not None:
             return number
-        secret = _read_float(str(label)) == -1
-        hint = " (-1 marks texts whose label is kept secret; take another split)" if secret else ""
         known = ", ".join(map(self.spelled, range(min(self.count, _NAMED))))
         more = ", ..." if self.count > _NAMED else ""
         raise AttnprobeError(
-            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}{hint}."
+            f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}."
         )
 
     def find(self, label: Any) -> int | None:
@@ -133,10 +131,7 @@ class Prediction(Objective):
 
 
 class Classification(Prediction):
-    """Sequence classification: cross-entropy of the right class.
-
-    It needs labels and a trained classification head.
-    """
+    """Sequence classification: cross-entropy of the right class."""
 
     name = "classification"
     predicted = ("classification",)
@@ -144,24 +139,15 @@ class Classification(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         known = Classes(self.checkpoint)
-        self.count = known.count
-        self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
-        self.known = {"label": self.classes.astype(np.float64)}
-        if len(np.unique(self.classes)) == 1:
-            alike = known.spelled(int(self.classes[0]))
+        self.builders = {"mcc": partial(matthews, known.count), "f1": partial(class_f1, known.count)}
+        self.gold = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
+        if len(np.unique(self.gold)) == 1:
+            alike = known.spelled(int(self.gold[0]))
             self.remarks = [f"Every example has the label {alike}, so accuracy and loss say little here."]
 
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        builders = {"mcc": matthews, "f1": class_f1}
-        if name not in builders:
-            return super().build_metric(name, examples)
-        refuse_alike(self.classes[examples], name)
-        return builders[name](self.count)
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the cross-entropy of each example, its prediction, and whether it is right."""
         logits = upcast(self.ask(batch).logits)
-        right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
+        right = torch.from_numpy(self.gold[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)
         return Answer(
             cross_entropy(logits, right, reduction="none"),
@@ -180,20 +166,15 @@ class MultiLabel(Prediction):
 
     name = "multi-label"
     predicted = ("multi-label", "classification")
+    builders = MappingProxyType({"f1_micro": f1_micro, "f1_macro": f1_macro})
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
-        self.labels = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
-        self.known = {"label": self.labels}
-
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        builders = {"f1_micro": f1_micro, "f1_macro": f1_macro}
-        return builders[name]() if name in builders else super().build_metric(name, examples)
+        self.gold = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
         logits = upcast(self.ask(batch).logits)
-        right = torch.from_numpy(self.labels[batch.members]).to(logits)
+        right = torch.from_numpy(self.gold[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
         prediction = (logits > 0).to(logits.dtype)
         scores = {"prediction": prediction, "accuracy": (prediction == right).all(-1)}
@@ -228,6 +209,7 @@ class Regression(Prediction):
 
     name = "regression"
     predicted = ("regression",)
+    builders = MappingProxyType({"pearson": pearson, "spearman": spearman})
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
@@ -243,21 +225,14 @@ class Regression(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         labels = list_labels(corpus)
-        self.values = np.array([_read_float(label) for label in labels])
-        if not np.isfinite(self.values).all():
-            first = str(labels[int(np.isfinite(self.values).argmin())])[:60]
+        self.gold = np.array([_read_float(label) for label in labels])
+        if not np.isfinite(self.gold).all():
+            first = str(labels[int(np.isfinite(self.gold).argmin())])[:60]
             raise AttnprobeError(f"The label {first!r} is not a number, which regression needs.")
-        self.known = {"label": self.values}
-
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name == "mse":
-            return super().build_metric(name, examples)
-        return correlation(name, self.values[examples])
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the squared error of each example, and the number that was predicted."""
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
-        loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
+        loss = (prediction - torch.from_numpy(self.gold[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
 
 
@@ -265,14 +240,13 @@ class TokenClassification(Objective):
     """Token classification: cross-entropy of the label of each word.
 
     A label is a part of speech, or part of an entity. A word is scored at its first token, as ``run_ner`` and
-    its kin train taggers. The loss of an example is the mean over its words, in nats.
-
-    Attributes:
-        targets: For every example, the tokens that are scored and their right classes, (2, word).
+    its kin train taggers: ``targets`` are these tokens and their right classes, (2, word), of each example.
+    The loss of an example is the mean over its words, in nats.
     """
 
     name = "token-classification"
     head = TOKEN_CLASSIFICATION
+    builders = MappingProxyType({"accuracy": word_accuracy, "f1": entity_f1})
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -296,29 +270,16 @@ class TokenClassification(Objective):
         return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        if name == "loss":
-            return super().build_metric(name, examples)
-        if name == "accuracy":
-            return word_accuracy()
-        if importlib.util.find_spec("seqeval") is None:
-            raise AttnprobeError(
-                "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for the share "
-                "of words."
-            )
         gold = np.concatenate([self.targets[example][1] for example in examples])
-        if not has_entities(self._names(gold)):
+        if name == "f1" and not has_entities(self._names(gold)):
             raise AttnprobeError(
                 "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
                 "with entities, or --metric accuracy."
             )
-        return entity_f1()
+        return super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's words.
-
-        Its scores are ``words``: how many are right, and how many there are, (batch, 2); and ``entities``:
-        how many are right, predicted, and there, (batch, 3).
-        """
+        """Answer, with ``words`` that are right and there (batch, 2), and ``entities`` (batch, 3)."""
         logits = upcast(self.ask(batch).logits)
         targets = [self.targets[member] for member in batch.members]
         sizes = torch.tensor([target.shape[1] for target in targets])
@@ -353,13 +314,7 @@ def has_entities(names: Iterable[str]) -> bool:
 
 
 def count_entities(predicted: Sequence[str], gold: Sequence[str]) -> tuple[int, int, int]:
-    """Count the entities of a text that are right (first word, last word and type), predicted, and there.
-
-    Labels of no known scheme, such as a padding label, are of no entity.
-
-    References:
-        Nakayama (2018), seqeval; Tjong Kim Sang and Buchholz (2000), conlleval.
-    """
+    """Count the entities of a text that are right (first word, last word and type), predicted, and there."""
     from seqeval.metrics.sequence_labeling import get_entities  # takes a second: it imports scikit-learn
 
     ours, theirs = (

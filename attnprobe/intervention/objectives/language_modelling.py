@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.score import Score, bleu, count_ngrams
+from attnprobe.intervention.metrics.score import bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -40,8 +40,8 @@ def fills_masks(checkpoint: Checkpoint) -> bool:
 class MaskedLanguageModel(Objective):
     """Masked language modelling: cross-entropy of hidden tokens, the same ones in every run.
 
-    Of each sequence 15 % of the ordinary tokens are hidden, all of them behind the mask token. Which
-    ones depends on the seed and the place of the sequence in the corpus, not on its batch.
+    Of each sequence 15 % of the ordinary tokens are hidden behind the mask token. Which ones depends on the
+    seed and the place of the sequence in the corpus, not on its batch.
     """
 
     name = "masked-lm"
@@ -55,7 +55,6 @@ class MaskedLanguageModel(Objective):
             raise AttnprobeError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
         tokenizer: Any = self.checkpoint.tokenizer
         masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, tokenizer.mask_token_id)}
@@ -138,20 +137,15 @@ class SequenceToSequence(Objective):
     head = SEQ2SEQ
     has_targets = True
     other_heads: ClassVar = {"sound": SPEECH}
+    builders = MappingProxyType({"bleu": bleu})
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
         self.references = [str(label) for label in list_labels(corpus)]
         self.targets = tokenise_targets(self.checkpoint, self.references)
 
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        return bleu() if name == "bleu" else super().build_metric(name, examples)
-
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's target, and the share of tokens right.
-
-        Where text is generated, there are ``ngrams`` in their place, what BLEU counts of it.
-        """
+        """Answer by the target; or, where text is generated, give ``ngrams``, what BLEU counts of it."""
         if not self.resumable:
             pairs = zip(self.generate(batch), batch.members, strict=True)
             counts = [count_ngrams(text, self.references[member]) for text, member in pairs]

@@ -64,9 +64,6 @@ function walkMarks(figure, view) {
     go(step ? (here ? findNext(marks, here, ...step) : marks[0]) : marks[place]);
   });
   view.addEventListener("click", (_, item) => go(item && marks.find(({ text }) => text === item.description)));
-  const cue = () => { find("cue").hidden = figure.scrollWidth <= figure.clientWidth + 1; };
-  addEventListener("resize", cue);
-  cue();
   figure.dataset.marks = marks.length; // for whoever waits for it
 }
 

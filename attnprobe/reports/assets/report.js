@@ -197,13 +197,9 @@ const sentences = [...document.querySelectorAll(".sentence")].map(
 
 // Tables: filled when they are opened; their columns sort them.
 
-const texts = new Map();
-
 /** Give a table as the text of its csv file. */
-function readText(number) {
-  if (!texts.has(number))
-    texts.set(number, unpack(find(`table-${number}`).textContent).then((bytes) => new TextDecoder().decode(bytes)));
-  return texts.get(number);
+async function readText(number) {
+  return new TextDecoder().decode(await unpack(find(`table-${number}`).textContent));
 }
 
 /** Read csv: a cell may be in quotes, in which a quote is doubled. */

@@ -39,8 +39,6 @@ _BY_KIND: Mapping[str, Section] = {
     "correlations": "correlate",
     "two sides": "correlate",
 }
-#: Kinds of data that are no text.
-_MEDIA = ("image", "sound", "video")
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Contents:
     def unit(self) -> str:
         """What one of the data is called: text, image or sound."""
         kinds = {str(read_record(table, "dataset").get("kind")) for table in self.every.values()}
-        return next((kind for kind in _MEDIA if kind in kinds), "text")
+        return next((kind for kind in ("image", "sound", "video") if kind in kinds), "text")
 
     @property
     def model(self) -> str:
@@ -80,7 +78,6 @@ class Report(Saveable):
     """One page about a checkpoint, in one file that needs no network.
 
     Attributes:
-        contents: What the page shows.
         unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
     """
 

@@ -134,11 +134,7 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    >>> count_noun(1, "head"), count_noun(1200, "token")
-    ('1 head', '1,200 tokens')
-    """
+    """Write a number of things: 1 head, or 1,200 tokens."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -157,32 +153,24 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, Sequence[str]]]:
     tables = contents.every
     first = next((table for table in tables.values() if read_record(table, "model")), None)
     model = {} if first is None else read_record(first, "model")
-    lines = [contents.model, *_list_values(model, ("folder", "model_type", "revision", "dtype"))]
-    weights = model.get("weights")
-    if isinstance(weights, Mapping):
-        lines += [f"{name}: sha256 {digest}" for name, digest in weights.items()]
-    yield "Checkpoint", [clean(line) for line in lines]
-    data = {name: _describe_data(table) for name, table in tables.items()}
-    yield from _join_same("Data", data)
+    about = _list_values(model, ("folder", "model_type", "revision", "dtype", "weights"))
+    yield "Checkpoint", [clean(contents.model), *about]
+    data = {name: read_record(table, "dataset") for name, table in tables.items()}
+    yield from _join_same(
+        "Data", {name: _list_values(part, ("name", "sha256")) for name, part in data.items()}
+    )
     evidence = None if first is None else read_record(first, "architecture").get("evidence")
     if isinstance(evidence, list | tuple) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
     options = {name: read_record(table, "options") for name, table in tables.items()}
-    lines_of = {name: tuple(_list_values(values, values)) for name, values in options.items()}
-    yield from _join_same("Options", lines_of)
+    yield from _join_same("Options", {name: _list_values(part, part) for name, part in options.items()})
 
 
-def _describe_data(table: HeadTable) -> tuple[str]:
-    dataset = read_record(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
-    digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
-    return (clean(f"{dataset.get('name')}{digest}"),)
-
-
-def _join_same(title: str, lines: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Sequence[str]]]:
+def _join_same(title: str, lines: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Sequence[str]]]:
     """Put tables of which the same is to be said under one title, which names them unless all are alike."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, part in lines.items():
-        names.setdefault(part, []).append(name)
+        names.setdefault(tuple(part), []).append(name)
     for part in filter(None, names):
         yield f"{title} of {join_names(names[part])}" if len(names) > 1 else title, part
 

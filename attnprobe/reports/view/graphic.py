@@ -1,6 +1,6 @@
 """Attention of one sentence as a picture: lines between tokens, a map, patches of an image, or all heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,24 +65,11 @@ def draw_view(
 
     It is about ``width`` pixels wide, or by default as wide as it needs to be.
     """
-    look = THEMES[theme]
+    look, maps = THEMES[theme], seen.of(start.kind)
     if not chosen:
         return draw_all_heads(seen, start, look, width)
     if start.draw == "patches":
-        return draw_patches(seen, start, look, width)
-    return (draw_lines if start.draw == "lines" else draw_map)(_read_panel(seen, start), look, width)
-
-
-def _name_head(seen: SequenceAttention, start: Start) -> str:
-    maps = seen.of(start.kind)
-    place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
-    if start.head == maps.rows.shape[1]:
-        return f"Rollout up to {place}"
-    return f"{place[0].upper()}{place[1:]}, head {start.head}"
-
-
-def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
-    maps = seen.of(start.kind)
+        return _draw_patches(seen, start, look, width)
     rows = add_rollout(maps)[start.layer, start.head]
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
@@ -93,7 +80,16 @@ def _read_panel(seen: SequenceAttention, start: Start) -> Panel:
         title = state_alignment(maps, *head, several=len(seen.maps) > 1)
         notes = [explain_hits(maps), EXPLANATION]
     marks = place_marks(maps, queries, keys, words=start.words, head=head)
-    return Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
+
+
+def _name_head(seen: SequenceAttention, start: Start) -> str:
+    maps = seen.of(start.kind)
+    place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
+    if start.head == maps.rows.shape[1]:
+        return f"Rollout up to {place}"
+    return f"{place[0].upper()}{place[1:]}, head {start.head}"
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
@@ -211,7 +207,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     """Draw the small maps of a kind of attention, with an empty frame for each head that was removed."""
     small = shrink_maps(maps, words=start.words, special=start.special, most=24)
     layers, heads = list(map(str, maps.layers)), list(map(str, range(maps.rows.shape[1])))
-    kept = maps.standing
+    kept = maps.kept
     if small.shape[1] > len(heads):
         heads, kept = [*heads, "rollout"], np.pad(kept, ((0, 0), (0, 1)), constant_values=True)
     cells = [
@@ -248,7 +244,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     return alt.layer(squares, edges).properties(title=named, **sizes)
 
 
-def draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
+def _draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
     """Draw an image, and beside it what each of its patches gets, as a share of the most."""
     maps = seen.of(start.kind)
     grid, query, rows = maps.keys.grid, find_query(maps), add_rollout(maps)[start.layer, start.head]
@@ -265,9 +261,7 @@ def draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int
     def draw(room: float) -> Any:
         size = (room - 20) / 2
         high = size * tall / wide
-        image = make_chart([{"address": address}]).mark_image(
-            width=size, height=high, aspect=False, aria=False
-        )
+        image = make_chart([{"address": address}]).mark_image(width=size, height=high, aspect=False)
         image = image.encode(url="address:N", x=alt.value(size / 2), y=alt.value(high / 2))
         x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
         heat = make_chart(cells).mark_rect(aria=False).encode(x=x, y=y, color=_colour(theme, size))
@@ -299,14 +293,7 @@ def _read_look() -> dict[str, Any]:
     return {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash"), "aria": True}
 
 
-def _draw(
-    draw: Callable[[float], Any],
-    room: float,
-    title: str,
-    notes: Sequence[str],
-    theme: Theme,
-    width: int | None,
-) -> str:
+def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:
     """Draw a chart in so much room, or in what a width leaves of it beside labels; a title stands above."""
     with debug_mode(False):
         if width is not None:

@@ -58,11 +58,8 @@ class View(Saveable):
     """The attention of one sequence, as a page to look around in, or as a graphic.
 
     Attributes:
-        seen: The sequence and all its attention.
         start: What the page shows first, and what a graphic shows.
         chosen: Whether one head was asked for; a graphic of none shows all.
-        theme: Of a graphic; light where nobody says.
-        width: Of a graphic, about how many pixels.
         notes: Tables of the model's heads, such as a census, which a page shows beside each head.
     """
 
@@ -136,16 +133,16 @@ def write_page(
     data = {
         "scale": SCALE,
         "kinds": [
-            _pack_kind(maps, number)
+            _pack_kind(maps)
             | {"gold": pack_alignment(maps, several=several), "notes": list_notes(notes, maps)}
-            for number, maps in enumerate(seen.maps)
+            for maps in seen.maps
         ],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
         "picture": None if seen.picture is None else encode_image(seen.picture),
         "chosen": chosen,
     }
     scripts = {
-        (number, layer): embed_bytes(_name_layer(number, layer), pack_layer(rows))
+        (number, layer): embed_bytes(f"layer-{number}-{layer}", pack_layer(rows))
         for number, maps in enumerate(seen.maps)
         for layer, rows in enumerate(add_rollout(maps))
     }
@@ -172,7 +169,7 @@ def write_page(
     )
 
 
-def _pack_kind(maps: Maps, number: int) -> dict[str, Any]:
+def _pack_kind(maps: Maps) -> dict[str, Any]:
     sides = [maps.queries, maps.keys]
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     small = {}
@@ -186,12 +183,11 @@ def _pack_kind(maps: Maps, number: int) -> dict[str, Any]:
         "layers": maps.layers,
         "heads": maps.rows.shape[1],
         "rollout": maps.rolled is not None,
-        "removed": np.argwhere(~maps.standing).tolist(),
+        "removed": np.argwhere(~maps.kept).tolist(),
         "sides": [_pack_side(side) for side in sides],
         "same": maps.queries is maps.keys,
         "size": maps.rows.shape[2:],
         "small": small,
-        "packed": [_name_layer(number, layer) for layer in range(len(maps.layers))],
     }
 
 
@@ -216,7 +212,3 @@ def _pack_side(side: Side) -> dict[str, Any]:
             "continues": side.continues.astype(int).tolist(),
         }
     return packed
-
-
-def _name_layer(kind: int, layer: int) -> str:
-    return f"layer-{kind}-{layer}"

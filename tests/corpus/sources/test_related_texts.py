@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from attnprobe.commands.call.texts import open_texts
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
+from attnprobe.session.texts import open_texts
 
 
 def read(texts: Any, objective: str, labels: Any = None, **named: Any) -> list[Document]:

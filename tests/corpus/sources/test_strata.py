@@ -105,7 +105,7 @@ def test_folders_of_files(tmp_path):
 
 
 def test_files_by_their_names(tmp_path):
-    from attnprobe.commands.call.texts import GoldLinks, open_gold
+    from attnprobe.session.texts import GoldLinks, open_gold
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -129,6 +129,7 @@ def draw_correlation(draw, layers, heads):
     low, high = np.tanh(np.arctanh(r) + np.array([-1.96, 1.96]) / np.sqrt(layers * heads - 3))
     keys = {"in_domain": ["d.tsv"], "out_domain": ["e.tsv"], "heads": [layers * heads]}
     numbers = {"pearson": ([r], None), "pearson_low": ([low], None), "pearson_high": ([high], None)}
+    numbers["spearman"] = ([r], None)
     return make_table("correlation of importance over heads", keys, numbers, ["A note."] * 4), table
 
 

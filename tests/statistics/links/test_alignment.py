@@ -13,10 +13,9 @@ from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import find_most_attended
 from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, ask_alignment, score_best_head
-from attnprobe.statistics.links import LinkCondition
-from attnprobe.sums.crossfit import assign_folds
+from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.link_counts import LinkCounts
+from attnprobe.sums.links import LinkCounts, assign_folds
 from attnprobe.table.builder import Labels
 
 VOCABULARY = [
@@ -319,4 +318,5 @@ def test_chosen_on_other_folds():
     # All documents in one fold: nothing can be chosen.
     for name in ("number", "hits", "guessed"):
         getattr(counts, name)[..., fold > 0] = 0
-    assert score_best_head(counts, condition, labels, 1) == {"n": 0}
+    row = score_best_head(counts, condition, labels, 1)
+    assert (row["n"], "layer" in row) == (0, False)

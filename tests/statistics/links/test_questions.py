@@ -10,7 +10,7 @@ from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, LinkTask
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.links import FAR
 
 BOTH = LinkTask("forward", "backward", OFFSETS, "label")
 ONE = LinkTask("forward", "", ("nearest", "same last word"), "mention")

@@ -14,7 +14,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
-from attnprobe.sums.link_counts import FAR, LinkCounts
+from attnprobe.sums.links import FAR, LinkCounts
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 CAUSAL = {"llama"}

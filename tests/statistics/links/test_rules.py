@@ -11,7 +11,8 @@ from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.links import LINKS_TASK, LinkCondition, score_best_head
+from attnprobe.statistics.best_heads import LinkCondition
+from attnprobe.statistics.links import LINKS_TASK, score_best_head
 from attnprobe.statistics.links import SYNTAX_TASK as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
@@ -23,7 +24,7 @@ from attnprobe.statistics.rules import (
     SAME_PLACE,
     SAME_TEXT,
 )
-from attnprobe.sums.link_counts import FAR
+from attnprobe.sums.links import FAR
 from attnprobe.survey.finder import QuestionIndex, count_layers
 from attnprobe.table.builder import Labels
 

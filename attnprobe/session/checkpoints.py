@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attnprobe.commands.call.call import (
-    Call,
-)
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
@@ -22,6 +19,9 @@ from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
+from attnprobe.session.session import (
+    Call,
+)
 from attnprobe.table.table import HeadTable
 from attnprobe.tasks import RELATIONS
 

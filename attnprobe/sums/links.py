@@ -1,42 +1,144 @@
-"""Cross-fitting: what is best is chosen on all folds of the documents but one, and scored on that one.
+"""Counts of links and right answers, and cross-fitting: each fold is scored with what is best on the others.
 
 Every link is scored, and none of them chose what it scores. But any two folds share most of the links that
 they choose by, so that errors and p values that take the choice for given are too small, down to half of what
 they should be. So the choice is made anew with every draw of signs.
 """
 
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.sums.base import Arrays, Sum
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import Estimate, PermutationTest
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+#: Of counts that no corpus takes to 2^31, so that 64 blocks take no more room than 32 of whole numbers.
+Counts = NDArray[np.int32]
+#: What is counted: a label, the name of a direction and, of some decoders, the position that is asked.
+Key = tuple[str, ...]
+
+#: What ends the keys of those links alone whose ends are not neighbours.
+FAR = "far"
+#: The fields that are counted key by key.
+_BY_KEY = ("number", "hits", "guessed", "chance")
+
+
+@dataclass(frozen=True)
+class LinkCounts(Sum):
+    """How many links each block of documents has, and how many of them each head and rule answers rightly.
+
+    Links and what rules answer are alike in all layers of a kind of attention.
+    """
+
+    keys: tuple[Key, ...]  # those that end in ``FAR`` behind the others
+    left_out: Ints  # questions that were not asked, see ``Questions``
+    kinds: Ints  # (layer,) which kind of attention a layer has
+    number: Counts  # (key, kind, block) links
+    hits: Counts  # (key, layer, head, block)
+    guessed: Counts  # (key, kind, rule, block)
+    chance: Floats  # (key, kind, block) right answers by chance, where links name candidates
+
+    @classmethod
+    def empty(cls, keys: Sequence[Key], kinds: Sequence[int], heads: int, rules: int) -> "LinkCounts":
+        """Begin to count in layers of kinds of attention that are numbered from 0."""
+        number = len(keys), len(set(kinds))
+        return cls(
+            tuple(keys),
+            np.zeros(3, np.int64),
+            np.array(kinds, np.int64),
+            np.zeros((*number, BLOCKS), np.int32),
+            np.zeros((len(keys), len(kinds), heads, BLOCKS), np.int32),
+            np.zeros((*number, rules, BLOCKS), np.int32),
+            np.zeros((*number, BLOCKS)),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers, and heads of each."""
+        _, layers, heads, _ = self.hits.shape
+        return layers, heads
+
+    @property
+    def links(self) -> Ints:
+        """How many there are, (key, layer)."""
+        return self.number.sum(-1, dtype=np.int64)[:, self.kinds]
+
+    @property
+    def near(self) -> tuple[Key, ...]:
+        """The keys but those of links at a distance, which are the last."""
+        return tuple(key for key in self.keys if key[-1] != FAR)
+
+    @property
+    def documents(self) -> int:
+        """Blocks of documents with links of the key of which most blocks have some."""
+        return int((self.number > 0).sum(-1).max(initial=0))
+
+    def __add__(self, other: Self) -> Self:
+        keys = self.keys if self.keys == other.keys else order_keys((*self.keys, *other.keys))
+        ours, theirs = (side._rename_keys(side.keys, keys) for side in (self, other))
+        counts = {name: getattr(ours, name) + getattr(theirs, name) for name in _BY_KEY}
+        return replace(ours, left_out=self.left_out + other.left_out, **counts)
+
+    def take_stratum(self, name: str) -> Self:
+        """Give the counts of one group of documents, where each key begins with the name of its group."""
+        counts = self._rename_keys([key[1:] if key[0] == name else None for key in self.keys])
+        return replace(counts, left_out=np.zeros_like(self.left_out))
+
+    def join_strata(self) -> Self:
+        """Give the counts over all groups of documents, where each key begins with the name of its group."""
+        return self._rename_keys([key[1:] for key in self.keys])
+
+    def _rename_keys(self, names: Sequence[Key | None], keys: tuple[Key, ...] | None = None) -> Self:
+        """Give keys other names, among ``keys`` if given: what gets one name adds up, and None goes."""
+        keys = order_keys(name for name in names if name is not None) if keys is None else keys
+        if tuple(names) == keys == self.keys:
+            return self
+        counts = {name: getattr(self, name) for name in _BY_KEY}
+        renamed = {name: np.zeros((len(keys), *old.shape[1:]), old.dtype) for name, old in counts.items()}
+        place = {key: at for at, key in enumerate(keys)}
+        kept = [(place[name], old) for old, name in enumerate(names) if name is not None]
+        for field, array in renamed.items():
+            for new, old in kept:
+                array[new] += counts[field][old]
+        return replace(self, keys=keys, **renamed)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        # numpy's strings are all as long as the longest, and end before a NUL.
+        return {**super().arrays(), "keys": np.frombuffer(json.dumps(self.keys).encode(), np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
+        keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
+        return super().from_arrays(arrays, keys=keys, **known)
+
+
+def order_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Give each key once, those of links at a distance last."""
+    return tuple(sorted(dict.fromkeys(keys), key=lambda key: key[-1] == FAR))
+
+
+# Cross-fitting
 
 #: So many folds of the documents, where nobody says otherwise.
 FOLDS = 5
-#: Errors are over so many draws of signs.
-DRAWS = 1000
-#: Draws of a test come in parts of so many.
-_AT_ONCE = 2000
-#: Candidates that are so many standard errors of the difference behind the best may as well be as good.
-_TIED = 3.0
-#: Those that are so many behind are chosen in no draw.
-_HOPELESS = 8.0
+#: Errors are over so many draws of signs; those of a test come in parts of so many.
+DRAWS, _AT_ONCE = 1000, 2000
+#: Candidates that are so many standard errors of the difference behind the best may as well be as good; those
+#: that are so many behind are chosen in no draw.
+_TIED, _HOPELESS = 3.0, 8.0
 
 
 def assign_folds(folds: int) -> Ints:
-    """Give the fold of each block of documents; two folds are the halves.
-
-    >>> assign_folds(5)[[0, 12, 13, 63]].tolist()
-    [0, 0, 1, 4]
-    """
+    """Give the fold of each block of documents."""
     return np.arange(BLOCKS) * folds // BLOCKS
 
 
@@ -47,12 +149,7 @@ def draw_signs(random: np.random.Generator, number: int) -> Floats:
 
 @dataclass(frozen=True)
 class Links:
-    """Links of each block of documents, and right answers of candidates, such as heads, to them.
-
-    Attributes:
-        number: (block,) links.
-        hits: (candidate, block) right answers.
-    """
+    """Links (block,), and right answers of candidates, such as heads, to them (candidate, block)."""
 
     number: Ints
     hits: NDArray[Any]
@@ -74,12 +171,9 @@ class Links:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Candidates of which each fold is scored with the one that answers most on the others.
+    """Candidates: each fold is scored with the one that answers most on the others; the first of a tie.
 
-    Attributes:
-        links: What they are chosen by; of candidates that are equally good, the first is chosen.
-        folds: How many there are, see ``assign_folds``.
-        others: Other links to the same candidates, such as those at a distance, if these are scored instead.
+    If there are ``others``, such as links at a distance, these are scored with whom ``links`` choose.
     """
 
     links: Links
@@ -88,16 +182,12 @@ class CrossFit:
 
     @classmethod
     def fixed(cls, number: Ints, hits: NDArray[Any]) -> "CrossFit":
-        """Score one that was not chosen by folds, (block,)."""
+        """Score one candidate, (block,)."""
         return cls(Links(number, hits[None]), 1)
 
     def keep_choice(self, others: Links) -> "CrossFit":
-        """Score other links with those whom these chose, and choose nobody anew."""
+        """Score other links with those whom these chose; in draws, too."""
         return self.fixed(others.number, self.answers_of(others.hits))
-
-    def transfer(self, others: Links) -> "CrossFit":
-        """Score other links with those whom these choose."""
-        return replace(self, others=others)
 
     @property
     def scored(self) -> Links:
@@ -105,7 +195,6 @@ class CrossFit:
 
     @cached_property
     def filled(self) -> Bools:
-        """Which folds have links to choose by, (fold,)."""
         return np.bincount(assign_folds(self.folds), self.links.number, self.folds) > 0
 
     @property
@@ -122,7 +211,7 @@ class CrossFit:
 
     @cached_property
     def named(self) -> int:
-        """The candidate that most folds choose; of equals the one with most right answers, then the first."""
+        """The candidate that most folds choose; of equals that with most right answers, then the first."""
         times = np.bincount(self.chosen[self.filled], minlength=len(self.links.hits))
         return int(np.lexsort((-self.links.hits.sum(1), -times))[0])
 
@@ -132,12 +221,11 @@ class CrossFit:
         return float((self.chosen[self.filled] == self.named).mean())
 
     def answers_of(self, hits: NDArray[Any]) -> NDArray[Any]:
-        """Give answers of another kind, (candidate, block), of whom the other folds choose, (block,)."""
+        """Give the answers (candidate, block) of whom the other folds choose, (block,)."""
         return hits[self.chosen[assign_folds(self.folds)], np.arange(BLOCKS)]
 
     @property
     def share(self) -> float:
-        """Links that are answered rightly, each by whom the other folds chose, of all."""
         return float(self.answers_of(self.scored.hits).sum() / self.scored.total)
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
@@ -178,10 +266,7 @@ class CrossFit:
 
 @dataclass(frozen=True)
 class Difference:
-    """The share that a head answers rightly, less that of a baseline over the same documents.
-
-    A baseline is a rule, or a control; without one, it is the share of the head.
-    """
+    """The share that a head answers rightly, less that of a rule or a control, if there is one."""
 
     head: CrossFit
     baseline: CrossFit | None = None
@@ -199,8 +284,7 @@ class Difference:
         """The value with its standard error over blocks of documents; NaN below two of them.
 
         With C blocks that have links, it is sqrt(C / (C - 1)) times the standard deviation over ``DRAWS``
-        draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
-        ratio, with blocks for documents.
+        draws of signs, see ``CrossFit.draw``: where all choose the same, the error of a ratio over blocks.
         """
         links = self.head.scored.number + (0 if self.baseline is None else self.baseline.scored.number)
         blocks, error = int((links > 0).sum()), np.nan

@@ -10,13 +10,12 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
@@ -29,6 +28,7 @@ from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
+from attnprobe.session.texts import Texts, open_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -46,6 +46,25 @@ _ALIASES = ("float", "half", "double")
 _LAYERS = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 #: More threads than any machine of today has use for.
 _MOST_THREADS = 1024
+
+
+#: The words of the command line that calls, if it does.
+_words: ContextVar[Sequence[str] | None] = ContextVar("attnprobe_command", default=None)
+
+
+@contextmanager
+def record_as(words: Sequence[str]) -> Iterator[None]:
+    """Record these words as the command of the functions that are called inside."""
+    token = _words.set(words)
+    try:
+        yield
+    finally:
+        _words.reset(token)
+
+
+def describe_call(name: str) -> str | Sequence[str]:
+    """Describe a call for the record: by the words of the command line, or the name of the function."""
+    return _words.get() or f"attnprobe.{name}"
 
 
 @dataclass(frozen=True)
