@@ -198,9 +198,22 @@ def _drop_lone_decoders(
 def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[SharedHeads, list[str]]:
     """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
     (first, one), (second, other) = models
-    if first.modality != "text":
-        _check_media(models)
     names = first.name, second.name
+    if first.modality != "text":
+        prepared = []
+        for checkpoint, of in models:
+            if of.layer_heads:
+                raise AttnprobeError(
+                    f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two "
+                    "models can't be compared map by map; measure each with census, or both with dynamics."
+                )
+            how = checkpoint.processor and checkpoint.processor.own.to_dict()
+            prepared.append((of.positions, of.grid, how))
+        if prepared[0] != prepared[1]:
+            raise AttnprobeError(
+                f"{names[0]} and {names[1]} prepare their input differently, so that their tokens are not "
+                "the same; only models with one way of preparing it can be compared."
+            )
     shared, left_out = SharedHeads.of(names, describe_heads(one), describe_heads(other))
     if match is not None:
         shared.check_layers(names, match)
@@ -215,25 +228,6 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
 def describe_heads(architecture: Architecture) -> HeadGrid:
     kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
     return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)
-
-
-def _check_media(models: Models) -> None:
-    """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
-    for checkpoint, architecture in models:
-        if architecture.layer_heads:
-            raise AttnprobeError(
-                f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
-                "can't be compared map by map; measure each with census, or both with dynamics."
-            )
-    one, other = (
-        (of.positions, of.grid, checkpoint.processor and checkpoint.processor.own.to_dict())
-        for checkpoint, of in models
-    )
-    if one != other:
-        raise AttnprobeError(
-            f"{models[0][0].name} and {models[1][0].name} prepare their input differently, so that their "
-            "tokens are not the same; only models with one way of preparing it can be compared."
-        )
 
 
 def _fit_options(

@@ -190,17 +190,12 @@ def survey_corpora(
         check_modality(checkpoint, [one for corpus in request.corpora for one in corpus.statistics])
     first = requests[0].corpora[0].keep_targeted(checkpoint)
     checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
-    corpora: dict[str, CorpusRequest] = {}
-    for corpus in (corpus for request in requests for corpus in request.corpora):
-        same = corpora.setdefault(corpus.name, corpus)
-        if (same.options, same.labelled) != (corpus.options, corpus.labelled):
-            raise ValueError("tables that share a pass read a corpus with the same options")
-    del corpora[first.name]
-    corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
-    corpora = {first.name: replace(first, documents=documents), **corpora}
+    corpora = {first.name: replace(first, documents=documents)}
+    for corpus in chain.from_iterable(request.corpora[1:] for request in requests):
+        corpora.setdefault(corpus.name, corpus.keep_targeted(checkpoint))
     tables = [TableRun(one, checkpoint, architecture, not as_far_as_possible) for one in requests]
-    identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
-    question = {"command": " ".join(identities)}
+    statistics = [one for name in corpora for one in _join_statistics(tables, name)]
+    question = {"command": " ".join(one.identity for one in statistics)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
         for name, corpus in corpora.items():
             if first.options.targets:
