@@ -17,14 +17,12 @@ from attnprobe.model.verifying.switching import check_gates
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
-Status = Literal["ok", "warning", "failed"]
-
 
 class Finding(NamedTuple):
     """One line of a diagnosis."""
 
     check: str
-    status: Status
+    status: Literal["ok", "warning", "failed"]
     detail: str
 
 
