@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,6 @@ PAIRS, WORDS, SURE = "pairs of texts", "words", "sure links"
 BACKWARD, FORWARD = "target_to_source", "source_to_target"
 #: The rates of an alignment.
 RATES = ("aer", "precision", "recall")
-#: What an alignment is read off.
-HEAD = "head"
 
 
 def ask_alignment(layout: Layout) -> Questions:
@@ -88,9 +87,8 @@ def _find_sides(
 ) -> Iterator[tuple[Key, int, list[Ends], list[Ends], Bools, Bools]]:
     """Find who asks whom in a sequence: nobody where it holds one text alone.
 
-    Yields:
-        The direction and, in a decoder, the position; so many places before it stands a word is asked; the
-        words that ask, those that answer, and which of them are aligned for sure, and which at all.
+    Yields the direction and, in a decoder, the position; how many places before it a word is asked; the
+    words that ask, those that answer, and which of them are aligned for sure, and which at all.
     """
     ends = [(link, other) for link in annotation.links for other in (link.target, *link.also)]
     pairs = list[tuple[Ends, Ends, str]]()
@@ -148,7 +146,7 @@ def compute_rates(words: Links, sure: Links) -> dict[str, NDArray[np.float64]]:
 
 
 def join_links(words: Links, sure: Links) -> Links:
-    """Give what the error rate is of."""
+    """Join what the error rate is of."""
     return Links(words.number + sure.number, words.hits + sure.hits)
 
 
@@ -193,7 +191,7 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     counts: LinkCounts = measurement.sums[AER.name]
     conditions = _list_conditions(counts, labels)
     rows = [
-        {"alignment": HEAD, **score_best_head(counts, condition, labels, len(conditions))}
+        {"alignment": "head", **score_best_head(counts, condition, labels, len(conditions))}
         for condition in conditions
     ]
     columns = [
@@ -214,11 +212,7 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
 def score_best_head(
     counts: LinkCounts, condition: LinkCondition, labels: Labels, tests: int
 ) -> dict[str, Any]:
-    """Score the head with the least error rate, cross-fitted; of a tie, the first.
-
-    No more than the number 0 where there are no two folds with pairs of texts, or no candidate. ``tests``
-    says how many p values are adjusted together.
-    """
+    """Score the head with the least error rate, cross-fitted; of a tie, the first: cells of a row."""
     row = best_heads.name_condition(condition)
     words, sure, place, pairs = _read_pairs(counts, condition.keys, condition.layers, labels.absent)
     fit = best_heads.cross_fit(join_links(words, sure), labels)
@@ -226,9 +220,8 @@ def score_best_head(
         return row | {"n": 0}
     row |= best_heads.score_best("aer", fit, place, words.candidates, labels, tests) | {"n": pairs}
     row |= {name: 1 - row[name] for name in ("aer", "aer_selected", "baseline")}
-    row |= best_heads.score_share("precision", fit.transfer(words)) | best_heads.score_share(
-        "recall", fit.transfer(sure)
-    )
+    for name, links in (("precision", words), ("recall", sure)):
+        row |= best_heads.score_share(name, replace(fit, others=links))
     return row
 
 

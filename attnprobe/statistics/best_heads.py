@@ -23,16 +23,13 @@ NAME_COLUMNS = (
 
 @dataclass(frozen=True)
 class LinkCondition:
-    """Links of a label that are asked in one direction of one kind of attention.
-
-    ``keys`` are what they are counted by: one for each position of a decoder beside an encoder.
-    """
+    """Links of a label that are asked in one direction of one kind of attention."""
 
     label: str
     direction: str
     kind: Kind | None
     layers: Sequence[int]
-    keys: Sequence[Key]
+    keys: Sequence[Key]  # what they are counted by: one for each position of a decoder beside an encoder
 
 
 def list_asked(counts: LinkCounts, labels: Labels) -> Iterator[tuple[LinkCondition, int]]:
@@ -55,14 +52,9 @@ def name_condition(condition: LinkCondition) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LinkAnswers(Links):
-    """Right answers of heads, at each position, and of rules to the links of some keys.
+    """Right answers of heads, at each position, and of rules to the links of some keys."""
 
-    Attributes:
-        rules: (rule, block) right answers of each rule, and last those of chance.
-        candidates: Names of heads.
-    """
-
-    rules: np.ndarray
+    rules: np.ndarray  # (rule, block) those of each rule, and last those of chance
     candidates: Sequence[Candidate]
 
 
@@ -126,10 +118,7 @@ def score_best(
     tests: int,
     part: Links | None = None,
 ) -> dict[str, Any]:
-    """Name the head that most folds chose, and score it beside a rule; see ``Difference.p`` for ``tests``.
-
-    With the links of a ``part`` of the documents, what all chose is scored on these.
-    """
+    """Name the head that most folds chose, and score it, or what all chose on a part of the documents."""
     head = fit if part is None else fit.keep_choice(part)
     layer, number, position = candidates[fit.named]
     row = {"layer": labels.places[layer].layer, "head": number, "position": position or None}
@@ -151,13 +140,12 @@ def tabulate_best(
     build = TableBuilder(labels, len(rows))
     absent = {name for name in ("attention", "position") if not any(row.get(name) for row in rows)}
     build.rows([column for column in columns if column.name not in absent], rows)
-    if rows and all(row.get("head") is None for row in rows):
-        one_fold = (
-            "All documents with links lie in one fold of the documents, so that no head can be chosen on one "
-            "and scored on another; give more documents, or look at all heads."
-        )
-        notes = [one_fold, *notes]
-    return build.table(title, notes)
+    one_fold = (
+        "All documents with links lie in one fold of the documents, so that no head can be chosen on one and "
+        "scored on another; give more documents, or look at all heads."
+    )
+    nothing = bool(rows) and all(row.get("head") is None for row in rows)
+    return build.table(title, [one_fold, *notes] if nothing else notes)
 
 
 # All heads
@@ -173,10 +161,7 @@ def tabulate_heads(
     notes: Sequence[str],
     label: str | None = None,
 ) -> HeadTable:
-    """Tabulate all heads, by what ``measure`` gives of a key and a layer: one cell, or one for each head.
-
-    ``label`` names the column of labels.
-    """
+    """Tabulate all heads, by what ``measure`` gives of a key and a layer: one cell, or one for each head."""
     cells = [
         (key, layer, {name: np.broadcast_to(of, heads).tolist() for name, of in measure(key, layer).items()})
         for condition in conditions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 from math import nan
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, count_heads
+from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
+from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, arrange_pairs, count_heads
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import Column, HeadTable
@@ -35,10 +36,7 @@ def divergence(block: AttentionBlock) -> Tensor:
 
 
 def to_others(values: Tensor, layout: Layout) -> Tensor:
-    """Average, for each head, over its pairs with the other heads of the layer.
-
-    A head without rows, as one that carries nothing where rows are weighted by norm, is no other head.
-    """
+    """Average, for each head, over its pairs with the other heads of the layer that have rows."""
     import torch
 
     pairs = mean_over_queries(values, layout)
@@ -57,15 +55,13 @@ def within_layer(values: Tensor, layout: Layout) -> Tensor:
 def whole(block: AttentionBlock) -> Tensor:
     """Jensen-Shannon divergence of every two heads of the model, averaged over the queries of a sequence.
 
-    Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
-
-    Source: as for the divergence of two heads of a layer.
+    Limits and source are those of two heads of a layer. Source: Clark et al. (2019), section 6.
     """
     return mean_over_queries(divergence(block), block.layout)
 
 
 _define = partial(Statistic, unit="nats", family=FAMILY)
-PAIRS = _define("jsd", function=divergence, rows="pair", title="divergence of two heads")
+PAIRS = _define("jsd", function=divergence, rows="pair", title="divergence of two heads", headline=True)
 MEAN = _define(
     "jsd_mean", function=divergence, reduce=to_others, headline=True, order=1,
     title="divergence from the other heads of the layer",
@@ -82,10 +78,7 @@ ALL_PAIRS = _define(
 
 
 def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate the divergence of pairs: within each layer, or of all heads of the model.
-
-    The Jensen-Shannon distance is the square root of the mean divergence.
-    """
+    """Tabulate the divergence of pairs, within each layer or of all heads, and its root, the distance."""
     sums = measurement.sums
     moments, heads = sums.get(ALL_PAIRS.name, sums.get(PAIRS.name)), sums[MEAN.name].count.shape[1]
     groups: list[list[int]] = [[layer] for layer in range(len(labels.places))]
@@ -99,11 +92,10 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
         build.layers([pair[side][0] for pair in pairs], f"layer_{name}")
         build.key(f"head_{name}", [pair[side][1] for pair in pairs])
     build.count("n", moments.count)
-    average, error = moments.average.ravel(), moments.standard_error.ravel()
-    build.measure("jsd", "nats", average, error, headline=True, title="divergence of two heads")
-    distance = np.sqrt(average)
+    mean_and_error(PAIRS, moments, build)
+    distance = np.sqrt(moments.average)
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
-    spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
+    spread = moments.standard_error / np.where(distance > 0, 2 * distance, np.nan)
     build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
     return build.table(title, [] if pairs else [NO_PAIRS])
 
@@ -112,17 +104,13 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
     mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
     layers, heads = mean.count.shape
-    a, b = np.triu_indices(heads, 1)
-    between, error = np.full((2, layers, heads, heads), np.nan)
-    between[:, a, b] = between[:, b, a] = pairs.average
-    error[:, a, b] = error[:, b, a] = pairs.standard_error
+    between, error = arrange_pairs(pairs.average), arrange_pairs(pairs.standard_error)
     nearest = np.asarray(np.where(np.isnan(between), np.inf, between).argmin(-1))
     place = (*np.ogrid[:layers, :heads], nearest)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", mean.count)
-    title_of = "mean divergence from the other heads of the layer"
-    build.measure("jsd_mean", "nats", mean.average, mean.standard_error, headline=True, title=title_of)
+    mean_and_error(MEAN, mean, build)
     title_of = "divergence from the nearest head"
     build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
     known = ~np.isnan(between[place])
@@ -136,8 +124,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, len(mean.count))
     build.layers(range(len(mean.count)))
     build.count("n", layer.count)
-    title_of = "mean divergence of heads of a layer"
-    build.measure("jsd_mean", "nats", layer.average, layer.standard_error, headline=True, title=title_of)
+    mean_and_error(replace(MEAN, title=LAYER.title), layer, build)
     there = [row[~np.isnan(row)] for row in pairs.average]
     spread = [row.std(ddof=1) if len(row) > 1 else np.nan for row in there]
     build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)

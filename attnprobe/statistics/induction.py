@@ -26,9 +26,9 @@ FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("i
 def copying(block: AttentionBlock) -> Tensor:
     """Whether a head raises the logit of the token that it looks at more than those of other tokens.
 
-    What head h writes where it looks at key j is W_O,h v_j, and raises the logit of token t by
-    u_t . W_O,h v_j, with u_t the row of the unembedding behind the final norm. Of the other tokens t of the
-    sequence, a part is raised less than the key's own token and a part more:
+    What head h writes where it looks at key j raises the logit of token t by u_t . W_O,h v_j, with u_t the
+    row of the unembedding behind the final norm. Of the other tokens t of the sequence, a part is raised less
+    than the key's own token and a part more:
 
         s_j = share raised less - share raised more
         copying = mean over queries i of  sum_j p_ij s_j / sum_j p_ij,  over ordinary keys j
@@ -36,9 +36,8 @@ def copying(block: AttentionBlock) -> Tensor:
     The way to the logits is the direct one: later layers are left out, norms count with their gains at a
     fixed scale, and a nonlinearity in the head of a masked language model is left out.
 
-    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 where it is
-    always raised least. Undefined where what a head adds does not reach the logits directly: in the encoder
-    beside a decoder, and from decoder to encoder.
+    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 always least.
+    Undefined in the encoder beside a decoder, and from decoder to encoder.
 
     Source: after Olsson et al. (2022), who sum up what is raised; Elhage et al. (2021) ask the eigenvalues of
     the same circuit.
@@ -74,10 +73,7 @@ COPYING = _define(
 
 
 def earlier(block: AttentionBlock) -> Tensor:
-    """Find the nearest token before each query that is the same token, (batch, query); -1 where none is.
-
-    Special tokens are never the same. From decoder to encoder no token comes before another.
-    """
+    """Find the nearest ordinary token before each query that is the same, (batch, query); -1 for none."""
     import torch
 
     asking, answering = block.layout.queries.order[:, block.span], block.layout.keys.order
@@ -133,8 +129,8 @@ def duplicate(block: AttentionBlock) -> Tensor:
 def previous_again(block: AttentionBlock) -> Tensor:
     """Probability of the token before, p_{i,i-1}, where the query's token came before: column ``previous``.
 
-    It is averaged over the same queries as ``induction``: in u + r + r, those of the second r. In random
-    tokens there is no phrase to follow, so that a high score is about places; nothing is subtracted.
+    It is averaged over the same queries as ``induction``. In random tokens there is no phrase to follow, so
+    that a high score is about places; nothing is subtracted.
 
     Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
 
@@ -164,10 +160,7 @@ PREVIOUS_AGAIN = _define(
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads, with empty columns where nothing could be measured of copying.
-
-    From decoder to encoder, no token comes before another, and rows of cross-attention are empty.
-    """
+    """Tabulate heads; columns of copying, and all of rows from decoder to encoder, may be empty."""
     table = head_table(title, measurement, statistics, labels)
     if COPYING.name in table.data:
         return table

@@ -11,17 +11,7 @@ from typing import Any
 from attnprobe.statistics import best_heads
 from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkCondition
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import (
-    ALL,
-    FIRST,
-    OF_PARTS_OF_SPEECH,
-    OFFSETS,
-    SAME_CONTEXT,
-    SAME_LEFT_CONTEXT,
-    SAME_PLACE,
-    SAME_TEXT,
-    LinkTask,
-)
+from attnprobe.statistics.rules import ALL, COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK, LinkTask
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, sort_groups, stack_groups
 from attnprobe.sums.base import Measurement
@@ -29,7 +19,6 @@ from attnprobe.sums.blocked import find_share
 from attnprobe.sums.links import CrossFit, Key, LinkCounts
 from attnprobe.table.builder import Labels, measure_columns, p_columns
 from attnprobe.table.naming import join_names
-from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
 FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
@@ -37,8 +26,6 @@ FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference"
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
 FEWEST = 20
-#: With fewer blocks of documents, no p can be small.
-_FEW_BLOCKS = 15
 
 
 # Which links have a row
@@ -139,7 +126,7 @@ def score_best_head(
         row["baseline_offset"] = task.offsets[at] if at < len(task.offsets) else None
     if far.total:
         row |= best_heads.score_share(
-            "accuracy_far", fit.transfer(far) if part is None else fit.keep_choice(far)
+            "accuracy_far", replace(fit, others=far) if part is None else fit.keep_choice(far)
         )
         row["baseline_far"] = float(far.rules[at].sum() / far.total)
     beside = None if control is None or part is not None else best_heads.cross_fit(read(control), labels)
@@ -165,13 +152,11 @@ def by_label_table(
     by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of them.
     ``baseline`` is the share of all links that the best rule finds (``baseline_offset``, ``baseline_rule``).
     It is chosen over all links, so that it is too high if anything; where links name candidates, it is chance
-    among them at least. ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
+    among them at least. ``gain`` is accuracy less baseline. Errors and ``p`` are over blocks of documents
+    (``Difference``). ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
     ``baseline_far`` are shares of these; two texts know no distance. ``accuracy_selected`` is the largest
-    accuracy of any head over all documents.
-
-    A decoder beside an encoder is asked where it predicts a word (``position`` is ``output``) and where it
-    reads it (``input``); the better is chosen. ``gain`` is accuracy less baseline. Errors and ``p`` are over
-    blocks of documents (``Difference``); heads are chosen anew with every draw.
+    accuracy of any head over all documents. A decoder beside an encoder is asked where it predicts a word
+    (``position`` is ``output``) and where it reads it (``input``); the better is chosen.
 
     With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
     cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
@@ -183,10 +168,6 @@ def by_label_table(
         score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
         for condition in conditions
     ]
-    blocks = counts.documents
-    if blocks < _FEW_BLOCKS and any("p" in row for row in rows):
-        least = format_number(0.5**blocks, digits=2)
-        notes.insert(0, f"Few documents: no p is below {least}, as there are {blocks} blocks of them.")
     absent = {
         "direction": not task.backward,
         "baseline_offset": not task.offsets,
@@ -231,10 +212,7 @@ def by_head_table(
     _: Sequence[Statistic],
     labels: Labels,
 ) -> HeadTable:
-    """Tabulate every label, direction and head, over all documents.
-
-    ``position`` is where a decoder beside an encoder was asked: ``output`` or ``input``.
-    """
+    """Tabulate every label, direction, position and head, over all documents."""
     counts: LinkCounts = measurement.sums[statistic.name]
     conditions, notes = list_conditions(counts, labels, task)
 
@@ -261,30 +239,7 @@ def by_head_table(
     )
 
 
-# Tasks
-
-
-#: A fixed offset looks so many words far at most.
-FURTHEST_LINK = 48
-#: As the guesses of links name them.
-_GUESSES = (
-    *("nearest", "same last word", "same head word", "same string", FIRST),
-    *("nearest pronoun", "nearest proper", "nearest nominal"),
-)
-_RULES = (
-    *map(str, range(-FURTHEST_LINK, FURTHEST_LINK + 1)),
-    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
-    *OF_PARTS_OF_SPEECH,
-)
-SYNTAX_TASK = LinkTask(
-    "dependent_to_head",
-    "head_to_dependent",
-    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
-    label="relation",
-    least=len(OFFSETS),
-)
-COREFERENCE_TASK = LinkTask("mention_to_antecedent", "", _GUESSES, label="mention", least=2)
-LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
+# The statistics
 
 
 def _define(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, count_heads, head_table
+from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, arrange_pairs, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.table.builder import Labels, TableBuilder
@@ -139,14 +139,12 @@ def products(block: AttentionBlock) -> Tensor:
     """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
-    number is added to a row, and neither does a centred row.
-    Beside them, (batch, 2, head, head), is what they are on average where the keys of each head and query are
-    shuffled, all but the sinks; see ``kernels.products.logit_products``.
+    number is added to a row, and neither does a centred row. See ``kernels.products.logit_products``.
     """
     from attnprobe.kernels.products import logit_products
 
-    layout = block.layout
-    return logit_products(block.scores, layout.queries.asking[:, block.span], layout.once(sinks))
+    asks = block.layout.queries.asking[:, block.span]
+    return logit_products(block.scores, asks, block.layout.once(sinks))
 
 
 def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
@@ -165,29 +163,19 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
     return _over_lengths(products[:, int(shuffled)], products[:, 0].diagonal(dim1=1, dim2=2))
 
 
-def _arrange(pairs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Arrange correlations of pairs as matrices (..., head, head), and tell which heads have any."""
-    heads = count_heads(pairs.shape[-1])
-    a, b = np.triu_indices(heads, 1)
-    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
-    matrices[..., a, b] = matrices[..., b, a] = pairs
-    return np.nan_to_num(matrices) + np.eye(heads), np.any(~np.isnan(matrices), -1)
-
-
 def explained_by_others(pairs: Floats) -> Floats:
     """Share of the variance of a head's logits that a linear mix of the layer's other heads gives.
 
-    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences. It is the R^2
-    of the least squares of head h on the others, where the logits of each sequence and head are scaled to
-    length 1.
+    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences: that of the
+    least squares of head h on the others, the logits of each sequence and head scaled to length 1.
 
-    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads. It is
-    undefined for the only head of a layer.
+    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads, and is
+    undefined for a single head.
     """
-    matrices, there = _arrange(pairs)
-    values, vectors = np.linalg.eigh(matrices)
+    matrices = arrange_pairs(pairs)
+    values, vectors = np.linalg.eigh(np.nan_to_num(matrices) + np.eye(matrices.shape[-1]))
     inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
-    return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
+    return np.where(np.isnan(matrices).all(-1), np.nan, np.clip(1 - 1 / inverse, 0, 1))
 
 
 def effective_heads(pairs: Floats) -> Floats:
@@ -197,15 +185,13 @@ def effective_heads(pairs: Floats) -> Floats:
 
     Limits: 1 where all H heads are copies, H where none correlate. It is undefined for a single head.
     """
-    matrices, there = _arrange(pairs)
-    heads = np.where(there.any(-1), there.sum(-1), np.nan)
-    return np.square(heads) / (np.square(matrices).sum((-1, -2)) - (~there).sum(-1))
+    heads = (~np.isnan(arrange_pairs(pairs)).all(-1)).sum(-1)  # that are there, and correlate with any
+    return np.square(heads) / np.where(heads > 0, heads + 2 * np.square(np.nan_to_num(pairs)).sum(-1), np.nan)
 
 
 def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
-    estimate = sums.apply(explained_by_others)
-    name = "explained_by_others_null" if null else "explained_by_others"
-    title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
+    estimate, name = sums.apply(explained_by_others), f"explained_by_others{'_null' * null}"
+    title = f"logits explained by the other heads{' through sinks alone' * null}"
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
@@ -223,20 +209,18 @@ def by_layer_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate how many heads of each layer differ, and whether what they add cancels."""
-    sums = measurement.sums
-    layers = sums[CORRELATION.name].count.shape[0]
+    layers = len(labels.places)
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
-    for name, statistic, title_of in (
-        ("effective_heads", CORRELATION, "effective number of heads"),
-        ("effective_heads_null", SHUFFLED, "effective number of heads, through sinks alone"),
-    ):
-        estimate = sums[statistic.name].apply(effective_heads)
-        headline = statistic is CORRELATION
-        build.measure(name, "heads", estimate.value, estimate.error, headline=headline, title=title_of)
-    for statistic in (each for each in statistics if each.rows == "layer"):
-        mean_and_error(statistic, sums[statistic.name], build)
+    for statistic in statistics:
+        sums, null = measurement.sums[statistic.name], statistic is SHUFFLED
+        if statistic.rows == "layer":
+            mean_and_error(statistic, sums, build)
+        elif statistic.function is products:
+            estimate, name = sums.apply(effective_heads), f"effective_heads{'_null' * null}"
+            words = f"effective number of heads{', through sinks alone' * null}"
+            build.measure(name, "heads", estimate.value, estimate.error, headline=not null, title=words)
     return build.table(title)
 
 

@@ -27,9 +27,9 @@ def _mark_tokens(tokens: TokenFeatures, sort: str) -> Tensor:
 def mark_keys(layout: Layout, sort: str) -> Tensor:
     """Every token is of the image, special, or of the text, and what goes to the three adds up to 1.
 
-    Tokens of the image are the placeholders that the model puts the image in the place of, or what it reads
-    of the image behind the text; special are all other special tokens of the tokenizer, such as those around
-    an image. Text before the image in a decoder sees nothing of it, and counts with 0.
+    Tokens of the image are the placeholders that the model puts it in the place of, or what it reads of it
+    behind the text; special are all other special tokens, such as those around an image. Text before the
+    image in a decoder sees nothing of it, and counts with 0.
 
     Source: after Kovaleva et al. (2019) on special tokens, and Cao et al. (2020), Behind the scene, on the
     two modalities.
@@ -50,14 +50,11 @@ def entropy_over(block: AttentionBlock, mark: Mark) -> Tensor:
     """Entropy of a row over the keys of one sort S alone, H = -sum_(j in S) q_ij ln q_ij in nats.
 
     q_ij = p_ij / m_i, with m_i the probability on all of S: how spread a head looks over the image, however
-    little of its attention goes there. From text to image and from image to text it is called cross-modal
-    entropy.
+    little goes there. Between text and image it is called cross-modal entropy.
 
-    Limits: 0 for one key alone, ln k for k keys of that sort in sight that are attended alike. Undefined
-    where m_i is 0.
+    Limits: 0 for one key alone, ln k for k keys that are attended alike. Undefined where m_i is 0.
 
-    Source: the entropy is that of Clark et al. (2019), section 3.2, of a row that is restricted to one
-    modality.
+    Source: Clark et al. (2019), section 3.2, of a row that is restricted to one modality.
     """
     import torch
 

@@ -146,9 +146,12 @@ def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> N
     best, offset_columns = largest_share(sums.count, sums.average)
     for name, cells in offset_columns.items():
         build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
-    layers, heads = best.shape
-    rows, columns = np.ogrid[:layers, :heads]
-    mean_and_error(statistic, sums[rows, columns, best], build)
+    mean_and_error(statistic, _read_places(sums, best), build)
+
+
+def _read_places(sums: Clustered, places: NDArray[np.intp]) -> Clustered:
+    rows, columns = np.ogrid[: len(places), : places.shape[1]]
+    return sums[rows, columns, places]
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
@@ -216,11 +219,10 @@ RATIO = Statistic(
 def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append the share at the ``offset`` that the head has in the text as it is, not at the best one now."""
     layers, heads, _ = sums.count.shape
-    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64).reshape(layers, heads)
-    rows, columns = np.ogrid[:layers, :heads]
-    at = sums[rows, columns, np.nan_to_num(offsets).astype(int) + FURTHEST]  # of patches, nothing is shuffled
-    known = np.where(np.isnan(offsets), np.nan, 1.0)
-    average, error = at.average * known, at.standard_error * known
+    offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64)
+    places = np.nan_to_num(offsets).astype(int).reshape(layers, heads) + FURTHEST
+    at, known = _read_places(sums, places), np.where(np.isnan(offsets), np.nan, 1.0)
+    average, error = at.average.ravel() * known, at.standard_error.ravel() * known
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 

@@ -205,6 +205,7 @@ def _ask_links(
             builder.left_out[0 if not others else 1 if not right else 2] += 1
             continue
         by_words = [(span, answering.within(span)) for span, _ in right]
+        places = [(answering.within(TokenSpan(*words.ends[one])), one) for one in reversed(candidates)]
         guesses = [(name, words.within(span)) for name, span in link.guesses]
         open_ = candidates if link.candidates else range(len(words.ends))
         rule_question = RuleQuestion(
@@ -213,7 +214,7 @@ def _ask_links(
             answering.text_of(by_words[0][1][0]),
             sight,
             first,
-            _number_by_word(candidates, words, answering, begin) if link.candidates else None,
+            {at[0]: begin + one for at, one in places if at != NONE} if link.candidates else None,
             [(name, begin + ends[0]) for name, ends in guesses if ends != NONE and ends[0] in open_],
         )
         far = _are_far(annotation, asker, place, by_words)
@@ -238,12 +239,10 @@ def _find_asker(annotation: TokenAnnotation, asking: Words, answering: Words, as
     """Find the words of who asks; among the keys where these are the same words by their numbers."""
     if annotation.keys is None or not annotation.same:
         return asking.within(asker)
-    ends = [
-        answering.within(key)
-        for word, key in zip(annotation.words, annotation.keys, strict=False)
-        if asker.start <= word.start and word.stop <= asker.stop
-    ]
-    return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+    words = zip(annotation.words, annotation.keys, strict=False)
+    inside = [key for word, key in words if asker.start <= word.start and word.stop <= asker.stop]
+    ends = [answering.within(key) for key in inside] or [NONE]
+    return min(first for first, _ in ends), max(stop for _, stop in ends)
 
 
 def _are_far(
@@ -267,12 +266,6 @@ def _are_far(
     return all(theirs[0] > ours[1] or ours[0] > theirs[1] for ours, theirs in pairs)
 
 
-def _number_by_word(candidates: Sequence[int], words: Words, answering: Words, begin: int) -> dict[int, int]:
-    """Number candidates by their first words; the first of several counts."""
-    ends = [(answering.within(TokenSpan(*words.ends[number])), number) for number in reversed(candidates)]
-    return {at[0]: begin + number for at, number in ends if at != NONE}
-
-
 # A control: the same links between other words, of which a head can know no more than where they stand
 
 
@@ -282,10 +275,8 @@ def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
     that looks at a place finds as many links of each label as before, and one that knows what words are to
     one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
-    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree.
-
-    References:
-        Hewitt and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
+    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree. See Hewitt
+    and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
     queries, keys = _read_sides(annotation)
     seed = sum(annotation.forms) + len(annotation.words)

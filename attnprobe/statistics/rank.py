@@ -44,8 +44,7 @@ def qk_rank(weights: HeadParameters) -> Tensor:
 
     Limits: 1 to the width of the head. Undefined where it is 0.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on W_Q W_K^T; the
-    participation ratio as for the rank of the logits.
+    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on W_Q W_K^T.
     """
     return participation_rank(*_squares(weights))
 
@@ -92,9 +91,7 @@ def products(block: AttentionBlock) -> Tensor:
     together, also those that a causal model hides from a query.
     """
     # Of heads side by side, a copy costs less than products of what lies apart.
-    rows, asking = precise(block.queries).contiguous(), block.layout.queries
-    if not asking.all_asking:
-        rows = rows * asking.asking[:, None, block.span, None].to(rows.dtype)
+    rows = precise(block.queries).contiguous() * block.layout.queries.asking[:, None, block.span, None]
     squares = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
     squares[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
@@ -119,8 +116,7 @@ def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     prefers any key.
 
     Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on rank and width;
-    the participation ratio is that of Gao and Ganguli (2015), On simplicity and complexity in the brave new
-    world of large-scale neuroscience.
+    Gao and Ganguli (2015), On simplicity and complexity in the brave new world of large-scale neuroscience.
     """
     import torch
 
@@ -141,7 +137,7 @@ def longer(squares: Tensor, layout: Layout) -> Tensor:
 
     Limits: 0 to 1. Undefined where no key counts.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, theorem 1.
+    Source: Bhojanapalli et al. (2020), theorem 1.
     """
     import torch
 
@@ -179,8 +175,7 @@ def map_rank(block: AttentionBlock) -> Tensor:
 
     Limits: 1 where all queries look alike, the number of queries where no two look at the same key.
 
-    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on which maps a
-    head can draw; the participation ratio as for the rank of the logits.
+    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on which maps a head can draw.
     """
     import torch
 

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
@@ -10,16 +11,14 @@ from typing import TypeVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
-from attnprobe.statistics.norm import BY_NORM, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Family, Statistic, apply_weights, weight_by_norm
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.table.naming import join_names
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
-#: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
-#: ``name = "package.module:statistic"``.
+#: The group of entry points under which a package names its statistics.
 GROUP = "attnprobe.statistics"
 #: Names all that is measured where nothing is named.
 DEFAULT = "census"
@@ -169,10 +168,12 @@ def _refuse_elsewhere(name: str, family: Family) -> AttnprobeError:
 
 
 def _refuse_unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
-    known = {
-        "families": dict.fromkeys(statistic.family.name for statistic in every),
-        "or columns": [statistic.name for statistic in every],
-        "or of other packages": sorted(entry_points(group=GROUP).names),
-    }
-    listed = ", ".join(f"{kind} {', '.join(names)}" for kind, names in known.items() if names)
+    families = list(dict.fromkeys(statistic.family.name for statistic in every))
+    others = sorted(entry_points(group=GROUP).names)
+    known = {*families, *others, *(statistic.name for statistic in every)}
+    if alike := get_close_matches(name, sorted(known)):
+        return AttnprobeError(f"There is no statistic {name!r}. Did you mean {', '.join(alike)}?")
+    listed = f"families {', '.join(families)}, from their columns"
+    if others:
+        listed += f", or of other packages {', '.join(others)}"
     return AttnprobeError(f"There is no statistic {name!r}; choose from {listed}.")

@@ -34,8 +34,6 @@ CHANCE = "chance"
 SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
 SAME_PLACE = "same relative place"
 FIRST = "first"
-
-
 #: Fixed offsets, in words, are rules too.
 OFFSETS = tuple(map(str, range(-FURTHEST, FURTHEST + 1)))
 #: The universal parts of speech (de Marneffe et al. 2021).
@@ -92,6 +90,27 @@ class LinkTask:
             yield self.backward, False
 
 
+#: As the guesses of links name them.
+_GUESSES = (
+    *("nearest", "same last word", "same head word", "same string", FIRST),
+    *("nearest pronoun", "nearest proper", "nearest nominal"),
+)
+_RULES = (
+    *map(str, range(-48, 49)),
+    *(SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE),
+    *OF_PARTS_OF_SPEECH,
+)
+SYNTAX_TASK = LinkTask(
+    "dependent_to_head",
+    "head_to_dependent",
+    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
+    label="relation",
+    least=len(OFFSETS),
+)
+COREFERENCE_TASK = LinkTask("mention_to_antecedent", "", _GUESSES, label="mention", least=2)
+LINKS_TASK = LinkTask("source_to_target", "target_to_source", _RULES, label="label")
+
+
 def list_labels(link: TokenLink) -> Sequence[str]:
     """Name what a link counts for: each of its labels, and all."""
     return [ALL, *(part for part in dict.fromkeys(link.label.split(SEVERAL)) if part not in {"", ALL})]
@@ -104,14 +123,7 @@ NONE: Ends = (0, 0)
 
 
 class Words:
-    """The words of one side of a sequence, each once, in their order.
-
-    Attributes:
-        ends: The first token of each word, and the one behind its last.
-        second: The number of the first word of the second of two texts; 0 where there is one text.
-        forms: Numbers that are equal where words are spelled alike; empty where nothing is known.
-        parts: Places in ``PARTS_OF_SPEECH``, -1 for any other; empty where nothing is known.
-    """
+    """The words of one side of a sequence, each once, in their order."""
 
     def __init__(
         self,
@@ -122,7 +134,10 @@ class Words:
     ) -> None:
         self.ends: list[Ends] = sorted({(word.start, word.stop) for word in words})
         self._place = {ends: place for place, ends in enumerate(self.ends)}
+        #: The number of the first word of the second of two texts; 0 where there is one text.
         self.second = sum(start < second for start, _ in self.ends) if second else 0
+        #: Numbers that are equal where words are spelled alike, and places in ``PARTS_OF_SPEECH``, -1 for any
+        #: other; empty where nothing is known.
         self.forms: Ints = self._order(words, forms)
         self.parts: Ints = self._order(words, [_PLACES.get(part, -1) for part in parts_of_speech])
 
@@ -154,6 +169,8 @@ class Words:
 _AT_ONCE = 1 << 20
 #: Where a word is that can't be reached.
 _FAR = 1 << 30
+#: By the name of a rule: how much a word speaks for another that is spelled alike, (asker, answer).
+_Scores = Mapping[str, "Ints"]
 
 
 class RuleQuestion(NamedTuple):
@@ -190,7 +207,7 @@ def choose_by_rules(
         step = max(1, _AT_ONCE // len(answering.ends))
         for start in range(0, len(questions), step):
             part = slice(start, start + step)
-            choices[part] = _Rules(questions[part], home, answering, alike, scores).choose(task)
+            choices[part] = _Rules(questions[part], (home, answering), alike, scores).choose(task)
     for row, question in enumerate(questions):
         guesses = dict(reversed(question.guesses))
         for rule, name in enumerate(task.named, len(task.offsets)) if guesses else ():
@@ -213,13 +230,9 @@ class _Rules:
     """Rules that answer some questions about a sequence, each by a function (question, choice)."""
 
     def __init__(
-        self,
-        questions: Sequence[RuleQuestion],
-        home: Words,
-        answering: Words,
-        alike: Bools,
-        scores: Mapping[str, Ints],
+        self, questions: Sequence[RuleQuestion], sides: tuple[Words, Words], alike: Bools, scores: _Scores
     ) -> None:
+        home, answering = sides
         self._questions, self._parts, self._scores = questions, answering.parts, scores
         place, itself, self._text, self._home = (
             np.array(ends, np.int64)

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 Mark = Callable[["Layout"], "Tensor"]
 
 
+def count_seen(layout: Layout, mark: Mark) -> Tensor:
+    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); some count in part."""
+    return layout.once(_counting(mark))
+
+
 @cache
-def _count(mark: Mark) -> Callable[[Layout], Tensor]:
+def _counting(mark: Mark) -> Callable[[Layout], Tensor]:
     def count(layout: Layout) -> Tensor:
         marks = layout.once(mark)
         if marks.ndim == 2:
@@ -36,11 +41,6 @@ def _count(mark: Mark) -> Callable[[Layout], Tensor]:
         return layout.hide(marks & layout.keys.kept[:, None]).sum(-1)
 
     return count
-
-
-def count_seen(layout: Layout, mark: Mark) -> Tensor:
-    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); some count in part."""
-    return layout.once(_count(mark))
 
 
 def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
@@ -55,18 +55,12 @@ def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
 
 
 def where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average over the queries that see a key of that kind.
-
-    In a sequence without such a key it is undefined, which is not 0.
-    """
+    """Average over the queries that see a key of that kind; undefined, and not 0, where none does."""
     return mean_over_queries(values.where(count_seen(layout, mark)[:, None] > 0, nan), layout)
 
 
 def lift(values: Tensor, layout: Layout, mark: Mark, mean: Reduce = mean_over_queries) -> Tensor:
-    """Divide by the mean share of such keys among those in sight, so that uniform attention gives 1.
-
-    Both means are over the queries that see such a key.
-    """
+    """Divide by the mean share of such keys in sight, over the same queries: uniform attention gives 1."""
     share = (count_seen(layout, mark) / layout.visible)[:, None].to(values.dtype)
     share = share.expand(-1, -1, values.shape[2])
     return mean(values.where(share > 0, nan), layout) / mean(share.where(share > 0, nan), layout)
@@ -123,15 +117,49 @@ SINK = Statistic(
 )
 
 
+NORM = Family("norm", "what heads carry, by length", 5, by_default=False)
+
+
+def total(block: AttentionBlock) -> Tensor:
+    """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
+
+    It is in units of the residual stream, and so compares within a layer better than between layers. Values
+    count with their bias. Vectors from several keys may cancel, so what the head adds to the stream is at
+    most as long. Where heads can attend to nothing (gpt-oss), the rows are over tokens alone.
+
+    Limits: 0 for a head that gives nothing; no upper limit.
+
+    Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
+    """
+    return block.carried
+
+
+def part(block: AttentionBlock, feature: str) -> Tensor:
+    """Length of what a head carries from all keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
+
+    Limits: 0 to the length from all keys; those of the four kinds add up to it.
+
+    Source: Kobayashi et al. (2020), section 4.
+    """
+    return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
+
+
+TOTAL = Statistic(
+    "norm_total", "length", total, family=NORM, title="what heads carry", weights="norm", headline=True
+)
+CARRIED_BY_KIND = define_by_kind(
+    "norm_", part, "what heads carry from", unit="length", family=NORM, weights="norm"
+)
+
+
 RARE = Family("rare", "attention to rare tokens", 3)
 
 
 def rare_mass(block: AttentionBlock) -> Tensor:
     """Probability on rare tokens, sum_j p_ij w_j.
 
-    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last
-    place among the rare. The corpus settles it (``corpus/vocabulary.py``): the rare types, from the rarest
-    up, make up a tenth of its tokens.
+    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last place
+    among the rare. The rare types, from the rarest up, make up a tenth of the tokens of the corpus.
 
     Limits: 0 to 1; for uniform attention, the rare share of the keys in sight.
 
@@ -145,9 +173,7 @@ FREQUENT_TYPES = 500
 
 
 def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key is the least frequent token in sight.
-
-    Of tokens that are equally infrequent, any will do.
+    """Share of queries whose most attended key is the least frequent token in sight, or one of them.
 
     Limits: 0 to 1.
 

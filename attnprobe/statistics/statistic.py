@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -109,11 +109,7 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) and, beside it, its standard error.
-
-    A ``Constant`` has none. A statistic that is undefined for many sequences has its own number of them
-    beside it, as ``NAME_n``.
-    """
+    """Append the mean of cells (layer, head) with its error, and its own number of sequences."""
     look: Any = {"headline": statistic.headline, "title": statistic.title}
     if isinstance(sums, Constant):
         build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
@@ -128,37 +124,32 @@ class Statistic:
     """One number about every head, or every pair of heads, or every layer.
 
     The functions are pure. The engine calls ``function`` on blocks of attention, puts together what belongs
-    to a sequence, calls ``reduce`` on that, and adds up what comes out over the sequences. Statistics that
-    share a function share its cost.
+    to a sequence, calls ``reduce`` on that, and adds up over sequences. Those that share a function share its
+    cost.
 
     Attributes:
-        name: The name of the column.
-        unit: "nats", "share", "tokens", "ratio", ...
         reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
             the mean over queries, or nothing where the function sees whole sequences.
         scope: What the function has to see at once.
 
-            - ``query``: some queries of some sequences, all heads of a layer. It gives (batch, head or pair,
-              query), NaN where a query has no such value.
+            - ``query``: some queries of some sequences; it gives (batch, head or pair, query), or NaN.
             - ``layer``: the same, but it gives (batch, ...), which is added up over queries.
-            - ``map``: whole sequences, all heads of a layer; it gives (batch, head, ...), and takes memory.
+            - ``map``: whole sequences, which takes memory; it gives (batch, head, ...).
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: a layout; it gives questions about gold links (``statistics.questions``).
-            - ``parameters``: the weights of a layer's heads, as ``HeadParameters``. It gives (head,), the
-              same for every text: a ``Constant``, without an error.
+            - ``parameters``: the weights of a layer's heads; it gives (head,), without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
         sums: What is kept over sequences.
-        columns: From the sum to columns of a table.
         pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
-        own_count: Whether it is undefined for many sequences, so that a table gives its own number of them.
+        own_count: Whether it is undefined for many sequences, of which a table gives the number of others.
         about: Rows of ``patches``, or both ``modalities`` of an image and a text that are read together.
         by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
         weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
-        of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
+        of: What it is the same of, about rows as they are; see ``weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of a batch's ``baseline`` is subtracted.
         version: Which definition this is; sums of different versions are never added up.
     """
@@ -250,10 +241,7 @@ class Statistic:
         )
 
     def _call(self, function: Function, *given: Any, more: bool = False, **axes: int | None) -> Tensor:
-        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size.
-
-        ``more``: there may be further axes.
-        """
+        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size."""
         from torch import Tensor
 
         try:
@@ -263,23 +251,39 @@ class Statistic:
         except Exception as error:  # whatever a function of a stranger's does
             if out_of_memory(error):  # half of the batch may fit
                 raise
-            raise AttnprobeError(
-                f"The statistic {self.name!r} failed ({type(error).__name__}: {first_line(error)}); "
-                "try it on a block of its own."
-            ) from error
-        if not isinstance(values, Tensor):
-            raise AttnprobeError(
-                f"The statistic {self.name!r} must return a tensor, not {type(values).__name__}."
-            )
-        shape, sizes = tuple(values.shape), tuple(axes.values())
+            what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
+            raise AttnprobeError(f"The statistic {self.name!r} {what}.") from error
+        sizes = tuple(axes.values())
+        shape = tuple(values.shape) if isinstance(values, Tensor) else ()
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
-            expected = [name if size is None else f"{size} {name}" for name, size in axes.items()]
+            expected = ", ".join(name if size is None else f"{size} {name}" for name, size in axes.items())
+            what = f"a tensor of shape {shape}" if isinstance(values, Tensor) else type(values).__name__
             raise AttnprobeError(
-                f"The statistic {self.name!r} gave a tensor of shape {shape}; it must be "
-                f"({', '.join([*expected, '...'] if more else expected)})."
+                f"The statistic {self.name!r} gave {what}; it must be a tensor ({expected}{', ...' * more})."
             )
         return values
+
+
+#: What a person may ask for.
+Weighting = Literal["attention", "norm", "both"]
+#: How the name of a weighted statistic ends, and how its unit and title do.
+SUFFIX, BY_NORM = "_norm", ", by norm"
+
+
+def weight_by_norm(statistic: Statistic) -> Statistic:
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    if statistic.weights == "norm":
+        return statistic
+    name, title = f"{statistic.name}{SUFFIX}", f"{statistic.title}{BY_NORM}"
+    unit = f"{statistic.unit}{BY_NORM}"
+    return replace(statistic, name=name, unit=unit, title=title, weights="norm", of=statistic)
+
+
+def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[Statistic]:
+    """Give statistics about attention, about attention weighted by norm, or about both, each once."""
+    by_norm = [] if weights == "attention" else [weight_by_norm(statistic) for statistic in statistics]
+    return list(dict.fromkeys([*(statistics if weights != "norm" else ()), *by_norm]))
 
 
 def _read_docstrings(part: Any) -> Iterator[str]:
@@ -291,25 +295,14 @@ def _read_docstrings(part: Any) -> Iterator[str]:
         yield inspect.getdoc(part) or ""
 
 
-def statistic(
-    function: Function | None = None,
-    *,
-    unit: str,
-    name: str | None = None,
-    reduce: Reduce | None = None,
-    scope: Scope = "query",
-    needs: Collection[str] = (),
-    title: str = "",
-    headline: bool = True,
-    own_count: bool = False,
-    version: int = 1,
-) -> Any:
+def statistic(function: Function | None = None, *, unit: str, name: str = "", **options: Any) -> Any:
     """Make a statistic of a function of a block, to be measured with the others.
 
     The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
     returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
     sequence, then over sequences, with standard errors. The column is called ``name``, or as the function.
-    Raise ``version`` when the definition changes. All else is as in ``Statistic``.
+    Other options, such as ``reduce``, ``scope``, ``needs``, ``title`` and ``version``, are the fields of
+    ``Statistic``.
 
     Examples:
         >>> @statistic(unit="share")
@@ -320,9 +313,6 @@ def statistic(
         'top_two@1'
     """
     if function is None:
-        given = {key: value for key, value in locals().items() if key != "function"}
-        return lambda decorated: statistic(decorated, **given)
-    return Statistic(
-        name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
-        title=title, headline=headline, own_count=own_count, version=version,
-    )  # fmt: skip
+        return partial(statistic, unit=unit, name=name, **options)
+    name = name or getattr(function, "__name__", "")
+    return Statistic(name, unit, function, **{"headline": True, **options})

@@ -8,8 +8,7 @@ from math import inf, isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import BY_NORM, SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
@@ -109,6 +108,15 @@ def count_heads(pairs: int) -> int:
     return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
+def arrange_pairs(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Arrange numbers of pairs (..., pair) as matrices (..., head, head), NaN on the diagonal."""
+    heads = count_heads(pairs.shape[-1])
+    a, b = np.triu_indices(heads, 1)
+    matrices = np.full((*pairs.shape[:-1], heads, heads), np.nan)
+    matrices[..., a, b] = matrices[..., b, a] = pairs
+    return matrices
+
+
 def head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
@@ -144,9 +152,8 @@ def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Meas
     """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
 
     Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
-    Cochran's Q over groups; ``NAME_q_p``, how likely chance alone would make it so large, see
-    ``compare_groups``; ``NAME_q_p_adjusted``, the same, corrected for the number of rows (Holm). What is
-    chosen by the numbers themselves, such as an offset, is chosen for each group by itself.
+    Cochran's Q over groups; ``NAME_q_p``, see ``compare_groups``; ``NAME_q_p_adjusted``, corrected for the
+    number of rows (Holm). What numbers choose, such as an offset, is chosen for each group by itself.
     """
     strata = measurement.strata
     groups = {name: build(strata[name]) for name in sort_groups(strata)}
@@ -165,10 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Test in the rows of all groups whether groups are alike, in each measure with an error.
-
-    ``documents`` are those of each group; an error is of no more of them than its row counts.
-    """
+    """Test in the rows of all groups whether groups, of so many documents, are alike in each measure."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.questions import make_array
@@ -30,31 +29,23 @@ if TYPE_CHECKING:
 
 
 PUNCTUATION = "punct"
-#: What is counted of the undirected tree of a sentence: its gold edges, those in the tree of a head, those
-#: between neighbours, those of a random tree, on average; and of the directed one: the words with a gold head
-#: other than the root, those whose head is right in the tree of a head, in the left-branching tree, the
-#: right-branching one, the chain that leads to the root, and in a random tree, on average; and whether the
-#: sentence was left out, as it is a part of one, or since it has no gold edge.
-COUNTS = (
-    *("gold", "held", "neighbours", "random edges"),
-    *("words", "right heads", "left", "right", "chain", "random heads", "cut", "bare"),
-)
+#: What is counted of a sentence. Of its undirected tree: the gold edges, those in the tree of a head, those
+#: between neighbours. Of its directed tree: the words with a gold head other than the root, those whose head
+#: is right in the tree of a head, the left-branching and the right-branching tree, the chain that leads to
+#: the root. And whether it was left out, as it is a part of a sentence, or has no gold edge.
+COUNTS = ("gold", "held", "neighbours", "words", "right heads", "left", "right", "chain", "cut", "bare")
 _Pairs = set[tuple[int, int]]
 
 
 # Gold trees
 
 
-@dataclass(frozen=True)
-class GoldTrees:
-    """The gold trees of a batch."""
+def gold_trees(layout: Layout) -> tuple[Sentences, NDArray[np.float64]]:
+    """Find the words of each sentence, without punctuation, and the gold tree over them.
 
-    sentences: Sentences  # those with a gold edge
-    counts: NDArray[np.float64]  # (sequence, number) but what heads hold; NaN without annotation
-
-
-def gold_trees(layout: Layout) -> GoldTrees:
-    """Find the words of each sentence, without punctuation, and the gold tree over them."""
+    Gives the sentences with a gold edge, and (sequence, number) what is counted but of heads; NaN without
+    annotation.
+    """
     from attnprobe.kernels.trees import Sentences
 
     counts = np.full((layout.queries.batch, len(COUNTS)), np.nan)
@@ -88,7 +79,7 @@ def gold_trees(layout: Layout) -> GoldTrees:
         np.array(roots, np.int64),
         make_array(arcs, 2),
     )
-    return GoldTrees(sentences, counts)
+    return sentences, counts
 
 
 def build_tree(annotation: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
@@ -97,7 +88,11 @@ def build_tree(annotation: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
     Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says
     so and no other link from the same tokens says anything else.
     """
-    named = [(link, _is_punctuation(link)) for link in annotation.links if link.source != link.target]
+    named = [
+        (link, any(part.partition(":")[0] == PUNCTUATION for part in link.label.split(SEVERAL)))
+        for link in annotation.links
+        if link.source != link.target
+    ]
     left_out = {link.source for link, punctuation in named if punctuation}
     left_out -= {link.source for link, punctuation in named if not punctuation}
     words = sorted(set(annotation.words) - left_out, key=lambda word: (word.start, word.stop))
@@ -107,10 +102,6 @@ def build_tree(annotation: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
         for link, punctuation in named
         if not punctuation and link.source in place and link.target in place
     }
-
-
-def _is_punctuation(link: TokenLink) -> bool:
-    return any(part.partition(":")[0] == PUNCTUATION for part in link.label.split(SEVERAL))
 
 
 def find_root(arcs: Collection[tuple[int, int]]) -> int:
@@ -139,12 +130,10 @@ def _count_simple_trees(edges: _Pairs, arcs: _Pairs, root: int, words: int) -> d
     return {
         "gold": len(edges),
         "neighbours": sum(b - a == 1 for a, b in edges),
-        "random edges": 2 * len(edges) / words,
         "words": len({word for word, _ in arcs}),
         "left": sum(head == (word + 1 if word + 1 < words else root) for word, head in arcs),
         "right": sum(head == (word - 1 if word else root) for word, head in arcs),
         "chain": sum(head == (word + 1 if word < root else word - 1) for word, head in arcs),
-        "random heads": sum((1 + (head == root)) / words for _, head in arcs),
     }
 
 
@@ -159,8 +148,7 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
 
     - ``uuas``, undirected and unlabelled: the share of gold edges in the maximum spanning tree of A + A^T; of
       a tie, the edge comes first whose earlier word does, then the one whose later word does. ``baseline`` is
-      the chain that joins each word to the next, and ``uuas_random`` what a random tree over n words holds on
-      average, 2 / n of the gold edges.
+      the chain that joins each word to the next.
     - ``uas``: the share of words, but the root, whose head is right in the heaviest tree in which all words
       descend from the gold root (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu, what
       the dependent gives to its head; a word takes the earlier of two heads of equal weight. The root is the
@@ -168,7 +156,6 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
       best of three trees over all sentences, which know the gold root too: left-branching, in which the head
       of a word is the next word, and that of the last is the root; right-branching, in which it is the word
       before, and that of the first is the root; the chain in which it is the neighbour on the root's side.
-      In a random tree, a word among n depends on the root in 2 / n, and on any other word in 1 / n.
 
     Words that share all their tokens are one. Shares are over all sentences together, and ``n`` counts them,
     but for parts of sentences that were cut and those without a gold edge. ``p`` and ``uas_p`` are one-sided,
@@ -180,7 +167,7 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     undirected tree; Hewitt and Manning (2019), A structural probe for finding syntax in word representations,
     for UUAS; Raganato and Tiedemann (2018), An analysis of encoder representations in Transformer-based
     machine translation, and Htut et al. (2019), Do attention heads in BERT track syntactic dependencies?, for
-    trees from the gold root; Cayley (1889), A theorem on trees, for the number of trees.
+    trees from the gold root.
 
     Returns (batch, head, number) ``COUNTS``; NaN without annotation, and in cross-attention.
     """
@@ -188,11 +175,11 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
 
     from attnprobe.kernels.trees import compare_trees
 
-    p, gold = block.probabilities, block.layout.once(gold_trees)
-    counts = gold.counts[:, None].repeat(p.shape[1], 1)
-    of_heads = compare_trees(p, gold.sentences).swapaxes(1, 2)
+    p, (sentences, gold) = block.probabilities, block.layout.once(gold_trees)
+    counts = gold[:, None].repeat(p.shape[1], 1)
+    of_heads = compare_trees(p, sentences).swapaxes(1, 2)
     places = [COUNTS.index("held"), COUNTS.index("right heads")]
-    counts[gold.sentences.sequence[:, None], :, places] = of_heads
+    counts[sentences.sequence[:, None], :, places] = of_heads
     # Halves of float32 count no further than 256 words.
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
@@ -207,23 +194,19 @@ def tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> 
     totals = dict(zip(COUNTS, counts.total.reshape(-1, len(COUNTS)).sum(0), strict=True))
     best = max(("left", "right", "chain"), key=lambda name: totals[name])
     edges, words = statistic.unit, "share of words"
-
-    def append(name: str, unit: str, share: Estimate, title: str) -> None:
-        build.add(Column(name, unit, title=title), share.value.ravel())
-
     score, gain = find_share(counts, "held"), find_share(counts, "held", "neighbours")
     build.measure("uuas", edges, score.value, score.error, headline=True, title=statistic.title)
-    append("baseline", edges, find_share(counts, "neighbours"), "edges that the chain finds")
+    baseline = find_share(counts, "neighbours").value
+    build.add(Column("baseline", edges, title="edges that the chain finds"), baseline.ravel())
     build.measure("gain", edges, gain.value, gain.error, title="gain over the chain")
     build.test(gain.p(one_sided=True))
-    append("uuas_random", edges, find_share(counts, "random edges"), "edges of random trees")
     title = "words with their gold head"
     score, gain = (find_share(counts, "right heads", less, "words") for less in (None, best))
     build.measure("uas", words, score.value, score.error, headline=True, title=title)
     build.measure("uas_gain", words, gain.value, gain.error, title="gain over the best simple tree")
     build.test(gain.p(one_sided=True), name="uas_p")
-    append("uas_baseline", words, find_share(counts, best, of="words"), f"{title}, best simple tree")
-    append("uas_random", words, find_share(counts, "random heads", of="words"), f"{title}, random trees")
+    baseline = find_share(counts, best, of="words").value
+    build.add(Column("uas_baseline", words, title=f"{title}, best simple tree"), baseline.ravel())
 
 
 TREES = Statistic(
@@ -240,17 +223,15 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.heads(heads)
     build.count("n", counts.count[..., COUNTS.index("gold")], "sentences")
     tree_columns(TREES, counts, build)
-    return build.table(title, list(_note_left_out(counts)))
-
-
-def _note_left_out(counts: Blocked) -> Iterator[str]:
-    # All heads are asked the same, but those that are removed are asked nothing.
+    notes = []
     for name, reason in (
         ("cut", "Parts of sentences longer than a window, which are no trees"),
         ("bare", "Sentences without a gold edge between two words other than punctuation"),
     ):
+        # All heads are asked the same, but those that are removed are asked nothing.
         if number := int(counts.total[..., COUNTS.index(name)].max()):
-            yield f"{reason}, left out: {number:,}."
+            notes.append(f"{reason}, left out: {number:,}.")
+    return build.table(title, notes)
 
 
 BY_HEAD = Tabulation("tree", by_head_table, "syntax: how much of the tree of a sentence each head holds")

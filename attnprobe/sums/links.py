@@ -105,9 +105,10 @@ class LinkCounts(Sum):
         counts = {name: getattr(self, name) for name in _BY_KEY}
         renamed = {name: np.zeros((len(keys), *old.shape[1:]), old.dtype) for name, old in counts.items()}
         place = {key: at for at, key in enumerate(keys)}
-        for at, name in enumerate(names):
-            for field, new in renamed.items() if name is not None else ():
-                new[place[name]] += counts[field][at]
+        kept = [(place[name], old) for old, name in enumerate(names) if name is not None]
+        for field, array in renamed.items():
+            for new, old in kept:
+                array[new] += counts[field][old]
         return replace(self, keys=keys, **renamed)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -137,11 +138,7 @@ _TIED, _HOPELESS = 3.0, 8.0
 
 
 def assign_folds(folds: int) -> Ints:
-    """Give the fold of each block of documents; two folds are the halves.
-
-    >>> assign_folds(5)[[0, 12, 13, 63]].tolist()
-    [0, 0, 1, 4]
-    """
+    """Give the fold of each block of documents."""
     return np.arange(BLOCKS) * folds // BLOCKS
 
 
@@ -176,7 +173,7 @@ class Links:
 class CrossFit:
     """Candidates: each fold is scored with the one that answers most on the others; the first of a tie.
 
-    If there are ``others``, such as links at a distance, these are scored with what is chosen by ``links``.
+    If there are ``others``, such as links at a distance, these are scored with whom ``links`` choose.
     """
 
     links: Links
@@ -191,10 +188,6 @@ class CrossFit:
     def keep_choice(self, others: Links) -> "CrossFit":
         """Score other links with those whom these chose; in draws, too."""
         return self.fixed(others.number, self.answers_of(others.hits))
-
-    def transfer(self, others: Links) -> "CrossFit":
-        """Score other links with those whom these choose, anew in each draw."""
-        return replace(self, others=others)
 
     @property
     def scored(self) -> Links:
@@ -218,7 +211,7 @@ class CrossFit:
 
     @cached_property
     def named(self) -> int:
-        """The candidate that most folds choose; of equals the one with most right answers, then the first."""
+        """The candidate that most folds choose; of equals that with most right answers, then the first."""
         times = np.bincount(self.chosen[self.filled], minlength=len(self.links.hits))
         return int(np.lexsort((-self.links.hits.sum(1), -times))[0])
 
@@ -291,8 +284,7 @@ class Difference:
         """The value with its standard error over blocks of documents; NaN below two of them.
 
         With C blocks that have links, it is sqrt(C / (C - 1)) times the standard deviation over ``DRAWS``
-        draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
-        ratio, with blocks for documents.
+        draws of signs, see ``CrossFit.draw``: where all choose the same, the error of a ratio over blocks.
         """
         links = self.head.scored.number + (0 if self.baseline is None else self.baseline.scored.number)
         blocks, error = int((links > 0).sum()), np.nan

@@ -13,7 +13,6 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.alignment import (
@@ -156,24 +155,15 @@ _NAMES = {
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:
-    """Give the maps of one sequence their gold alignment; as they are where they have none.
-
-    Raises:
-        AttnprobeError: When a part of one of the two texts is not in the sequence.
-    """
+    """Give the maps of one sequence their gold alignment; as they are where they hold no two whole texts."""
     gold = ask_alignment(layout)
-    if gold.left_out.any():
-        raise AttnprobeError(
-            "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
-            "leave out --max-length."
-        )
     ways = [key[1:] for key in gold.keys if key[0] == WORDS]
     if not ways:
         return maps
     blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
     chosen = np.stack([find_most_attended(block.probabilities, gold.rows) for block in blocks])
     right = np.stack([gold.hits(layer) for layer in chosen])  # (layer, question, head)
-    every = tuple(_make_way(gold, way, right, maps.standing) for way in ways)
+    every = tuple(_make_way(gold, way, right, maps.kept) for way in ways)
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
     shown = ways[-1:] if layout.crossed else ways
     sure = {cell for way in shown for cell in _list_cells(gold, (SURE, *way))}
@@ -183,7 +173,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
         [(start, stop) for start, stop in ends.tolist()] for ends in (gold.rows.queries, gold.rows.spans)
     )
     links = tuple((queries[row], spans[answer], (row, answer) in sure) for row, answer in cells)
-    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
+    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.kept[..., None]
     return replace(maps, alignment=Alignment(links, every, hits))
 
 
@@ -218,5 +208,4 @@ def find_best_head(maps: Maps) -> tuple[int, int]:
     assert maps.alignment is not None
     rates = np.stack([way.rates[..., 0] for way in maps.alignment.ways])
     least = np.where(np.isnan(rates), np.inf, rates).min(0)
-    layer, head = np.unravel_index(int(least.argmin()), least.shape)
-    return int(layer), int(head)
+    return divmod(int(least.argmin()), least.shape[1])

@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 
 from attnprobe.errors import AttnprobeError
 
@@ -49,6 +50,7 @@ _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 GUARDED = rf"^'(?={_FORMULA.pattern})"
 
 
+@lru_cache
 def clean(text: str) -> str:
     r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
 
@@ -72,14 +74,12 @@ def guard(text: str) -> str:
 
 #: Roles of columns whose numbers are whole.
 _WHOLE = {"key", "count"}
-_MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
 def to_plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
-    Keys and counts that passed through a float array, as a column with a gap does, become integers again up
-    to 2**53, so that layer 3 is never written as 3.0.
+    Keys and counts that passed through a float array become integers again: layer 3 is never written as 3.0.
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
@@ -93,22 +93,12 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
 
 
 def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
-    """Turn a whole column into plain cells, the sooner if all are of one type."""
-    given: list[Any] = list(cells)
-    types = set(map(type, given))
-    if types <= {int}:
-        return given
-    if types <= {str}:
-        cleaned = {word: clean(word) for word in dict.fromkeys(given)}
-        return [cleaned[word] for word in given]
-    if types <= {float} and column.role not in _WHOLE:
-        return [None if math.isnan(cell) else cell for cell in given]
-    return [to_plain(cell, column.role) for cell in given]
+    return [to_plain(cell, column.role) for cell in cells]
 
 
 def check_precision(precision: int | None) -> None:
-    if precision is not None and not 1 <= precision <= _MOST_DIGITS:
-        raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
+    if precision is not None and not 1 <= precision <= 17:  # what a float64 holds
+        raise AttnprobeError("--precision is a number of significant digits from 1 to 17")
 
 
 def round_cell(value: Cell, precision: int) -> Cell:

@@ -27,10 +27,7 @@ class Destination:
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Choose the files of a table; raises AttnprobeError in one sentence that says what to do instead.
-
-    ``format`` is one of ``FORMATS``, where the file's extension does not say it; they must agree.
-    """
+    """Choose the files of a table, of a format that its extension says, or raise AttnprobeError."""
     ending = extension(output)
     chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
@@ -115,8 +112,7 @@ def _check_path(output: Path, overwrite: bool) -> Path:
 def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
     """Refuse to write a table over anything that the same command reads, standard input included.
 
-    In folders that are read, an earlier table of ours may be replaced, and nothing else. What is not there,
-    such as the id of a hub dataset, is passed over.
+    In folders that are read, an earlier table of ours may be replaced. What is not there is passed over.
     """
     for written in filter(Path.exists, _resolve(output)):
         for read in reads:
@@ -170,9 +166,6 @@ class Saveable(ABC):
         """Write it in the format that the name of the file ends in; return the file, behind links.
 
         The file appears whole or not at all; one that exists is only replaced with ``overwrite``.
-
-        Raises:
-            AttnprobeError: When the file can't be written.
         """
         file = check_free_file(Path(path), self.endings, overwrite)
         write_together({file: self.rendered(find_format(file, self.endings))})

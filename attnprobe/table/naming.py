@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from itertools import product
 
-#: So many heads a sentence names; of more it gives the number.
-NAMED = 8
 
-
-def join_names(names: Sequence[str], most: int = NAMED) -> str:
+def join_names(names: Sequence[str], most: int = 8) -> str:
     """List names; of more than ``most``, the first and how many more there are.
 
     >>> join_names(["a"]), join_names(["a", "b", "c"])
@@ -44,11 +41,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role; those by links of one's own have a name of one's own.
-
-    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "atom-map: C", "new")]
-    ['previous', 'offset', 'syntactic', 'links', 'mixed']
-    """
+    """Find the kind of a role: "offset" of "offset -2"; "links" of "atom-map: C", by links of one's own."""
     known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
 
@@ -58,11 +51,7 @@ REACH, REACH_IN_PATCHES = 10, 3
 
 
 def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
-    """List the columns of ``profile`` behind its name, each with a title, in their order.
-
-    >>> list_offsets(patches=True)[2]
-    ('-3_-3', 'attention by offset, rows -3, columns -3')
-    """
+    """List the columns of ``profile`` behind its name, such as "-3" or "-3_-3", each with a title."""
     reach = REACH_IN_PATCHES if patches else REACH
     side = range(-reach, reach + 1)
     if patches:

@@ -11,9 +11,6 @@ from attnprobe.table.cells import Cell, clean, format_cell, to_plain
 DIGITS, ERROR_DIGITS = 3, 2
 #: Numbers with more decimals, or this large, are written with a power of ten.
 MOST_DECIMALS, LARGE = 6, 1e6
-#: Smaller p values are not told apart.
-LEAST_P = 0.001
-UNDEFINED = "\N{EN DASH}"
 
 
 def is_number(cell: object) -> TypeGuard[int | float]:
@@ -34,7 +31,7 @@ def format_number(value: object, digits: int = DIGITS) -> str:
     """
     value = to_plain(value)
     if not isinstance(value, float):
-        return UNDEFINED if value is None else format_cell(value)
+        return "\N{EN DASH}" if value is None else format_cell(value)
     whole = 10.0 ** (digits - 1) <= abs(value) < LARGE
     return f"{value:.0f}" if whole else f"{value:z.{digits}g}"
 
@@ -55,7 +52,7 @@ def format_with_error(value: object, error: object) -> str:
 
 def format_p(p: float) -> str:
     """Write a p value with three decimals."""
-    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def name_head(*place: Any) -> str:
@@ -120,9 +117,8 @@ def write_column(
 ) -> list[str]:
     """Write plain cells of a column, all numbers with the same decimals; words stay as they are.
 
-    - ``precision``: Significant digits of each number, in place of decimals that agree.
-    - ``undefined``: What stands for a cell without content.
-    - ``plus_minus``: What stands between a number and its error; without it, errors are only for rounding.
+    ``precision`` is a number of significant digits, in place of decimals that agree; ``plus_minus`` stands
+    between a number and its error: without it, errors are only for rounding.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 

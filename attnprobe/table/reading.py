@@ -4,15 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import Cell, Column, Role, to_plain_column
+from attnprobe.table.cells import Column, Role, to_plain_column
 from attnprobe.table.destination import find_description
-from attnprobe.table.formats import FORMATS, READABLE, extension
-
-if TYPE_CHECKING:
-    import pandas
+from attnprobe.table.formats import FORMATS, READABLE, either, extension
 
 #: Columns that name a row, in tables without a description.
 _WORDS = {
@@ -29,21 +26,18 @@ _COUNTS = {
     *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
     "rank_among_random",
 }
-Parts = tuple[str, list[Column], dict[str, list[Cell]], list[str], dict[str, Any]]
 
 
 def describe_table(path: Path) -> dict[str, str]:
-    """Name a table and its content, for the record."""
     with path.open("rb") as stream:
         return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
 
 
-def read_table(path: Path) -> "pandas.DataFrame":
-    """Read the rows of a table; raises AttnprobeError when there is no such file, or it is no table."""
+def read_table(path: Path) -> Any:
+    """Read the rows of a table as a data frame; raises AttnprobeError when there is no such table."""
     read = FORMATS[extension(path)].read if extension(path) in READABLE else None
     if read is None:
-        endings = ", ".join(f".{ending}" for ending in READABLE)
-        raise AttnprobeError(f"{path} is no table; give a file that ends in {endings}.")
+        raise AttnprobeError(f"{path} is no table; give a file that ends in {either(READABLE, '.')}.")
     if not path.is_file():
         raise AttnprobeError(f"There is no file {path}.")
     try:
@@ -52,11 +46,10 @@ def read_table(path: Path) -> "pandas.DataFrame":
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
-def read_parts(path: Path) -> Parts:
+def read_parts(path: Path) -> tuple[Any, ...]:
     """Read what makes a table: title, columns, cells, notes and provenance.
 
-    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
-    AttnprobeError when there is no such file, it is no table, or what lies beside it can't be read.
+    What the columns of a csv that lies alone are is told from their names.
     """
     frame = read_table(path)
     about: Any = frame.attrs or _read_description(path)
@@ -68,14 +61,8 @@ def read_parts(path: Path) -> Parts:
     columns = [_describe_column(name, known.get(name, {}), names) for name in names]
     series = zip(columns, (frame[key] for key in frame.columns), strict=True)
     data = {column.name: to_plain_column(cells.tolist(), column) for column, cells in series}
-    record = about.get("provenance")
-    return (
-        str(about.get("title") or path.stem),
-        columns,
-        data,
-        list(map(str, notes)),
-        record if isinstance(record, dict) else {},
-    )
+    title, record = str(about.get("title") or path.stem), about.get("provenance")
+    return title, columns, data, list(map(str, notes)), record if isinstance(record, dict) else {}
 
 
 def _read_description(path: Path) -> Mapping[str, Any]:
@@ -92,16 +79,13 @@ def _read_description(path: Path) -> Mapping[str, Any]:
 
 
 def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:
-    if about.get("role") not in get_args(Role):
-        return Column(name, role=_guess_role(name, names))
-    headline, title = about.get("headline") is True, str(about.get("title", ""))
-    return Column(name, str(about.get("unit", "")), about["role"], headline, title)
-
-
-def _guess_role(name: str, names: Sequence[str]) -> Role:
+    """Take a column as it is described, or else tell its role from its name."""
+    if about.get("role") in get_args(Role):
+        headline, title = about.get("headline") is True, str(about.get("title", ""))
+        return Column(name, str(about.get("unit", "")), about["role"], headline, title)
     if name.endswith("_se") and name.removesuffix("_se") in names:
-        return "error"
+        return Column(name, role="error")
     if name in _KEYS:
-        return "key"
+        return Column(name, role="key")
     counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
-    return "count" if counted else "measure"
+    return Column(name, role="count" if counted else "measure")

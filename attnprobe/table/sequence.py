@@ -43,9 +43,7 @@ class Side:
     def special_words(self) -> NDArray[np.bool_]:
         """Which words are special tokens, (word,)."""
         assert self.words is not None
-        return np.array(
-            [bool(self.special[self.words == word].all()) for word in range(self.words.max() + 1)]
-        )
+        return np.all(~_members(self.words) | self.special, axis=1)
 
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
         """Label the tokens that stand for an image: by row and column, or else by their number."""
@@ -100,7 +98,7 @@ class Maps:
     rows: NDArray[np.float32]  # probabilities (layer, head, query, key); 0 for removed heads
     queries: Side
     keys: Side
-    standing: NDArray[np.bool_]  # (layer, head) which heads are there
+    kept: NDArray[np.bool_]  # (layer, head) which heads are there
     rolled: NDArray[np.float32] | None = None  # (layer, query, key) rolled out up to each layer
     alignment: Alignment | None = None  # if the map is between two texts of which it is known
 
@@ -126,11 +124,9 @@ class SequenceAttention:
 def group_tokens(
     rows: Rows, queries: NDArray[np.integer] | None = None, keys: NDArray[np.integer] | None = None
 ) -> Rows:
-    """Give attention between groups of tokens, such as words.
+    """Give attention between groups of tokens, such as words: to one the sum, from one the mean.
 
-    Attention to a group is the sum over its tokens, attention from a group the mean. ``queries`` and ``keys``
-    number the group of each token from 0 without gaps; None leaves them alone.
-
+    ``queries`` and ``keys`` number the group of each token from 0 without gaps; None leaves them alone.
     Source: Clark et al. (2019), What does BERT look at?, section 4.1.
 
     >>> words = np.array([0, 0, 1])
@@ -147,11 +143,7 @@ def group_tokens(
 
 
 def number_groups(names: Sequence[int]) -> NDArray[np.int64]:
-    """Number groups from 0 without gaps, in the order in which they first occur.
-
-    >>> number_groups([7, 7, 3, 7, 9])
-    array([0, 0, 1, 0, 2])
-    """
+    """Number groups from 0 without gaps, in the order in which they first occur: 7 7 3 is 0 0 1."""
     known: dict[int, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 

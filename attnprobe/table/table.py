@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Column", "HeadTable", "Role"]
 
-#: Of so many measures a reader is shown, where nobody says which tell most.
-_MOST_MEASURES = 8
 #: Keys that say what was measured and how, not which head a row is about.
 _SETTINGS = ("model", "dataset", "objective", "method", "metric", "replaced_by")
-#: How many columns a table names when it is printed.
-_NAMED = 6
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,11 +64,7 @@ class HeadTable:
 
     @classmethod
     def read(cls, path: Path | str) -> "HeadTable":
-        """Read a table that attnprobe wrote, with units, roles, notes and provenance.
-
-        Raises:
-            AttnprobeError: When there is no such file, or it is no table.
-        """
+        """Read a table that attnprobe wrote, with units, roles, notes and provenance."""
         return cls(*read_parts(Path(path)))
 
     def __len__(self) -> int:
@@ -103,10 +95,7 @@ class HeadTable:
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
     def count_documents(self, name: str) -> "np.ndarray":
-        """Count the documents that each number of a column is made of; infinite where nobody knows.
-
-        They are those on record, or the sequences that the row or the column counts, where these are fewer.
-        """
+        """Count the documents, or sequences if fewer, that each number of a column is of; else infinite."""
         import numpy as np
 
         documents = np.full(len(self), min(_list_documents(self.provenance), default=np.inf), np.float64)
@@ -126,8 +115,7 @@ class HeadTable:
             named = [*essential, *headlines]
         else:
             named = [one.name for one in measures if set(map(to_plain, self.data[one.name])) != {None}]
-            if len(named) > _MOST_MEASURES:
-                named = headlines or named[:_MOST_MEASURES]
+            named = named if len(named) <= 8 else headlines or named[:8]
         wanted = {"n", *named, *(f"{name}_se" for name in named)}
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
@@ -154,15 +142,7 @@ class HeadTable:
 
         Rows are matched by the columns that name them in both, such as layer and head; the rows of this
         table and their order stay. A column that both have with the same cells is there once, another of the
-        same name gets the ``suffix``.
-
-        Raises:
-            AttnprobeError: When the tables are about different models, or not about the same rows.
-
-        >>> head, x = Column("head", role="key"), Column("x")
-        >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
-        >>> one.join(HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]}))["x_other"].tolist()
-        [4.0, 3.0]
+        same name gets the ``suffix``. AttnprobeError refuses tables about other models or other rows.
         """
         if self.models != other.models:
             raise AttnprobeError(
@@ -235,9 +215,6 @@ class HeadTable:
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
         of significant digits, all of them by default. Returns the files, the table first.
-
-        Raises:
-            AttnprobeError: When a file can't be written.
         """
         return self.write(check_file(Path(path), overwrite), precision)
 
@@ -251,18 +228,16 @@ class HeadTable:
         write_together(files)
         return list(files)
 
-    def plot(
-        self, kind: str | None = None, only: str | Sequence[str] | None = None, **options: Any
-    ) -> Saveable:
+    def plot(self, kind: str | None = None, **options: Any) -> Saveable:
         """Draw the table as ``attnprobe.plot`` does, which says what else it takes."""
-        return sys.modules["attnprobe"].plot(self, kind=kind, only=only, **options)
+        return sys.modules["attnprobe"].plot(self, kind=kind, **options)
 
     def _repr_html_(self) -> str:
         return self.to_sheet().to_html()
 
     def __repr__(self) -> str:
         names = [column.name for column in self.columns if column.role in {"key", "measure"}]
-        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        shown = ", ".join([*names[:6], *(["..."] if len(names) > 6 else [])])
         rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
         return f"HeadTable({self.title!r}: {rows} of {shown})"
 
@@ -296,10 +271,7 @@ def _list_documents(record: Mapping[str, Any]) -> list[int]:
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Put the measures of a table behind those of another of the same rows in the same order.
-
-    The provenance is that of the left; notes that both have are given once.
-    """
+    """Put the measures of a table behind those of another of the same rows, with the record of the left."""
     added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
@@ -309,7 +281,7 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
 def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
     """Put the rows of tables below one another, told apart by a column behind those of model and data set.
 
-    Title and provenance are those of the first. Cells of columns that a part lacks are None.
+    The record is that of the first. Cells of columns that a part lacks are None.
     """
     first, *_ = tables = [table for _, table in parts]
     columns = {column.name: column for table in reversed(tables) for column in table.columns}

@@ -16,9 +16,9 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics
-from attnprobe.statistics.norm import weight_by_norm
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families
+from attnprobe.statistics.statistic import weight_by_norm
 from attnprobe.statistics.trees import TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents
@@ -107,7 +107,7 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {"uuas": (12,)}
+    more |= {"uuas": (10,)}
     more |= {"profile": (2 * REACH + 5,)}
     name = (statistic.of or statistic).name.removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))

@@ -1,5 +1,7 @@
 """Cross-fitting: each fold is scored with what the others choose; p is uniform where there is no effect."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -152,7 +154,7 @@ def test_other_links_are_scored_with_what_these_choose():
     far = random.binomial(asked, 0.4)
     answers = random.binomial(far, [[0.7], [0.2], [0.1]])
     by, fold, signs = CrossFit(Links(asked, hits), 5), assign_folds(5), draw_signs(random, 20)
-    found = by.transfer(Links(far, answers))
+    found = replace(by, others=Links(far, answers))
     right = sum(answers[by.chosen[one], fold == one].sum() for one in range(5))
     assert found.share == right / far.sum()
     for draw, value in zip(signs, found.draw(signs), strict=True):

@@ -4,8 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import clean, format_cell, guard, round_cell, to_plain, to_plain_column
-from attnprobe.table.table import Column
+from attnprobe.table.cells import clean, format_cell, guard, round_cell, to_plain
 
 
 @pytest.mark.parametrize(
@@ -27,24 +26,6 @@ from attnprobe.table.table import Column
 )
 def test_clean(text, expected):
     assert clean(text) == expected
-
-
-@pytest.mark.parametrize("role", ["key", "count", "measure", "text"])
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [],
-        [1, -2, 2**60],
-        [1.0, 2.5, float("nan"), float("inf"), -0.0],
-        [3.0, float("nan")],
-        ["a", "\x1b[31mb", "a", "a\nb"],
-        [True, 1, 2.0, None, "x\u202e", np.float64("nan"), np.int64(3), np.str_("\x1b[0mn")],
-    ],
-)
-def test_a_column_is_its_cells_one_by_one(cells, role):
-    found = to_plain_column(iter(cells), Column("x", role=role))
-    expected = [to_plain(cell, role) for cell in cells]
-    assert [(type(cell), repr(cell)) for cell in found] == [(type(cell), repr(cell)) for cell in expected]
 
 
 def test_nothing_that_clean_returns_can_steer_a_terminal():

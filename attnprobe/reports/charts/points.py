@@ -1,7 +1,7 @@
 """A point a head: by two of its numbers, or near those that attend alike."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -66,22 +66,14 @@ class Points(Figure):
 
 def _draw_plane(plane: Plane, side: float, request: DrawingRequest) -> Any:
     theme, axis = request.theme, alt.Axis(tickCount=5) if plane.titles else None
-    x, y = (
-        channel(
-            f"{name}:Q",
-            title=wrap_words(title, side, theme.size) or None,
-            scale=alt.Scale(domain=list(ends), nice=False, zero=False),
-            axis=axis,
-        )
-        for name, channel, title, ends in zip(
-            "xy", (alt.X, alt.Y), plane.titles or ("", ""), plane.ends, strict=True
-        )
-    )
+    scales = [alt.Scale(domain=list(ends), nice=False, zero=False) for ends in plane.ends]
+    titles = [wrap_words(title, side, theme.size) for title in plane.titles] or [None, None]
+    x = alt.X("x:Q", title=titles[0], scale=scales[0], axis=axis)
+    y = alt.Y("y:Q", title=titles[1], scale=scales[1], axis=axis)
     colour = colour_by_layer(sort_labels(record["layer"] for record in plane.data), theme)
     told = {"panel:N": "of"} if len({record.get("panel") for record in plane.data}) > 1 else {}
-    told |= {"layer:O": "layer", "head:O": "head"}
-    if plane.titles:
-        told |= {"x:Q": "across", "x_error:Q": "error", "y:Q": "up", "y_error:Q": "error"}
+    numbers = {"x:Q": "across", "x_error:Q": "error", "y:Q": "up", "y_error:Q": "error"}
+    told |= {"layer:O": "layer", "head:O": "head", **(numbers if plane.titles else {})}
     base = make_chart(plane.data).encode(x=x, y=y, color=colour)
     parts = []
     if plane.equal:
@@ -137,9 +129,15 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
         spread = np.nanstd(points, 1, keepdims=True)
         points = (points - np.nanmean(points, 1, keepdims=True)) / np.where(spread > 0, spread, 1)
     _name_farthest(data, np.abs(points[1] - points[0]))
-    caption = ["dashes: both are equal"] if equal else []
-    caption += ["bars: 95 % intervals"] if any(record["x_low"] is not None for record in data) else []
-    yield Plane(data, [_widen_ends(*pair) for pair in ends], _title_axes(*axes), equal, caption=caption)
+    bars = any(record["x_low"] is not None for record in data)
+    caption = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * bars
+    yield Plane(
+        data,
+        [_widen_ends(*pair) for pair in ends],
+        [title_axis(axis) for axis in axes],
+        equal,
+        caption=caption,
+    )
 
 
 def _widen_ends(low: float, high: float) -> tuple[float, float]:
@@ -151,15 +149,14 @@ def _widen_ends(low: float, high: float) -> tuple[float, float]:
 
 def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
     """Choose the measures of both axes: those that are named, or one on two sides, or the first two."""
-    sides = find_sides(table)
-    if sides and len(request.measures) < 2:
-        wanted = request.measures[0] if request.measures else next(iter(sides))
+    sides, named = find_sides(table), request.measures
+    if sides and len(named) < 2:
+        wanted = next(iter([*named, *sides]))
         if wanted not in sides:
-            raise AttnprobeError(
-                f"--only {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
-            )
+            known = ", ".join(sides)
+            raise AttnprobeError(f"--only {clean(wanted)}: in domain and out, the table has {known}")
         return sides[wanted]
-    if request.measures and len(request.measures) != 2:
+    if named and len(named) != 2:
         raise AttnprobeError("a scatter takes two measures, such as --only entropy,previous")
     columns = request.columns(table)
     x, y, *_ = columns if len(columns) > 1 else list_measures(table)
@@ -188,18 +185,6 @@ def list_measures(table: HeadTable) -> list[Column]:
 
 def _strip_side(name: str) -> str:
     return next((name.removesuffix(end) for end in (IN, OUT, "_a", "_b") if name.endswith(end)), name)
-
-
-def _title_axes(x: Column, y: Column) -> list[str]:
-    """Title both axes; of the same measure, with its domain."""
-    if clean(x.title) != clean(y.title):
-        return [title_axis(x), title_axis(y)]
-    titles = []
-    for column, end, domain in ((x, IN, "in domain"), (y, OUT, "out of domain")):
-        of_side = column.name.endswith(end) and (column.unit or not column.title)
-        bare = replace(column, name=column.name.removesuffix(end)) if of_side else column
-        titles.append(f"{title_axis(bare)}, {domain}" if of_side else title_axis(bare))
-    return titles
 
 
 def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:

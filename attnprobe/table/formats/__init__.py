@@ -17,9 +17,6 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, Column
 from attnprobe.table.numbers import write_column
 
-#: Of longer tables, a notebook shows the first and the last rows, half of so many each.
-_MOST_ROWS = 60
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -81,7 +78,7 @@ class Sheet:
         }
         facts = [f"{name} {word}" for name, word in same.items()]
         with pandas.option_context("display.max_colwidth", None):
-            rows = pandas.DataFrame(shown, dtype=str).to_html(index=False, border=0, max_rows=_MOST_ROWS)
+            rows = pandas.DataFrame(shown, dtype=str).to_html(index=False, border=0, max_rows=60)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
             f"<div><p><b>{escape(self.title)}</b> {escape(', '.join(facts))}</p>"

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from attnprobe.table.cells import GUARDED, Cell, format_cell, guard
+from attnprobe.table.cells import GUARDED, format_cell, guard
 from attnprobe.table.formats import Format, Sheet
 
 _DECIMAL_COMMA = re.compile(r"(?:^|;)-?\d+,\d+(?:;|$)", re.MULTILINE)
@@ -19,19 +19,13 @@ def render(sheet: Sheet) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([guard(column.name) for column in sheet.columns])
-    writer.writerows(map(_write_field, row) for row in sheet.rows())
+    for row in sheet.rows():
+        writer.writerow([guard(cell) if isinstance(cell, str) else format_cell(cell) for cell in row])
     return out.getvalue()
 
 
-def _write_field(value: Cell) -> str:
-    return guard(value) if isinstance(value, str) else format_cell(value)
-
-
 def read(path: Path, words: Collection[str]) -> Any:
-    """Read a table, as we or a spreadsheet wrote it; columns of ``words`` hold text.
-
-    Spreadsheets of many countries write semicolons, and commas in numbers.
-    """
+    """Read a table, as we or a spreadsheet wrote it; many write semicolons, and commas in numbers."""
     import pandas
 
     text = path.read_text(encoding="utf-8-sig")

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,7 @@ def render(sheet: Sheet) -> str:
 
 def make_description(sheet: Sheet) -> dict[str, Json]:
     """Describe a table by all but its rows, for a file beside it or for its own format."""
-    columns: list[Json] = []
-    for column in sheet.columns:
-        about: dict[str, Json] = {"name": column.name, "unit": column.unit, "role": column.role}
-        about |= {"title": column.title} if column.title else {}
-        columns.append(about | ({"headline": True} if column.headline else {}))
+    columns = to_json([asdict(column) for column in sheet.columns])
     provenance = to_json(sheet.provenance)
     return {"title": sheet.title, "columns": columns, "notes": [*sheet.notes], "provenance": provenance}
 

@@ -1,7 +1,6 @@
 """Markdown: a pipe table for an issue, a README or a paper's notes, its numbers rounded by their errors."""
 
 import re
-from collections.abc import Sequence
 
 from attnprobe.table.formats import Format, Sheet
 
@@ -19,17 +18,14 @@ def render(sheet: Sheet) -> str:
         columns.append([escape(column.name), rule, *map(escape, written)])
     title = [f"### {escape(sheet.title)}", ""] if sheet.title else []
     notes = ["", *(f"- {escape(note)}" for note in sheet.notes)] if sheet.notes else []
-    return "\n".join([*title, *map(_write_row, zip(*columns, strict=True)), *notes]) + "\n"
+    rows = [f"| {' | '.join(fields)} |" for fields in zip(*columns, strict=True)]
+    return "\n".join([*title, *rows, *notes]) + "\n"
 
 
 def escape(text: str) -> str:
     for character, entity in _HTML.items():
         text = text.replace(character, entity)
     return _SPECIAL.sub(r"\\\g<0>", text)
-
-
-def _write_row(fields: Sequence[str]) -> str:
-    return f"| {' | '.join(fields)} |"
 
 
 FORMAT = Format(render, holds_notes=True)

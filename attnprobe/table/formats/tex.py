@@ -1,7 +1,6 @@
 r"""LaTeX: a table for a paper, with booktabs; each measure and its error in one column.
 
-Without a choice of columns there are those that a reader needs. Columns of words that are the same in all
-rows go into the caption. A table that no page holds is a ``longtable``.
+Columns of words that are the same in all rows go into the caption. What no page holds is a ``longtable``.
 """
 
 import re
@@ -9,8 +8,7 @@ from typing import Any
 
 from attnprobe.table.formats import Format, Sheet
 
-#: Rows that fit on a page.
-_PAGE = 45
+_PAGE = 45  # rows that fit on one
 _MARKUP = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

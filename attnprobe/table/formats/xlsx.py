@@ -1,12 +1,7 @@
-"""Excel workbooks.
-
-Openpyxl writes them cell by cell: by itself, as pandas calls it, it rounds to 16 digits and makes formulas of
-text.
-"""
+"""Excel workbooks, cell by cell: by itself, openpyxl rounds to 16 digits, and makes formulas of text."""
 
 import io
 import math
-import zipfile
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
@@ -16,25 +11,24 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import Cell, format_cell, guard
 from attnprobe.table.formats import Format, Sheet
 
-#: What a sheet holds.
-_MOST_ROWS = 1_048_575
-#: When everything in the file was made, as far as the file says: the same table gives the same bytes.
-_MADE = datetime(1980, 1, 1)
-_WIDTH = 16
+_MOST_ROWS = 1_048_575  # that a sheet holds
 
 
 def render(sheet: Sheet) -> bytes:
     """Write the rows of a table as a workbook of one sheet."""
+    import zipfile
+
     from openpyxl import Workbook
     from openpyxl.writer.excel import ExcelWriter
 
     if len(sheet) > _MOST_ROWS:
         raise AttnprobeError(f"xlsx holds {_MOST_ROWS:,} rows, and there are {len(sheet):,}: choose csv")
     book = Workbook(write_only=True)
-    book.properties.created = book.properties.modified = _MADE
+    # Everything was made then, as far as the file says: the same table gives the same bytes.
+    book.properties.created = book.properties.modified = datetime(1980, 1, 1)
     page = book.create_sheet("table")
     page.freeze_panes = "A2"
-    page.sheet_format.defaultColWidth = _WIDTH
+    page.sheet_format.defaultColWidth = 16
     page.append([_make_cell(page, column.name) for column in sheet.columns])
     for row in sheet.rows():
         page.append([_make_cell(page, value) for value in row])
@@ -61,7 +55,6 @@ def _make_cell(page: Any, value: Cell) -> Any:
 
 
 def read(path: Path, words: Collection[str]) -> Any:
-    """Read the first sheet; columns of ``words`` hold text."""
     import pandas
 
     types: Any = dict.fromkeys(words, "str")

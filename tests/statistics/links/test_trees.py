@@ -35,9 +35,9 @@ from attnprobe.table.table import HeadTable
 AT = {name: place for place, name in enumerate(COUNTS)}
 COLUMNS = [
     *("model", "dataset", "layer", "head", "n", "uuas", "uuas_se", "baseline"),
-    *("gain", "gain_se", "p", "p_adjusted", "uuas_random"),
+    *("gain", "gain_se", "p", "p_adjusted"),
     *("uas", "uas_se", "uas_gain", "uas_gain_se", "uas_p", "uas_p_adjusted"),
-    *("uas_baseline", "uas_random"),
+    "uas_baseline",
 ]
 
 
@@ -88,9 +88,7 @@ def check(found: TableRun, by_hand: Counts) -> None:
         assert table["uuas_se"][row] == pytest.approx(error)
         for name, over, asked in (
             ("baseline", by_hand.chain, by_hand.gold),
-            ("uuas_random", by_hand.random_edges, by_hand.gold),
             ("uas_baseline", best, by_hand.words),
-            ("uas_random", by_hand.random, by_hand.words),
         ):
             assert table[name][row] == pytest.approx(over.sum() / asked.sum()), name
 
@@ -205,11 +203,8 @@ def test_roots(arcs: set, root: int):
 
 def test_a_word_whose_head_was_left_out_is_not_asked_for():
     said = annotated([(1, 0, "obj"), (2, 0, "obj"), (3, 4, "obj"), (4, 0, "punct")], 5)
-    ((words, right, by_chance),) = count(
-        find_block([map_of([(1, 0), (2, 0)], 5)], said), "words", "right heads", "random heads"
-    )
-    assert (words, right) == (2, 2)
-    assert by_chance == pytest.approx(2 * 2 / 4)
+    block = find_block([map_of([(1, 0), (2, 0)], 5)], said)
+    assert count(block, "words", "right heads") == [[2, 2]]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +220,7 @@ def test_a_word_whose_head_was_left_out_is_not_asked_for():
 def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: str):
     block = find_block([map_of(GOLD_EDGES)], said)
     (row,) = count(block, *COUNTS)
-    np.testing.assert_equal(row, [np.nan] * 10 + [float(name == reason) for name in ("cut", "bare")])
+    np.testing.assert_equal(row, [np.nan] * 8 + [float(name == reason) for name in ("cut", "bare")])
 
 
 class TestTreeOf:
@@ -282,7 +277,6 @@ def counted(sentences: int = 50, heads: int = 3, gold: int = 8) -> np.ndarray:
             noise = draw.integers(-1, 2, (sentences, 1)) * (more != 0)
             values[..., head, AT[name]] = values[..., head, AT[simple]] + more + noise
     values[..., [AT["left"], AT["chain"]]] = 1
-    values[..., AT["random heads"]], values[..., AT["random edges"]] = 1.25, 2 * 8 / 9
     return values
 
 
@@ -310,8 +304,6 @@ def test_heads_against_the_simple_trees(names, held, simple, baseline):
 def test_the_table():
     table = tabulated(counted())
     assert list(table.data) == COLUMNS
-    np.testing.assert_allclose(table["uas_random"], 1.25 / 8)
-    np.testing.assert_allclose(table["uuas_random"], 2 / 9)
     assert table["n"].tolist() == [50] * 3
     assert table.notes == []
 

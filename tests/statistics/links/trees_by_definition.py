@@ -45,22 +45,20 @@ class Counts:
     """What is counted of each sentence that asks something; a map of a layer's mean has one head.
 
     Attributes:
-        gold, chain, random_edges: (sentence,) gold edges; those of the chain, and of a random tree.
+        gold, chain: (sentence,) gold edges; those of the chain.
         hits: (sentence, layer, head) those of each head.
-        words, left, right, to_root, random: (sentence,) words with a gold head that are no root; those whose
-            head simple trees have right.
+        words, left, right, to_root: (sentence,) words with a gold head that are no root; those whose head
+            simple trees have right.
         to_head: (sentence, layer, head) words whose head a head's directed tree has right.
     """
 
     gold: np.ndarray
     chain: np.ndarray
-    random_edges: np.ndarray
     hits: np.ndarray
     words: np.ndarray
     left: np.ndarray
     right: np.ndarray
     to_root: np.ndarray
-    random: np.ndarray
     to_head: np.ndarray
 
 
@@ -105,16 +103,6 @@ def span(weight, root):
 
 def directed(weight, root):
     return {(word, int(head)) for word, head in enumerate(span(weight, root)) if word != root}
-
-
-def count_random(arcs, root, words):
-    """Count the arcs of a random tree on average, over all trees if there are few."""
-    if words > 6:
-        return sum(2 / words if head == root else 1 / words for _, head in arcs)
-    complete = networkx.complete_graph(words)
-    every = [dict(networkx.bfs_predecessors(tree, root)) for tree in networkx.SpanningTreeIterator(complete)]
-    assert len(every) == max(1, words) ** max(0, words - 2)
-    return np.mean([len(arcs & set(tree.items())) for tree in every])
 
 
 def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
@@ -180,11 +168,9 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
             (
                 len(gold),
                 sum(frozenset(pair) in gold for pair in pairwise(left)),
-                2 * len(gold) / len(left),
                 held,
                 len({word for word, _ in arcs}),
                 *(len({arc for arc in tree if arc[0] != root} & arcs) for tree in simple),
-                count_random(arcs, root, len(left)),
                 to_head,
             )
         )

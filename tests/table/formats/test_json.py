@@ -25,7 +25,10 @@ def test_everything_is_there_and_comes_back_exactly(heads):
     table = heads(2, 2, entropy=values)
     found = _strictly(render(table))
     assert list(found) == ["title", "columns", "notes", "provenance", "rows"]
-    assert found["columns"][5] == {"name": "entropy", "unit": "nats", "role": "measure"}
+    assert found["columns"][5] == {
+        **{"name": "entropy", "unit": "nats", "role": "measure"},
+        **{"headline": False, "title": ""},
+    }
     assert [row["entropy"] for row in found["rows"]] == [values[0], None, values[2], values[3]]
     assert [row["layer"] for row in found["rows"]] == [0, 0, 1, 1]
     assert found["notes"] == ["Entropy falls with depth."]
