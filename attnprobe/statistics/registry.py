@@ -28,7 +28,7 @@ EVERYTHING = Tabulation("head, everything", head_table, "everything about heads"
 @cache
 def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
-    every = sorted(_find_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
+    every = sorted(_find_defined(Statistic), key=lambda each: (each.family.order, each.order, each.name))
     return {statistic.name: statistic for statistic in every}
 
 
