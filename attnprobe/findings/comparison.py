@@ -19,8 +19,7 @@ from attnprobe.findings.partners import (
     match_heads,
     pick_pairs,
 )
-from attnprobe.statistics.norm import SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import SUFFIX, Statistic
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.cross_moments import CrossMoments

@@ -84,7 +84,6 @@ class ReadParts:
         return {**self.described, "parts": parts}
 
     def spell(self, numbers: Iterable[int]) -> str:
-        """Name parts in a sentence, such as "parts 2 and 5 of 100 of a.txt"."""
         name = self.described.get("name")
         if self.of == 1:
             return f"all of {name}"

@@ -86,7 +86,6 @@ class SharedHeads:
         return ours.size, theirs.size
 
     def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
-        """Find the heads that the maps of a kind hold in either model; see ``HeadGrid.find_kept``."""
         return self.first.find_kept(kind), self.second.find_kept(kind)
 
     def numbered(self, kind: Kind) -> bool:

@@ -134,7 +134,6 @@ class PairedSides:
 
     @classmethod
     def of(cls, inside: TableSide, outside: TableSide, *, across: bool = False) -> "PairedSides":
-        """Pair two sides, which may be about different checkpoints with ``across``."""
         shared = _share_documents(inside, outside, across=across)
         if across:
             pair = _pair_checkpoints(inside, outside, shared)

@@ -66,9 +66,8 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
     if name is None:
         return known[0]
     if name not in known:
-        here = " for this checkpoint" if name in OBJECTIVES[objective].metrics else ""
         raise AttnprobeError(
-            f"The objective {objective} has no metric {name!r}{here}; choose one of {', '.join(known)}."
+            f"The objective {objective} has no metric {name!r}; choose {' or '.join(known)}."
         )
     return name
 

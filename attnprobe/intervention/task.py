@@ -80,28 +80,6 @@ class TaskModel:
         way, sites, present = architecture.way, architecture.sites, architecture.present
         return gate_attention(self.checkpoint.body, way, sites, present)
 
-    @contextmanager
-    def bind(
-        self,
-        objective: Objective,
-        corpus: Corpus,
-        options: CorpusOptions,
-        run: Run,
-        workers: Workers,
-        facts: Mapping[str, Any],
-        name: str = "",
-    ) -> Iterator["TaskData"]:
-        """Freeze the weights while an objective is asked of a corpus; ``facts`` of the task go on record."""
-        record = record_provenance(self.checkpoint, self.architecture, corpus, options, workers)
-        record["task"] = {
-            "objective": objective.name,
-            "head": self.checkpoint.head.name if self.checkpoint.head else None,
-            "gates": self.gating.evidence,
-            **facts,
-        }
-        with freeze_weights(self.checkpoint):
-            yield TaskData(self, corpus, objective, record, run, workers, name)
-
 
 @dataclass(frozen=True)
 class TaskData:
@@ -110,10 +88,20 @@ class TaskData:
     model: TaskModel
     corpus: Corpus
     objective: Objective
-    record: dict[str, Any]
     run: Run
     workers: Workers
     name: str = ""
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def hold(self, options: CorpusOptions, **facts: Any) -> Iterator["TaskData"]:
+        """Freeze the weights, and put on record how texts are read and the ``facts`` of the task."""
+        checkpoint, gating = self.model.checkpoint, self.model.gating
+        record = record_provenance(checkpoint, self.model.architecture, self.corpus, options, self.workers)
+        head = checkpoint.head.name if checkpoint.head else None
+        task = {"objective": self.objective.name, "head": head, "gates": gating.evidence, **facts}
+        with freeze_weights(checkpoint):
+            yield replace(self, record={**record, "task": task})
 
     def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
         """Sum up what is found in the batches of this process; see ``Run.share``."""
@@ -157,7 +145,7 @@ def build_metric(name: str, data: TaskData, seed: int) -> Score:
     """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
     layers, heads = data.model.shape
     score = data.objective.build_metric(name, data.corpus.batches.members)
-    return score.with_permutations(PermutationTest.for_tests(layers * heads, seed))
+    return replace(score, permutations=PermutationTest.for_tests(layers * heads, seed))
 
 
 @dataclass(frozen=True)
@@ -246,8 +234,9 @@ class TaskSession:
                 facts["examples"] = len(objective.list_documents(corpus.batches))
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
-            with model.bind(objective, corpus, options, run, ready.workers, facts, name) as data:
-                yield data
+            data = TaskData(model, corpus, objective, run, ready.workers, name)
+            with data.hold(options, **facts) as held:
+                yield held
 
     def find_metric(self, model: TaskModel) -> str:
         """Find the metric that was asked for, or else the usual one of the task."""

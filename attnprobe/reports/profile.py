@@ -1,8 +1,9 @@
 """Attention by offset as a table of heads holds it: what the head atlas shows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,18 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import read_floats
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.table import HeadTable
+
+#: How wide a square image of patches is, in bars of single offsets.
+IMAGE = 21.0
+
+
+class Part(NamedTuple):
+    """A part of the picture of a head: where it begins and ends, and the attention of each head."""
+
+    start: float
+    end: float
+    values: np.ndarray
+    pale: bool | None  # None of an image
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,50 @@ class Profile:
         """What full height stands for."""
         bars = np.column_stack([self.first, self.special, self.beyond, *([] if self.side else [self.single])])
         return round_up(bars)
+
+    def lay_out(self) -> list[Part]:
+        """Lay out a head from left to right: a mark at either side, what lies beyond, single offsets."""
+        first, special = (2.0, self.first, False), (2.0, self.special, False)
+        beyond = [(1.6, values, True) for values in self.beyond.T]
+        if self.side:
+            groups = [[first], [(IMAGE, self.first, None)], beyond, [special]]
+        else:
+            offsets = [(1.0, values, False) for values in self.single.T]
+            groups = [[first], beyond[:1], offsets, beyond[1:], [special]]
+        parts, at = [], 0.0
+        for group in filter(None, groups):
+            for width, values, pale in group:
+                parts.append(Part(at, at + width, values, pale))
+                at += width
+            at += 0.8  # air between
+        return parts
+
+    def list_corners(self, *, pale: bool) -> Iterator[tuple[float, np.ndarray]]:
+        """List corners of the outline of bars: where they are, and how high each head's is, from 0 to 1.
+
+        The outline is at its base where there is no bar.
+        """
+        parts = [part for part in self.lay_out() if part.pale == pale]
+        base = np.zeros(len(self.first))
+        yield 0.0, base
+        for part, start in zip(parts, [*(part.start for part in parts[1:]), math.inf], strict=True):
+            yield part.start, take_root(part.values, self.top)
+            if start > part.end:
+                yield part.end, base
+
+    def explain(self) -> list[str]:
+        """Say what the parts of the picture of a head are."""
+        ends = "the ends: first and other special tokens; pale: further away"
+        if self.side:
+            return [f"squares: attention to patches up to {self.side // 2} rows and columns away", ends]
+        count, both = self.single.shape[1], self.beyond.shape[1] > 1
+        low, high = (-(count // 2), f"+{count // 2}") if both else (1 - count, "0")
+        return [f"bars: roots of attention to offsets {low} to {high}, at most {self.top:g}", ends]
+
+
+def take_root(values: np.ndarray, end: float) -> np.ndarray:
+    """Give square roots as shares of that of the end of a scale; 0 where a value is undefined."""
+    return np.sqrt(np.clip(np.nan_to_num(values) / end, 0, 1))
 
 
 def round_up(values: np.ndarray) -> float:

@@ -1,9 +1,8 @@
 """From numbers to colours, by one rule for pictures, the terminal and pages.
 
 A scale of colours that ran from the least to the largest number would show any difference at full strength,
-be it noise. So a scale starts at 0, or where a measure can't be less, and reaches what errors could make of
-0; measures of one unit share it. Divergences of two heads have one of their own: ln 2 at most, they would all
-be dark beside an entropy.
+be it noise. So a scale starts at 0, and reaches what errors could make of 0; measures of one unit share it.
+Divergences of two heads have one of their own: ln 2 at most, they would all be dark beside an entropy.
 """
 
 import math
@@ -21,15 +20,13 @@ BEYOND = 1.96
 #: ``p_adjusted``.
 _TESTED = ("delta", "gain", "effect", "interaction")
 _EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
-#: Measures that are never below a number above 0, at which their scale begins.
-_LEAST = {"qk_top_half": 0.5}
 
 
 @dataclass(frozen=True)
 class Scale:
     """Where the colours of a measure begin and end."""
 
-    low: float  # the number of the first colour: 0, or of an effect ``-high``, or the least possible
+    low: float  # the number of the first colour: 0, or of an effect ``-high``
     high: float  # the number of the last colour
 
     @property
@@ -96,16 +93,13 @@ def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
     scales = {}
     for name, (unit, effect) in kinds.items():
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
-        scale = fit_scale(sides[unit, effect], effect=effect, most=most)
-        low = _LEAST.get(name, scale.low)
-        scales[name] = Scale(low, scale.high if scale.high > low else 1.0)
+        scales[name] = fit_scale(sides[unit, effect], effect=effect, most=most)
     return scales
 
 
 def _name_scale(column: Column) -> str:
-    divergence = "divergence" if column.name.startswith(("jsd", "odd_jsd")) else ""
-    beside = column.name if column.name in _LEAST else divergence
-    return f"{column.unit} {beside}".rstrip() if column.unit else f" {column.name}"
+    divergence = " divergence" if column.name.startswith(("jsd", "odd_jsd")) else ""
+    return f"{column.unit}{divergence}" if column.unit else f" {column.name}"
 
 
 def is_effect(name: str, values: Numbers) -> bool:

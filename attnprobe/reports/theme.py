@@ -190,10 +190,7 @@ def choose_look(
 ) -> tuple[Theme, int]:
     """Choose colours and sizes, and how many pixels wide a picture is.
 
-    Args:
-        theme: Its name, or a theme of one's own; by default light, or paper where it is for print.
-        width: A length, see ``parse_width``.
-        columns: How many columns of a page it fills, 1 or 2.
+    By default it is light, or paper where it fills one column or two of a page.
     """
     if not isinstance(theme, Theme):
         check_theme(theme)

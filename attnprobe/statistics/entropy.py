@@ -49,10 +49,7 @@ def over_longest(values: Tensor, layout: Layout) -> Tensor:
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
-    """Take the row of the first token alone, which is [CLS] in a BERT.
-
-    It is undefined where the first token does not count as a query, as with content only.
-    """
+    """Take the row of the first token alone, [CLS] in a BERT; undefined where it is no query that counts."""
     asks = layout.queries.asking[:, :1]
     if layout.grid is not None:  # the first patch of an image is one like the others
         asks = asks & layout.queries.first[:, :1]

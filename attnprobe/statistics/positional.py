@@ -183,8 +183,8 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
     In an image it is the distance between patches, in patches, over the probability that goes to patches.
 
-    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
-    grows with the length of the text, and the ratio to uniform attention does not.
+    Limits: 0 where every token looks at itself; at most n - 1; about n / 3 for uniform attention, which grows
+    with the length of the text.
 
     Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
     """
@@ -233,8 +233,7 @@ def _shuffled(measured: Statistic, order: int, columns: Columns = mean_and_error
     )  # fmt: skip
 
 
-PREVIOUS_SHUFFLED = _shuffled(PREVIOUS, 8)
-NEXT_SHUFFLED = _shuffled(NEXT, 9)
+PREVIOUS_SHUFFLED, NEXT_SHUFFLED = _shuffled(PREVIOUS, 8), _shuffled(NEXT, 9)
 OFFSET_SHUFFLED = _shuffled(OFFSET, 10, share_at_the_same_offset)
 
 
@@ -266,9 +265,8 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
     further, and ``profile_first`` is about a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Offsets are undefined where no query
-    has such a key: after the query in causal attention, and from decoder to encoder. Keys outside of a
-    sliding window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined where no query has such a
+    key, and from decoder to encoder. Keys outside of a sliding window are seen with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.

@@ -11,9 +11,8 @@ from typing import TypeVar
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
-from attnprobe.statistics.norm import BY_NORM, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Family, Statistic, apply_weights, weight_by_norm
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.table.naming import join_names
 
@@ -29,7 +28,7 @@ EVERYTHING = Tabulation("head, everything", head_table, "everything about heads"
 @cache
 def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
-    every = sorted(_find_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
+    every = sorted(_find_defined(Statistic), key=lambda each: (each.family.order, each.order, each.name))
     return {statistic.name: statistic for statistic in every}
 
 

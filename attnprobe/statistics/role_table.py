@@ -187,11 +187,10 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
     """Give the relations of which each head finds more than the best simple rule, head by head.
 
-    The rule is the one that finds most links over all documents, as in ``syntax``, and errors are over blocks
-    of documents. The interval of the difference has to lie beyond ``gain`` (Student's t), for all heads and
-    relations together with 95 % (Bonferroni), and the difference has to be above 0 by signs over blocks
-    (``sign_flip``). Relations of fewer than 20 links are not tried. Links of which none has a label are tried
-    together. The role with the largest gain comes first; its name is ``name`` and the relation.
+    The rule is the one that finds most links over all documents, as in ``syntax``. The interval of the
+    difference over blocks of documents has to lie beyond ``gain`` (Student's t), for all heads and relations
+    together with 95 % (Bonferroni), and to be above 0 by signs over blocks (``sign_flip``). Relations of
+    fewer than 20 links are not tried. The role with the largest gain comes first.
 
     References:
         Voita et al. (2019), section 5.2.
@@ -260,7 +259,7 @@ def role_table(
     of_heads = RoleEvidence(evidence.data, number, documents)
     rows = [
         {"role": MIXED, **next(iter(roles), {}), "pattern": pattern}
-        | {"also": "; ".join(role["role"] for role in roles[1:]) or None}
+        | {"also": "; ".join(each["role"] for each in roles[1:]) or None}
         for roles, pattern in zip(
             decide_roles(of_heads, thresholds, by_links), name_patterns(of_heads, thresholds), strict=True
         )

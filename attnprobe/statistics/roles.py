@@ -26,8 +26,7 @@ def excess(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
 
     A query sees n keys, s of them of the kind. Undefined where it sees none of them, or no others.
 
-    Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where it gets less than from
-    uniform attention.
+    Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where less than from uniform.
     """
     number, visible = count_seen(layout, mark), layout.visible
     uniform = (number / visible)[:, None].to(values.dtype)
@@ -69,8 +68,7 @@ def mark_first_token(layout: Layout) -> Tensor:
 def mark_same_text(layout: Layout) -> Tensor:
     """Tokens of the query's own text, of two texts that are read together.
 
-    A separator is of the text that it ends. Undefined for a single text, from decoder to encoder, and where
-    a decoder has not come to the second text.
+    A separator is of the text that it ends. Undefined where a query sees one text, or that of an encoder.
 
     Source: Kovaleva et al. (2019), block patterns.
     """
@@ -135,8 +133,7 @@ def effective_share(values: Tensor, layout: Layout) -> Tensor:
 def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is the least frequent in sight, beyond chance.
 
-    Of n keys in sight, k are of the least frequent types, of which any will do. A query counts (hit - k/n) /
-    (1 - k/n), and not at all where k = n.
+    Of n keys in sight, k are of the least frequent types. A query counts (hit - k/n) / (1 - k/n) for k < n.
 
     Limits: 0 by chance, 1 where it is always such a key.
 

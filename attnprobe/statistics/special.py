@@ -117,6 +117,41 @@ SINK = Statistic(
 )
 
 
+NORM = Family("norm", "what heads carry, by length", 5, by_default=False)
+
+
+def total(block: AttentionBlock) -> Tensor:
+    """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
+
+    It is in units of the residual stream, and so compares within a layer better than between layers. Values
+    count with their bias. Vectors from several keys may cancel, so what the head adds to the stream is at
+    most as long. Where heads can attend to nothing (gpt-oss), the rows are over tokens alone.
+
+    Limits: 0 for a head that gives nothing; no upper limit.
+
+    Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
+    """
+    return block.carried
+
+
+def part(block: AttentionBlock, feature: str) -> Tensor:
+    """Length of what a head carries from all keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
+
+    Limits: 0 to the length from all keys; those of the four kinds add up to it.
+
+    Source: Kobayashi et al. (2020), section 4.
+    """
+    return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
+
+
+TOTAL = Statistic(
+    "norm_total", "length", total, family=NORM, title="what heads carry", weights="norm", headline=True
+)
+CARRIED_BY_KIND = define_by_kind(
+    "norm_", part, "what heads carry from", unit="length", family=NORM, weights="norm"
+)
+
+
 RARE = Family("rare", "attention to rare tokens", 3)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -149,7 +149,7 @@ class Statistic:
         by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
         weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
-        of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
+        of: What it is the same of, about rows as they are; see ``weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of a batch's ``baseline`` is subtracted.
         version: Which definition this is; sums of different versions are never added up.
     """
@@ -253,18 +253,37 @@ class Statistic:
                 raise
             what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
             raise AttnprobeError(f"The statistic {self.name!r} {what}.") from error
-        if not isinstance(values, Tensor):
-            kind = type(values).__name__
-            raise AttnprobeError(f"The statistic {self.name!r} must return a tensor, not {kind}.")
-        shape, sizes = tuple(values.shape), tuple(axes.values())
+        sizes = tuple(axes.values())
+        shape = tuple(values.shape) if isinstance(values, Tensor) else ()
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
-            expected = [name if size is None else f"{size} {name}" for name, size in axes.items()]
-            fitting = f"({', '.join([*expected, '...'] if more else expected)})"
+            expected = ", ".join(name if size is None else f"{size} {name}" for name, size in axes.items())
+            what = f"a tensor of shape {shape}" if isinstance(values, Tensor) else type(values).__name__
             raise AttnprobeError(
-                f"The statistic {self.name!r} gave a tensor of shape {shape}; it must be {fitting}."
+                f"The statistic {self.name!r} gave {what}; it must be a tensor ({expected}{', ...' * more})."
             )
         return values
+
+
+#: What a person may ask for.
+Weighting = Literal["attention", "norm", "both"]
+#: How the name of a weighted statistic ends, and how its unit and title do.
+SUFFIX, BY_NORM = "_norm", ", by norm"
+
+
+def weight_by_norm(statistic: Statistic) -> Statistic:
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    if statistic.weights == "norm":
+        return statistic
+    name, title = f"{statistic.name}{SUFFIX}", f"{statistic.title}{BY_NORM}"
+    unit = f"{statistic.unit}{BY_NORM}"
+    return replace(statistic, name=name, unit=unit, title=title, weights="norm", of=statistic)
+
+
+def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[Statistic]:
+    """Give statistics about attention, about attention weighted by norm, or about both, each once."""
+    by_norm = [] if weights == "attention" else [weight_by_norm(statistic) for statistic in statistics]
+    return list(dict.fromkeys([*(statistics if weights != "norm" else ()), *by_norm]))
 
 
 def _read_docstrings(part: Any) -> Iterator[str]:
@@ -276,25 +295,14 @@ def _read_docstrings(part: Any) -> Iterator[str]:
         yield inspect.getdoc(part) or ""
 
 
-def statistic(
-    function: Function | None = None,
-    *,
-    unit: str,
-    name: str | None = None,
-    reduce: Reduce | None = None,
-    scope: Scope = "query",
-    needs: Collection[str] = (),
-    title: str = "",
-    headline: bool = True,
-    own_count: bool = False,
-    version: int = 1,
-) -> Any:
+def statistic(function: Function | None = None, *, unit: str, name: str = "", **options: Any) -> Any:
     """Make a statistic of a function of a block, to be measured with the others.
 
     The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
     returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
     sequence, then over sequences, with standard errors. The column is called ``name``, or as the function.
-    Raise ``version`` when the definition changes. All else is as in ``Statistic``.
+    Other options, such as ``reduce``, ``scope``, ``needs``, ``title`` and ``version``, are the fields of
+    ``Statistic``.
 
     Examples:
         >>> @statistic(unit="share")
@@ -305,9 +313,6 @@ def statistic(
         'top_two@1'
     """
     if function is None:
-        given = {key: value for key, value in locals().items() if key != "function"}
-        return lambda decorated: statistic(decorated, **given)
-    return Statistic(
-        name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
-        title=title, headline=headline, own_count=own_count, version=version,
-    )  # fmt: skip
+        return partial(statistic, unit=unit, name=name, **options)
+    name = name or getattr(function, "__name__", "")
+    return Statistic(name, unit, function, **{"headline": True, **options})

@@ -8,8 +8,7 @@ from math import inf, isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import BY_NORM, SUFFIX
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import BY_NORM, SUFFIX, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import FEWEST_DOCUMENTS, adjust, compare_groups
@@ -64,7 +63,7 @@ class Tabulation:
         """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
-        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
+        lengths = [each for each in statistics if each.weights == "norm" and each.of is None]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if plain:
             sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
@@ -206,9 +205,7 @@ def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
     sums = [each for group in groups.values() for each in group.sums.values() if isinstance(each, Clustered)]
     # Sums that tell all documents apart know how many there are.
     counted = bool(sums) and not any(each.groups.shared for each in sums)
-    names = [
-        f"{clean(name)} ({group.documents:,})" if counted else clean(name) for name, group in groups.items()
-    ]
+    names = [f"{clean(name)}{f' ({group.documents:,})' * counted}" for name, group in groups.items()]
     if len(names) == 1:
         yield f"There is one group only, {names[0]}, and nothing to compare it with."
         return

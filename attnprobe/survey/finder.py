@@ -163,7 +163,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
     chosen = np.stack([find_most_attended(block.probabilities, gold.rows) for block in blocks])
     right = np.stack([gold.hits(layer) for layer in chosen])  # (layer, question, head)
-    every = tuple(_make_way(gold, way, right, maps.standing) for way in ways)
+    every = tuple(_make_way(gold, way, right, maps.kept) for way in ways)
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
     shown = ways[-1:] if layout.crossed else ways
     sure = {cell for way in shown for cell in _list_cells(gold, (SURE, *way))}
@@ -173,7 +173,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
         [(start, stop) for start, stop in ends.tolist()] for ends in (gold.rows.queries, gold.rows.spans)
     )
     links = tuple((queries[row], spans[answer], (row, answer) in sure) for row, answer in cells)
-    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
+    hits = (chosen[:, asking] == answers[:, None]).transpose(0, 2, 1) & maps.kept[..., None]
     return replace(maps, alignment=Alignment(links, every, hits))
 
 

@@ -98,7 +98,7 @@ def read_maps(
         sides = label_sides(checkpoint, batch, kind, layout, texts, target)
         maps = _place_heads(architecture, kind, rows, sides)
         if rolled and kind is not Kind.CROSS:
-            maps = replace(maps, rolled=roll_out(maps.rows, maps.standing))
+            maps = replace(maps, rolled=roll_out(maps.rows, maps.kept))
         maps = _pool_maps(maps, progress.say)
         shown.append(align_maps(maps, layout.to(torch.device("cpu"))) if aligned else maps)
     if aligned and all(one.alignment is None for one in shown):
@@ -257,14 +257,14 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
         rest = np.clip(1 - given.sum(-1, keepdims=True), 0, 1)
         entropies = entr(given + np.where(sees, rest / number, 0)).sum(-1)
         sharpness[layer] = entropies[:, asking].mean(1) if asking.any() else 0.0
-    sharpness[~maps.standing] = np.nan
+    sharpness[~maps.kept] = np.nan
     return sharpness
 
 
 def find_sharpest(maps: Maps) -> tuple[int, int]:
     """Find the head of the lowest entropy beyond special tokens: the place of its layer, and its number."""
-    sharpness = np.where(maps.standing, measure_sharpness(maps), np.inf)
-    layer, head = np.unravel_index(int(sharpness.argmin()), sharpness.shape)
+    sharpest = np.nanargmin(measure_sharpness(maps))
+    layer, head = np.unravel_index(int(sharpest), maps.kept.shape)
     return int(layer), int(head)
 
 

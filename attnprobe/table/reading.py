@@ -29,7 +29,6 @@ _COUNTS = {
 
 
 def describe_table(path: Path) -> dict[str, str]:
-    """Name a table and its content, for the record."""
     with path.open("rb") as stream:
         return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
 

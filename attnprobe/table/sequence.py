@@ -98,7 +98,7 @@ class Maps:
     rows: NDArray[np.float32]  # probabilities (layer, head, query, key); 0 for removed heads
     queries: Side
     keys: Side
-    standing: NDArray[np.bool_]  # (layer, head) which heads are there
+    kept: NDArray[np.bool_]  # (layer, head) which heads are there
     rolled: NDArray[np.float32] | None = None  # (layer, query, key) rolled out up to each layer
     alignment: Alignment | None = None  # if the map is between two texts of which it is known
 

@@ -100,7 +100,7 @@ def _bench(case: Case) -> TaskData:
     )
     corpus = Corpus(_Single(batch), Reading(), len(batch), 0)
     objective = Classification(checkpoint, corpus)
-    return TaskData(subject, corpus, objective, {}, open_single_run(), Workers())
+    return TaskData(subject, corpus, objective, open_single_run(), Workers())
 
 
 def _classifier(shape: Shape) -> Checkpoint:

@@ -20,8 +20,8 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
-from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
+from attnprobe.statistics.statistic import apply_weights
 from attnprobe.survey import measure
 from attnprobe.survey.comparison import describe_heads
 from attnprobe.survey.measure import open_evaluator

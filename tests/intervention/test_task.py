@@ -188,7 +188,7 @@ def test_documents_without_a_label(bound: Any):
     told = Told()
     with bound("classification", some, progress=told) as bench:
         assert bench.corpus.sequences == 2
-        assert bench.objective.classes.tolist() == [1, 0]
+        assert bench.objective.gold.tolist() == [1, 0]
     assert "2 examples are left out for want of a label." in told.said
     with bound("masked-lm", some, progress=told) as bench:
         assert bench.corpus.sequences == 4
@@ -205,7 +205,7 @@ def test_labels_stay_with_their_texts(bound: Any):
     some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
     with bound("classification", some) as bench:
         assert bench.corpus.sequences == 2
-        assert bench.objective.classes.tolist() == [0, 2]
+        assert bench.objective.gold.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(

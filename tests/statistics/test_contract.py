@@ -16,9 +16,9 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics
-from attnprobe.statistics.norm import weight_by_norm
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families
+from attnprobe.statistics.statistic import weight_by_norm
 from attnprobe.statistics.trees import TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents

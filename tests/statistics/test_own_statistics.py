@@ -140,7 +140,7 @@ def bad(function, **options):
         (lambda block: block.probabilities.sum(-1)[:, :1], {}, "it must be"),
         (lambda block: block.probabilities.sum(-1), {"scope": "map"}, "it must be"),
         (lambda block: block.probabilities.sum(), {}, "it must be"),
-        (lambda block: 3, {}, "must return a tensor, not int"),
+        (lambda block: 3, {}, "gave int; it must be"),
         (lambda block: block.nonsense, {}, "failed .AttributeError"),
         (lambda block: block.scores, {}, "no scores unless"),
         (lambda block: block.probabilities @ torch.ones(3, 3), {}, "failed .RuntimeError"),

@@ -18,7 +18,7 @@ from by_definition import Rarity, Sample, apart, read, reference
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.norm import weight_by_norm
+from attnprobe.statistics.statistic import weight_by_norm
 
 TOLERANCE = 1e-5
 #: Of every architecture: where values come from, and where heads are projected from there.

@@ -70,7 +70,7 @@ def compare(
         source = read_first(source)
 
         from attnprobe.findings.comparison import tabulate_heads
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.checks import check_layers, keep_layers
         from attnprobe.survey.comparison import compare_checkpoints
 

@@ -67,7 +67,7 @@ def find_links(
             statistics = [*statistics, make_control(statistics[0])]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)

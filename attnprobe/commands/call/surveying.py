@@ -129,7 +129,7 @@ def survey_texts(
             from attnprobe.statistics.registry import select_statistics
 
             statistics = [*statistics, *select_statistics("modality")]
-        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)

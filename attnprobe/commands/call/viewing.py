@@ -97,7 +97,7 @@ def choose_start(
         place = maps.layers.index(layer)
     if head is not None and head >= heads:
         raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
-    if head is not None and not maps.standing[place, head]:
+    if head is not None and not maps.kept[place, head]:
         raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
     if layer is not None and head is None and maps.rolled is None:
         raise AttnprobeError("Cross-attention has no rollout; give a --head.")

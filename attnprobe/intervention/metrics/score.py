@@ -1,8 +1,8 @@
-"""What a metric is: the score of examples, its error, how it differs from another score; and every metric."""
+"""Scores of answers: what a metric is, its error and its test, and every metric but those of rankings."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -88,9 +88,6 @@ class Score:
         """How much an example's own value can change at most, of a mean of shares; None of other scores."""
         return 1.0 if self.is_mean and self.unit == "share" else None
 
-    def with_permutations(self, permutations: PermutationTest) -> "Score":
-        return replace(self, permutations=permutations)
-
     def score(self, predictions: Predictions) -> float:
         """Score the examples together; NaN where that is undefined."""
         return float(self.function(self.rows(predictions).sum(0, dtype=np.float64)))
@@ -168,18 +165,25 @@ def _sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
     return sum_by_key(rows.astype(np.float64), names)[2]
 
 
+def _require(package: str, metric: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise AttnprobeError(
+            f"--metric {metric} needs {package}: pip install {package}, or choose another --metric."
+        )
+
+
 def word_accuracy() -> Score:
     """Score the share of all words whose label is right, as seqeval's accuracy has it."""
-    return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], _share)
+
+    def divide(counts: Floats) -> Floats:
+        return _divide(counts[..., 0], counts[..., 1])
+
+    return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], divide)
 
 
 def entity_f1() -> Score:
     """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
-    if importlib.util.find_spec("seqeval") is None:
-        raise AttnprobeError(
-            "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for the share of "
-            "words."
-        )
+    _require("seqeval", "f1")
     return Score("f1", "", ("entities",), lambda predictions: predictions["entities"], _f1)
 
 
@@ -222,11 +226,6 @@ def matthews(classes: int) -> Score:
     return _score_labels("mcc", correlate, classes)
 
 
-def _share(counts: Floats) -> Floats:
-    """Compute the share of (..., right and all)."""
-    return _divide(counts[..., 0], counts[..., 1])
-
-
 def _f1(counts: Floats) -> Floats:
     """Compute F1 of (..., right, predicted and there)."""
     return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
@@ -237,10 +236,7 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int | None = None) -> Score:
-    """Score counts (..., label, 3): where each label is right, predicted, there.
-
-    Texts have one of so many ``classes``, or without that any number of labels, marked (example, label).
-    """
+    """Score counts (..., label, 3) of right, predicted and there; a text has one of ``classes``, if any."""
 
     def rows(predictions: Predictions) -> Values:
         predicted, gold = predictions["prediction"], predictions["label"]
@@ -265,8 +261,7 @@ def spearman(decimals: int | None = None) -> Score:
     """Score Spearman's correlation, which is Pearson's of the ranks; equals share the mean of theirs.
 
     Ranks are those among all examples, also where one is left out or exchanged: errors of a correlation of
-    .95 come out some 6 % too short for it, those of a difference 1 %. Predictions are ranked to so many
-    ``decimals``, where the others are rounding.
+    .95 come out some 6 % too short for it, those of a difference 1 %. Other ``decimals`` are rounding.
     """
 
     def rows(predictions: Predictions) -> Floats:
@@ -305,11 +300,9 @@ def bleu() -> Score:
     order without a right one counts as 1 / 2, the next as 1 / 4, and so on, of one: ``exp`` smoothing.
 
     References:
-        Papineni et al. (2002); Chen and Cherry (2014), method 3, for the smoothing.
-        Post (2018), A call for clarity in reporting BLEU scores.
+        Papineni et al. (2002); Chen and Cherry (2014), method 3, for the smoothing; Post (2018), sacrebleu.
     """
-    if importlib.util.find_spec("sacrebleu") is None:
-        raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
+    _require("sacrebleu", "bleu")
     return Score("bleu", "BLEU", ("ngrams",), lambda predictions: predictions["ngrams"], corpus_bleu)
 
 

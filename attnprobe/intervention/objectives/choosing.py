@@ -34,8 +34,8 @@ def choose_task(
 ) -> tuple[Checkpoint, str]:
     """Load the checkpoint with the head of the task, name the objective, and say what was chosen.
 
-    Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
-    head, else masked or causal language modelling if it holds that head, else representation.
+    Where nothing is named: what the labels are for, if the checkpoint holds such a head, else masked or
+    causal language modelling if it holds that head, else representation.
     """
     if options.objective is not None:
         check_gold(options.objective, labelled)

@@ -140,15 +140,14 @@ class Classification(Prediction):
     def read_labels(self, corpus: Corpus) -> None:
         known = Classes(self.checkpoint)
         self.builders = {"mcc": partial(matthews, known.count), "f1": partial(class_f1, known.count)}
-        self.classes = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
-        self.known = {"label": self.classes.astype(np.float64)}
-        if len(np.unique(self.classes)) == 1:
-            alike = known.spelled(int(self.classes[0]))
+        self.gold = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
+        if len(np.unique(self.gold)) == 1:
+            alike = known.spelled(int(self.gold[0]))
             self.remarks = [f"Every example has the label {alike}, so accuracy and loss say little here."]
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         logits = upcast(self.ask(batch).logits)
-        right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
+        right = torch.from_numpy(self.gold[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)
         return Answer(
             cross_entropy(logits, right, reduction="none"),
@@ -171,12 +170,11 @@ class MultiLabel(Prediction):
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
-        self.labels = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
-        self.known = {"label": self.labels}
+        self.gold = _mark_labels(Classes(self.checkpoint), list_labels(corpus))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         logits = upcast(self.ask(batch).logits)
-        right = torch.from_numpy(self.labels[batch.members]).to(logits)
+        right = torch.from_numpy(self.gold[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
         prediction = (logits > 0).to(logits.dtype)
         scores = {"prediction": prediction, "accuracy": (prediction == right).all(-1)}
@@ -227,15 +225,14 @@ class Regression(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         labels = list_labels(corpus)
-        self.values = np.array([_read_float(label) for label in labels])
-        if not np.isfinite(self.values).all():
-            first = str(labels[int(np.isfinite(self.values).argmin())])[:60]
+        self.gold = np.array([_read_float(label) for label in labels])
+        if not np.isfinite(self.gold).all():
+            first = str(labels[int(np.isfinite(self.gold).argmin())])[:60]
             raise AttnprobeError(f"The label {first!r} is not a number, which regression needs.")
-        self.known = {"label": self.values}
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
-        loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
+        loss = (prediction - torch.from_numpy(self.gold[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
 
 

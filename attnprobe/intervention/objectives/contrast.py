@@ -23,11 +23,9 @@ class ContrastMeasure(Objective):
     """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
 
     Attributes:
-        reads: What is read off the model.
         about: What m is where there is one answer, and ``compared`` where there are two.
         decides: Whether the sign of m says what the model decides for, also where there is one answer.
         exclusive: Whether one answer, against which all else is joined, rules out the others.
-        answers: The number of each pair's answer, and ``seconds`` of the other one; -1 where none is.
     """
 
     reads: ClassVar[Asked]

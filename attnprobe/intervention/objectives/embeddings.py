@@ -105,11 +105,8 @@ class RelatedTexts(Objective):
     where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
     what the head does, in this text, to L; their mean over texts is that of L by a gate that all texts share.
 
-    Attributes:
-        noun: What examples are called.
-        loss: The number that is their loss.
-        by_example: The names of the arrays over examples, which a half has a part of.
-        numbers: The document of each example, by its number, (example,).
+    ``loss`` is the number of an example that is its loss, ``by_example`` the names of the arrays over
+    examples, and ``numbers`` are their documents.
     """
 
     noun: ClassVar[str]
@@ -137,7 +134,7 @@ class RelatedTexts(Objective):
         """Compute the numbers that are needed of each example, (example,), by embeddings (text, width)."""
 
     def list_roles(self, members: Ints) -> list[str]:
-        """Tell of sequences whether each is a query or what queries look for; nothing where none is."""
+        """Tell of each sequence whether it is a query or what queries look for, where some are."""
         return []
 
     def half(self, batches: BatchReader, *, second: bool) -> tuple[Objective, BatchReader]:
@@ -200,10 +197,7 @@ def _gather(states: Tensor, members: Ints) -> Tensor:
 
 
 class Tuples(RelatedTexts):
-    """Examples of so many texts each: pairs, triplets.
-
-    ``members`` are the sequences of each, (example, place), and ``given`` the number that comes with it.
-    """
+    """Examples of so many sequences each, ``members`` (example, place), and a number that is ``given``."""
 
     width: ClassVar[int]
     by_example = ("numbers", "members", "given")
@@ -253,8 +247,8 @@ class Similarity(Tuples):
         return self.given
 
     def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
-        one, other = _gather(states, self.members).unbind(1)
-        cosines = (one * other).sum(-1)
+        first, second = _gather(states, self.members).unbind(1)
+        cosines = (first * second).sum(-1)
         given, targets = torch.from_numpy(self.given), torch.from_numpy(self.targets)
         return {"label": given, "prediction": cosines, "mse": (cosines - targets).square()}
 
@@ -291,10 +285,8 @@ class Retrieval(RelatedTexts):
     in nats (InfoNCE): with one answer a query, sentence-transformers' MultipleNegativesRankingLoss with all
     passages in the batch. The passage that has the name of the query is the query itself, and left out.
 
-    Attributes:
-        passages: The sequence of each passage, last names first; ``queries``, that of each query.
-        itself: For each query the place of the passage that is the query itself, -1 for none.
-        answers: For each query the places of the passages that answer it, with their grades.
+    ``passages``, last names first, and ``queries`` are sequences. Of each query, ``itself`` is the place of
+    the passage that it is, -1 for none, and ``answers`` are places and grades of those that answer it.
 
     References:
         Thakur et al. (2021), BEIR; van den Oord, Li and Vinyals (2018), Contrastive predictive coding.
@@ -365,11 +357,7 @@ class Retrieval(RelatedTexts):
         return scores
 
     def _iterate_cosines(self, states: Tensor) -> Iterator[tuple[Tensor, Ints, Ints]]:
-        """Compute the cosines of a few queries at a time with all passages, (query, passage).
-
-        Yields:
-            The cosines, far below others for the query itself; the query of each answer, and its passage.
-        """
+        """Give a few queries' cosines with all passages but themselves; query and place of each answer."""
         queries, passages = _gather(states, self.queries), _gather(states, self.passages)
         step, places = max(1, _CELLS // len(passages)), torch.arange(len(passages))
         for start in range(0, len(queries), step):

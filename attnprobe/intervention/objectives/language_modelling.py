@@ -40,8 +40,8 @@ def fills_masks(checkpoint: Checkpoint) -> bool:
 class MaskedLanguageModel(Objective):
     """Masked language modelling: cross-entropy of hidden tokens, the same ones in every run.
 
-    Of each sequence 15 % of the ordinary tokens are hidden, all of them behind the mask token. Which
-    ones depends on the seed and the place of the sequence in the corpus, not on its batch.
+    Of each sequence 15 % of the ordinary tokens are hidden behind the mask token. Which ones depends on the
+    seed and the place of the sequence in the corpus, not on its batch.
     """
 
     name = "masked-lm"
@@ -98,7 +98,7 @@ def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
     thread = get_ident()
 
     def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if get_ident() != thread:  # another thread's pass, with hidden tokens of its own
+        if get_ident() != thread:  # another thread's pass, with other hidden tokens
             return given
         states = given[0]
         fits = states.shape[:2] == places.shape and states.ndim == 3
@@ -145,10 +145,7 @@ class SequenceToSequence(Objective):
         self.targets = tokenise_targets(self.checkpoint, self.references)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Compute the mean cross-entropy over each example's target, and the share of tokens right.
-
-        Where text is generated, there are ``ngrams`` in their place, what BLEU counts of it.
-        """
+        """Answer by the target; or, where text is generated, give ``ngrams``, what BLEU counts of it."""
         if not self.resumable:
             pairs = zip(self.generate(batch), batch.members, strict=True)
             counts = [count_ngrams(text, self.references[member]) for text, member in pairs]

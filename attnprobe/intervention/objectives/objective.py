@@ -60,7 +60,7 @@ class Objective(ABC):
         explains: What ``Answer.margin`` is, and ``positive`` what a head of positive relevance does.
         builders: What builds a metric that is not the mean of the number of its name.
         remarks: Sentences worth telling the user.
-        known: What a metric needs of the examples beside the answers, such as the right class.
+        gold: The right label of each example, or of each whether it is right, (example, ...).
         resumable: Whether an answer is one forward pass, which can resume at a layer.
     """
 
@@ -74,13 +74,13 @@ class Objective(ABC):
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
     builders: Mapping[str, Callable[[], Score]] = MappingProxyType({})
     remarks: Sequence[str] = ()
-    known: Mapping[str, Values] = MappingProxyType({})
+    gold: Any = None
     resumable: bool = True
 
     def __init__(
         self, checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0, generate: bool = False
     ) -> None:
-        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
+        """Bind it to examples; ``generate`` is for metrics that read generated text."""
         self.checkpoint, self.seed, self.resumable = checkpoint, seed, not generate
         self.read_labels(corpus)
 
@@ -107,7 +107,7 @@ class Objective(ABC):
             unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
             return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
         gold = self.list_gold(examples)
-        if gold is not None and len(np.unique(gold)) < 2:
+        if gold is not None and gold.ndim == 1 and len(np.unique(gold)) < 2:
             raise AttnprobeError(
                 f"All examples that are scored have the same label, which leaves {name} undefined; take data "
                 "with others, or another --metric."
@@ -115,20 +115,19 @@ class Objective(ABC):
         return self.builders[name]()
 
     def list_gold(self, examples: NDArray[np.int64]) -> Values | None:
-        """List the label of each example that is scored, where it has one."""
-        gold = self.known.get("label")
-        return None if gold is None or gold.ndim > 1 else gold[examples]
+        """List the right label of each example that is scored, where it has one."""
+        return None if self.gold is None else self.gold[examples]
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         """List which numbers of an answer are kept, where a metric needs some of an example."""
-        return [name for name in needs if name not in self.known]
+        return [name for name in needs if name != "label"]
 
     def complete(
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
         """Put together what was kept of the answers to all examples, in the order of sequences."""
         members = batches.members
-        known = {name: self.known[name][members] for name in needs if name in self.known}
+        known = {} if self.gold is None or "label" not in needs else {"label": self.gold[members]}
         return {**known, CLUSTER: batches.clusters[members], **answers}
 
     def list_documents(self, batches: BatchReader) -> NDArray[np.int64]:

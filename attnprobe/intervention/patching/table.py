@@ -124,9 +124,9 @@ def bind_pairs(
         objective = measure(checkpoint, tokenised.batches, tokenised.targets)
         for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
-        facts = {"measure": objective.described, "pairs": asdict(tokenised.counts)}
-        with model.bind(objective, tokenised.corpus, options, run, shared, facts) as data:
-            yield data
+        data = TaskData(model, tokenised.corpus, objective, run, shared)
+        with data.hold(options, measure=objective.described, pairs=asdict(tokenised.counts)) as held:
+            yield held
 
 
 def tabulate_patching(

@@ -20,15 +20,18 @@ function svg(name, attributes = {}, ...inside) {
 
 /** Unpack base64 of what zlib compressed. */
 async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let place = 0; place < text.length; place++) bytes[place] = text.charCodeAt(place);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** Read the map of a head out of those of several: high bytes of all numbers come first, then low ones. */
 function readMap(bytes, first, size, scale) {
-  const half = bytes.length / 2;
-  return Float32Array.from({ length: size }, (_, place) => ((bytes[first + place] << 8) | bytes[half + first + place]) / scale);
+  const half = bytes.length / 2, rows = new Float32Array(size);
+  for (let place = 0; place < size; place++)
+    rows[place] = ((bytes[first + place] << 8) | bytes[half + first + place]) / scale;
+  return rows;
 }
 
 /** Give a text to the reader as a file. */

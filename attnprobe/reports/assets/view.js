@@ -62,9 +62,8 @@ async function readHead() {
   const [from, to] = sides.map(showSide), high = from.places.length, wide = to.places.length;
   const every = chosen.words ? groupTokens(whole, sides[0].words, sides[1].words) : whole;
   const rows = new Float32Array(high * wide);
-  from.places.forEach((query, row) => to.places.forEach((key, column) => {
-    rows[row * wide + column] = every[query * to.all + key];
-  }));
+  let place = 0;
+  for (const query of from.places) for (const key of to.places) rows[place++] = every[query * to.all + key];
   const marks = (gold?.links ?? []).map(([a, b, c, d, sure], link) => {
     const hit = hits ? hits[link] === 1 : null;
     return {
@@ -85,9 +84,14 @@ function findShown(side, { places }, first, stop) {
 /** Find the least attention that leaves every token at most a few lines, in steps of what the page holds. */
 function findLeast(rows, high, wide) {
   let least = FAINTEST;
-  for (let query = 0; query < high && wide > LINES; query++) {
-    const next = rows.slice(query * wide, (query + 1) * wide).sort()[wide - 1 - LINES];
-    least = Math.max(least, (Math.floor(next * data.scale + 0.01) + 1) / data.scale);
+  for (let query = 0; query < high; query++) {
+    const top = new Float32Array(LINES + 1); // the largest shares of a token, the least of them first
+    for (let place = query * wide; place < (query + 1) * wide; place++)
+      if (rows[place] > top[0]) {
+        top[0] = rows[place];
+        top.sort();
+      }
+    least = Math.max(least, (Math.floor(top[0] * data.scale + 0.01) + 1) / data.scale);
   }
   return Math.min(1, least);
 }
@@ -326,8 +330,9 @@ function walkHeads(event, layer, number) {
 function press() {
   const all = buttons.flat().filter(Boolean), pressed = buttons[chosen.layer]?.[chosen.head] ?? null;
   for (const button of all) {
-    button.setAttribute("aria-pressed", String(button === pressed));
-    button.tabIndex = button === (pressed ?? all[0]) ? 0 : -1;
+    const index = button === (pressed ?? all[0]) ? 0 : -1, isPressed = String(button === pressed);
+    if (button.tabIndex !== index) button.tabIndex = index;
+    if (button.getAttribute("aria-pressed") !== isPressed) button.setAttribute("aria-pressed", isPressed);
   }
 }
 
@@ -634,10 +639,10 @@ function say(query, key) {
 }
 
 /** List shares, the strongest first: all of a token, or the strongest of all. */
-function listShares(from, to) {
-  const shares = [], alone = from >= 0 || to >= 0;
-  const least = alone ? 0 : head.rows.slice().sort().at(-RANKED) ?? 0;
+function listShares(from, to, least = from >= 0 || to >= 0 ? 0 : head.least) {
+  const shares = [];
   visit(from, to, (query, key, share) => { if (share >= least) shares.push({ query, key, share }); });
+  if (shares.length < RANKED && least) return listShares(from, to, 0);
   return shares.sort((a, b) => b.share - a.share);
 }
 

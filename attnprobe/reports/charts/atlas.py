@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -13,54 +13,14 @@ from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import amend, make_chart, make_tooltip, stack_charts
 from attnprobe.reports.charts.places import Places, place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.profile import Profile, read_profile, round_up
+from attnprobe.reports.profile import IMAGE, Part, Profile, read_profile, round_up, take_root
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, choose_ink
-from attnprobe.table.cells import Cell, format_cell
+from attnprobe.table.cells import format_cell
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import HeadTable
 
-#: How wide a square image of patches is, in bars of single offsets.
-_IMAGE = 21.0
-#: How much of its place a cell fills, across; and down, where its parts end: the band of its role, bars.
-_FILLED, _BAND, _FOOT = 0.94, 0.27, 0.86
-#: Where the bar of entropy lies.
-_ENTROPY = (0.9, 0.96)
-
-
-class _Part(NamedTuple):
-    """A part of a profile: where it begins and ends, and the attention of each head that it shows."""
-
-    start: float
-    end: float
-    values: np.ndarray
-    pale: bool | None  # None of an image
-
-
-def _lay_out_cell(profile: Profile) -> list[_Part]:
-    """Lay out a cell from left to right: a mark at either side, what lies beyond, single offsets."""
-    beyond = [(1.6, values, True) for values in profile.beyond.T]
-    offsets = [(1.0, values, False) for values in profile.single.T]
-    first, special = (2.0, profile.first, False), (2.0, profile.special, False)
-    if profile.side:
-        groups = [[first], [(_IMAGE, profile.first, None)], beyond, [special]]
-    else:
-        groups = [[first], beyond[:1], offsets, beyond[1:], [special]]
-    parts, at = [], 0.0
-    for group in filter(None, groups):
-        for width, values, pale in group:
-            parts.append(_Part(at, at + width, values, pale))
-            at += width
-        at += 0.8  # air between
-    return parts
-
-
-def take_root(values: np.ndarray, end: float) -> np.ndarray:
-    """Give square roots as shares of that of the end of a scale; 0 where a value is undefined.
-
-    >>> take_root(np.array([0.25, np.nan]), 1.0).tolist()
-    [0.5, 0.0]
-    """
-    return np.sqrt(np.clip(np.nan_to_num(values) / end, 0, 1))
+#: How much of its place a cell fills, across; and down, where the band of its role, bars and entropy lie.
+_FILLED, _BAND, _FOOT, _ENTROPY = 0.94, 0.27, 0.86, (0.9, 0.96)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +31,7 @@ class Atlas(Figure):
     over the largest possible.
     """
 
-    numbers: Mapping[str, str]  # of the tooltip, by their columns
-    words: Sequence[str]
+    details: Mapping[str, str]  # lines of the tooltip, by columns with their types
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         profile, places = read_profile(table), place_heads(table)
@@ -82,25 +41,16 @@ class Atlas(Figure):
         labels = 40 * len(places.maps) + (90 if "role" in table.data else 0)
         tall = (request.high - labels) / len(places.down) / len(places.maps)
         tall = min(max(tall, 14), 44, 0.9 * wide + 12)
+        details = {field: title for field, title in self.details.items() if field[:-2] in table.data}
         charts = []
         for name in places.maps:
             rows = [row for row, panel in enumerate(places.panel) if panel == name]
-            map = _Map(table, profile, _lay_out_cell(profile), places, rows)
-            chart = alt.layer(*map.draw(self, wide, request))
-            amend(chart, width=wide * len(places.across), height=tall * len(map.down))
+            map = _Map(table, profile, profile.lay_out(), places, rows)
+            chart = alt.layer(*map.draw(details, wide, request))
+            amend(chart, width=wide * len(places.across), height=tall * len(places.down))
             charts.append(amend(chart, title=name) if name else chart)
-        return Drawing(stack_charts(charts), _explain_cell(profile, table))
-
-
-def _explain_cell(profile: Profile, table: HeadTable) -> list[str]:
-    ends = "the ends: first and other special tokens; pale: further away"
-    if profile.side:
-        steps = f"squares: attention to patches up to {profile.side // 2} rows and columns away"
-    else:
-        count, both = profile.single.shape[1], profile.beyond.shape[1] > 1
-        first, last = (-(count // 2), f"+{count // 2}") if both else (1 - count, "0")
-        steps = f"bars: roots of attention to offsets {first} to {last}, at most {profile.top:g}"
-    return [steps, ends, "below: entropy" if "entropy_normalized" in table.data else ""]
+        below = "below: entropy" if "entropy_normalized" in table.data else ""
+        return Drawing(stack_charts(charts), [*profile.explain(), below])
 
 
 @dataclass(frozen=True)
@@ -109,22 +59,15 @@ class _Map:
 
     table: HeadTable
     profile: Profile
-    parts: Sequence[_Part]
+    parts: Sequence[Part]
     places: Places
     rows: Sequence[int]
 
     @cached_property
-    def down(self) -> list[Cell]:
-        layers = {self.places.y[row] for row in self.rows}
-        return [layer for layer in self.places.down if layer in layers]
-
-    @cached_property
     def kinds(self) -> dict[int, str]:
         """The kind of role of each head; empty without roles."""
-        roles = read_cells(self.table, "role")
-        return {
-            row: find_role_kind(format_cell(roles[row])) for row in self.rows if "role" in self.table.data
-        }
+        roles = read_cells(self.table, "role") if "role" in self.table.data else ()
+        return {row: find_role_kind(format_cell(roles[row])) for row in self.rows if roles}
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -132,53 +75,53 @@ class _Map:
         counts = Counter(self.kinds.values())
         return {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in LETTERS if counts[kind]}
 
+    @cached_property
+    def entropies(self) -> Sequence[float | None]:
+        return read_numbers(self.table, "entropy_normalized")
+
     @property
     def band(self) -> float:
         return _BAND if self.kinds else 0.04
 
+    @property
+    def width(self) -> float:
+        return self.parts[-1].end
+
     def box(self, row: int, left: float, right: float, top: float, bottom: float, **more: Any) -> Record:
         """Make the record of a part of a head: across in bars of single offsets, down in heads."""
-        column, line = self.places.across.index(self.places.x[row]), self.down.index(self.places.y[row])
-        x, x2 = (round(column + _FILLED * at / self.parts[-1].end, 4) for at in (left, right))
+        places = self.places
+        column, line = places.across.index(places.x[row]), places.down.index(places.y[row])
+        x, x2 = (round(column + _FILLED * at / self.width, 4) for at in (left, right))
         return {"x": x, "x2": x2, "y": round(line + top, 4), "y2": round(line + bottom, 4), **more}
 
     def rise(self, share: float) -> float:
         """Give the place of a height in the field of bars, from 0 to 1."""
         return _FOOT - share * (_FOOT - self.band)
 
-    def draw(self, figure: Atlas, wide: float, request: DrawingRequest) -> Iterator[Any]:
-        theme = request.theme
-        opacity = alt.FillOpacity("shade:Q", scale=None)
+    def draw(self, details: Mapping[str, str], wide: float, request: DrawingRequest) -> Iterator[Any]:
+        theme, opacity = request.theme, alt.FillOpacity("shade:Q", scale=None)
         boxes = self._draw_boxes([box for row in self.rows for box in self._list_boxes(row)])
         yield boxes.encode(color=self._colour(request), fillOpacity=opacity)
         for pale, shade in ((False, 1.0), (True, 0.45)):
-            outline = self._chart(list(self._list_corners(pale=pale))).mark_line(
-                interpolate="step-after",
-                filled=True,
-                color=theme.ink,
-                strokeWidth=0,
-                opacity=shade,
-                aria=False,
-            )
+            look: dict[str, Any] = {"interpolate": "step-after", "filled": True, "strokeWidth": 0}
+            outline = self._chart(list(self._list_corners(pale=pale)))
+            outline = outline.mark_line(color=theme.ink, opacity=shade, aria=False, **look)
             yield outline.encode(detail="row:N", order="corner:Q")
         if self.profile.side:
             frames = [self._place_patch(row, self.profile.side**2 // 2) for row in self.rows]  # of itself
             yield self._draw_boxes(frames, fill=None, stroke=FRAME, strokeWidth=0.7)
         if self.kinds and wide >= theme.small(3):
-            middle = self.parts[-1].end / 2
+            inks = {kind: choose_ink(colour) for kind, colour in ROLE_COLOURS.items() if colour}
             letters = [
-                self.box(row, middle, middle, _BAND / 2, _BAND, letter=LETTERS[kind], ink=_choose_ink(kind))
+                self.box(row, self.width / 2, 0, _BAND / 2, 0, letter=LETTERS[kind], ink=inks[kind])
                 for row, kind in self.kinds.items()
                 if kind != MIXED
             ]
-            text = self._chart(letters).mark_text(
-                fontSize=theme.small(3), fontWeight="bold", baseline="middle"
-            )
+            look = {"fontSize": theme.small(3), "fontWeight": "bold", "baseline": "middle"}
+            text = self._chart(letters).mark_text(**look)
             yield text.encode(text="letter:N", color=alt.Color("ink:N", scale=None))
-        told = {f"{name}:N": name for name in figure.words if name in self.table.data}
-        told |= {f"{name}:Q": title for name, title in figure.numbers.items() if name in self.table.data}
-        tooltip = make_tooltip({"layer:O": "layer", "head:O": "head", **told})
-        whole = self._draw_boxes(list(self._describe_heads(figure)), fill="transparent", aria=True)
+        tooltip = make_tooltip({"layer:O": "layer", "head:O": "head", **details})
+        whole = self._draw_boxes(list(self._describe_heads(details)), fill="transparent", aria=True)
         yield whole.encode(tooltip=tooltip, description="label:N")
 
     def _draw_boxes(self, records: list[Record], **look: Any) -> Any:
@@ -190,7 +133,7 @@ class _Map:
         channels = {}
         for name, channel, title, labels, middle in (
             ("x", alt.X, "head", self.places.across, _FILLED / 2),
-            ("y", alt.Y, "layer", self.down, (self.band + _FOOT) / 2),
+            ("y", alt.Y, "layer", self.places.down, (self.band + _FOOT) / 2),
         ):
             numbers = labels if all(isinstance(label, int) for label in labels) else range(len(labels))
             axis = alt.Axis(
@@ -215,13 +158,13 @@ class _Map:
 
     def _list_boxes(self, row: int) -> Iterator[Record]:
         """List the band of a head's role, its tint behind the bars, the patches, and the bar of entropy."""
-        end, kind = self.parts[-1].end, self.names[self.kinds[row]] if self.kinds else ""
+        end, kind = self.width, self.names[self.kinds[row]] if self.kinds else ""
         yield self.box(row, 0, end, self.band, _FOOT, kind=kind, shade=0.22 if kind else 0.5)
         if kind:
             yield self.box(row, 0, end, 0, self.band, kind=kind, shade=1.0)
         if "entropy_normalized" in self.table.data:
             yield self.box(row, 0, end, *_ENTROPY, kind="", shade=1.0)
-            if (value := read_numbers(self.table, "entropy_normalized")[row]) is not None:
+            if (value := self.entropies[row]) is not None:
                 yield self.box(row, 0, end * min(max(value, 0.0), 1.0), *_ENTROPY, kind="entropy", shade=1.0)
         if self.profile.side:
             shades = np.rint(8 * take_root(self.profile.single[row], round_up(self.profile.single))) / 8
@@ -229,38 +172,28 @@ class _Map:
                 yield self._place_patch(row, place, kind="patch", shade=float(shades[place]))
 
     def _list_corners(self, *, pale: bool) -> Iterator[Record]:
-        """List the corners of the outline of a head's bars, which is at its base where there is none."""
-        parts = [part for part in self.parts if part.pale == pale]
-        heights = np.array([take_root(part.values, self.profile.top) for part in parts])
-        for row in self.rows:
-            corners = [(0.0, 0.0)]
-            for place, part in enumerate(parts):
-                corners.append((part.start, float(heights[place, row])))
-                if part is parts[-1] or parts[place + 1].start > part.end:
-                    corners.append((part.end, 0.0))
-            for corner, (at, height) in enumerate(corners):
-                ends = self.box(row, at, at, self.rise(height), 1)
+        """List the corners of the outline of each head's bars."""
+        for corner, (at, heights) in enumerate(self.profile.list_corners(pale=pale)):
+            for row in self.rows:
+                ends = self.box(row, at, at, self.rise(float(heights[row])), 1)
                 yield {"row": row, "corner": corner, "x": ends["x"], "y": ends["y"]}
 
     def _place_patch(self, row: int, place: int, **more: Any) -> Record:
         down, right = divmod(place, self.profile.side)
-        edge = _IMAGE / self.profile.side
+        edge = IMAGE / self.profile.side
         left = self.parts[1].start + right * edge
         top, bottom = (self.rise(1 - (down + end) / self.profile.side) for end in (0, 1))
         return self.box(row, left, left + edge, top, bottom, **more)
 
-    def _describe_heads(self, figure: Atlas) -> Iterator[Record]:
+    def _describe_heads(self, details: Mapping[str, str]) -> Iterator[Record]:
         """Place heads as a whole, with their numbers."""
-        told: dict[str, Sequence[Any]] = {name: read_numbers(self.table, name) for name in figure.numbers}
-        told |= {name: read_cells(self.table, name) for name in figure.words}
-        told = {name: cells for name, cells in told.items() if name in self.table.data}
+        columns = {}
+        for field in details:
+            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(
+                self.table, field[:-2]
+            )
         for row in self.rows:
-            layer, head = self.places.y[row], self.places.x[row]
-            label = f"layer {format_cell(layer)}, head {format_cell(head)}"
-            numbers = {name: cells[row] for name, cells in told.items()}
-            ends = self.box(row, 0, self.parts[-1].end, 0, _ENTROPY[1])
-            yield {**ends, "layer": layer, "head": head, "label": label, **numbers}
-
-
-def _choose_ink(kind: str) -> str:
-    return choose_ink(ROLE_COLOURS[kind] or "#ffffff")
+            head = {"layer": self.places.y[row], "head": self.places.x[row]}
+            label = ", ".join(f"{name} {format_cell(cell)}" for name, cell in head.items())
+            numbers = {name: cells[row] for name, cells in columns.items()}
+            yield self.box(row, 0, self.width, 0, _ENTROPY[1], label=label, **head, **numbers)

@@ -42,12 +42,12 @@ def draw_picture(
     Args:
         tables: One or more.
         kind: One of those that suit them.
-        measures: Columns to draw; by default those that a table puts first.
+        measures: Columns; by default those that a table puts first.
         theme: Colours and sizes.
-        width: About how wide.
+        width: A length, see ``parse_width``.
+        columns: How many columns of a page it fills, in place of a length.
         title: What stands above; by default the table's own title. Where it is empty, nothing does.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
-        columns: How many columns of a page it fills.
 
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.

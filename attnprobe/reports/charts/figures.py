@@ -40,6 +40,7 @@ from attnprobe.table.table import Column, HeadTable
 _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"
 _TESTED = {"n": "links", "p_adjusted": "adjusted p"}
+_RULE = Point("baseline", "best simple rule", TICK, 1)
 #: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
 _PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
@@ -123,11 +124,6 @@ def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
     return [column for column in measures if column.name == "jsd" or column in most]
 
 
-def _has_changes(table: HeadTable) -> bool:
-    changed = (name == "jsd" or name.endswith("_delta") for name in table.data)
-    return place_heads(table) is not None and any(changed)
-
-
 def _has_curves(table: HeadTable) -> bool:
     scored = any(value is not None for value in read_numbers(table, "score"))
     return "share_removed" in list_keys(table) and scored
@@ -188,7 +184,7 @@ def _has_depth(table: HeadTable) -> bool:
 FIGURES: Mapping[PictureKind, Figure] = {
     "heatmap": Grid(fits=lambda table: has_measures(table) and place_heads(table), places=place_heads),
     "change": Grid(
-        fits=_has_changes,
+        fits=place_heads,
         places=place_heads,
         choose=_list_changes,
         caption=["changes: the second model minus the first", "divergence: 0 where both attend alike"],
@@ -201,11 +197,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         legend="role (heads)",
         letters=LETTERS,
         colours=ROLE_COLOURS,
-        details={
-            **dict.fromkeys(("role", "measure"), "N"),
-            **dict.fromkeys(("value", "value_se", "threshold"), "Q"),
-            **dict.fromkeys(("also", "pattern"), "N"),
-        },
+        details=("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N"),
     ),
     "positions": Grid(
         fits=lambda table: has_measures(table) and place_positions(table),
@@ -231,19 +223,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
         label=_label_first,
         panel=_label_others,
         axes=[
-            Axis(
-                "links found",
-                domain=[0, 1],
-                points=[
-                    Point("accuracy", "best head", tested=True),
-                    Point("baseline", "best simple rule", TICK, 1),
-                ],
-            ),
-            Axis(
-                "gain",
-                reference=0,
-                points=[Point("gain", "best head", tested=True, interval=True)],
-            ),
+            Axis("links found", [Point("accuracy", "best head", tested=True), _RULE], [0, 1]),
+            Axis("gain", [Point("gain", "best head", tested=True, interval=True)], reference=0),
         ],
         words=[
             Words("head", _name_places),
@@ -263,13 +244,13 @@ FIGURES: Mapping[PictureKind, Figure] = {
         axes=[
             Axis(
                 "links found",
-                domain=[0, 1],
-                points=[
+                [
                     Point("accuracy", "all heads together", tested=True, interval=True),
                     Point("best_head_accuracy", "best attention head", "diamond", 2),
-                    Point("baseline", "best simple rule", TICK, 1),
+                    _RULE,
                     Point("control", "a model with random weights", "triangle-up", -1),
                 ],
+                [0, 1],
             )
         ],
         words=[Words("links", write_column("n"))],
@@ -284,11 +265,11 @@ FIGURES: Mapping[PictureKind, Figure] = {
         axes=[
             Axis(
                 "alignment error rate",
-                domain=[0, 1],
-                points=[
+                [
                     Point("aer", "alignment", tested=True, interval=True),
                     Point("baseline", "same relative place", TICK, 1),
                 ],
+                [0, 1],
             )
         ],
         words=[Words("pairs of texts", write_column("n"), wide=True)],
@@ -302,10 +283,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         prepare=_melt_coefficients,
         axes=[
             Axis(
-                "correlation over heads",
-                domain=[-1, 1],
-                reference=0,
-                points=[Point("value", "correlation", ends=("_low", "_high"))],
+                "correlation over heads", [Point("value", "correlation", ends=("_low", "_high"))], [-1, 1], 0
             )
         ],
         caption=[_INTERVALS],
@@ -320,11 +298,11 @@ FIGURES: Mapping[PictureKind, Figure] = {
         axes=[
             Axis(
                 _name_interaction,
-                reference=0,
-                points=[
+                [
                     Point("interaction", "interaction", tested=True, interval=True),
                     Point("proposed", "predicted from gradients", TICK, -1),
                 ],
+                reference=0,
             )
         ],
         tooltip={"p_adjusted": "adjusted p"},
@@ -335,12 +313,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         prepare=take_groups,
         label=write_column("group"),
         panel=write_column("row"),
-        axes=[
-            Axis(
-                lambda table: format_cell(table.data["title"][0]),
-                points=[Point("value", "group", interval=True)],
-            )
-        ],
+        axes=[Axis(lambda table: str(table.data["title"][0]), [Point("value", "group", interval=True)])],
         side_by_side=4,
         p="",
         caption=[_INTERVALS, f"*: groups differ, adjusted p < {SIGNIFICANT}"],
@@ -406,8 +379,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
         fits=lambda table: has_shares(table, MODALITIES),
         fixed=True,
         panels={
-            name: {part: f"{asker}_to_{part.split()[0]}" for part in _PARTS}
-            for asker, name in (("text", "what text looks at"), ("image", "what the image looks at"))
+            f"what {name} looks at": {part: f"{asker}_to_{part.split()[0]}" for part in _PARTS}
+            for asker, name in (("text", "text"), ("image", "the image"))
         },
         colours=_PARTS,
         caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
@@ -415,19 +388,20 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "atlas": Atlas(
         fits=lambda table: place_heads(table) and read_profile(table),
         fixed=True,
-        words=("role", "measure"),
-        numbers={
-            "value": "value",
-            "value_se": "standard error",
-            "entropy": "entropy (nats)",
-            "profile_first": "attention to the first token",
-            "profile_special": "to other special tokens",
-            "profile_-1": "to the previous token",
-            "profile_0": "to itself",
-            "profile_1": "to the next token",
-            "profile_before": "further before",
-            "profile_after": "further behind",
-            "profile_beyond": "further away",
+        details={
+            "role:N": "role",
+            "measure:N": "measure",
+            "value:Q": "value",
+            "value_se:Q": "standard error",
+            "entropy:Q": "entropy (nats)",
+            "profile_first:Q": "attention to the first token",
+            "profile_special:Q": "to other special tokens",
+            "profile_-1:Q": "to the previous token",
+            "profile_0:Q": "to itself",
+            "profile_1:Q": "to the next token",
+            "profile_before:Q": "further before",
+            "profile_after:Q": "further behind",
+            "profile_beyond:Q": "further away",
         },
     ),
     "clustermap": Tree(fits=has_all_pairs),

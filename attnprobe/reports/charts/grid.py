@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -13,11 +12,13 @@ from attnprobe.reports.charts.marks import (
     BESIDE,
     amend,
     balance_panels,
+    colour_by_value,
     draw_panels,
     make_records,
     make_tooltip,
     stack_charts,
     wrap_words,
+    write_numbers,
 )
 from attnprobe.reports.charts.places import Places
 from attnprobe.reports.columns import (
@@ -30,8 +31,6 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, choose_ink, mix_colours
-from attnprobe.table.cells import clean
-from attnprobe.table.numbers import choose_format
 from attnprobe.table.table import Column, HeadTable
 
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
@@ -41,9 +40,15 @@ _SMALLEST, _COMFORTABLE, SIGNED, _NUMBERED = 3, 12, 8, 20
 class Cells(NamedTuple):
     """How maps are arranged: so many side by side, of cells so wide and high, in pixels."""
 
-    side_by_side: int
+    places: Places
+    request: DrawingRequest
+    across: int
     wide: int
     high: int
+
+    @property
+    def side(self) -> int:
+        return min(self.wide, self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +67,7 @@ class Grid(Figure):
     widest: int = 30
     highest: int = 30
     square: bool = True
-    choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, request: request.columns(
-        table
-    )
+    choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, ask: ask.columns(table)
 
     def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
         return self.choose(table, request)
@@ -74,13 +77,13 @@ class Grid(Figure):
         places = self.places(table)
         assert places is not None  # or the table would not fit
         every = columns = self.columns(table, request)
-        while min((cells := self.arrange(places, len(columns), request))[1:]) < SIGNED and len(columns) > 1:
+        while (cells := self.arrange(places, len(columns), request)).side < SIGNED and len(columns) > 1:
             columns = columns[:-1]
-        across = cells.side_by_side if len(places.maps) == 1 else 1
+        across = cells.across if len(places.maps) == 1 else 1
         scales, charts, rules = fit_scales(table, columns), [], []
         for column, title in zip(columns, _title_maps(columns, across, request), strict=True):
-            data, rule = _read_map(table, column, scales[column.name], places, cells, request)
-            chart = self._draw_map(column, scales[column.name], data, places, cells, request)
+            data, rule = _read_map(table, column, scales[column.name], cells)
+            chart = self._draw_map(column, scales[column.name], data, cells)
             charts.append(amend(chart, title=alt.TitleParams(title)))
             rules.append(rule)
         left = len(every) - len(columns)
@@ -96,13 +99,13 @@ class Grid(Figure):
             across = balance_panels(number, most)
             rows = blocks * math.ceil(number / across)
             # What stands beside and above maps: labels, titles, legends.
-            beside = 52 * across + (6 if below else 80 * (across if single else 1))
-            above = (60 if below else 46) * rows + (48 * (rows if single else blocks) if below else 0)
+            beside = 50 * across + (0 if below else 80 * (across if single else 1))
+            above = 46 * rows + (48 * (rows if single else blocks) if below else 0)
             wide = min((request.room - beside) / across / len(places.across), self.widest)
             high = min((request.high - above) / rows / len(places.down), self.highest)
             if self.square:
                 wide = high = min(wide, high)
-            return Cells(across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(high)))
+            return Cells(places, request, across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(high)))
 
         choices = [fit(across) for across in range(min(number, 3 if single else 10), 0, -1)]
         comfortable = (cells for cells in choices if cells.wide >= min(_COMFORTABLE, self.widest / 2))
@@ -126,43 +129,35 @@ class Grid(Figure):
         several = {"panel:N": "of"} if len(places.maps) > 1 else {}
         return {**several, "y:O": self.y_title, "x:O": self.x_title}
 
-    def lay_out(self, layers: Sequence[Any], data: list[Record], places: Places, cells: Cells) -> Any:
+    def lay_out(self, layers: Sequence[Any], data: list[Record], cells: Cells) -> Any:
+        places = cells.places
         size = {"width": cells.wide * len(places.across), "height": cells.high * len(places.down)}
-        return draw_panels(amend(alt.layer(*layers), **size), data, places.maps, cells.side_by_side)
+        return draw_panels(amend(alt.layer(*layers), **size), data, places.maps, cells.across)
 
-    def _draw_map(
-        self,
-        column: Column,
-        scale: Scale,
-        data: list[Record],
-        places: Places,
-        cells: Cells,
-        request: DrawingRequest,
-    ) -> Any:
-        below, theme = request.width < BESIDE, request.theme
+    def _draw_map(self, column: Column, scale: Scale, data: list[Record], cells: Cells) -> Any:
+        places, request, theme = cells.places, cells.request, cells.request.theme
         told = {"value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error", "n:Q": "n"}
         known = [name for name in told if any(record[name[:-2]] is not None for record in data)]
         titles = {name: title for name, title in told.items() if name in known or name == "value:Q"}
         tooltip = make_tooltip({**self.name_places(places), **titles})
-        side = cells.wide * len(places.across) if below else cells.high * len(places.down)
-        colour = _colour_by_value(column, scale, [record["value"] for record in data], side, request)
+        below = request.width < BESIDE
+        length = cells.wide * len(places.across) if below else cells.high * len(places.down)
+        colour = colour_by_value(column, scale, [record["value"] for record in data], length, request)
         base = alt.Chart().encode(**self.encode_places(places))
         opacity = alt.condition("datum.pale", alt.value(0.3), alt.value(1))
         shaded = base.transform_filter("isValid(datum.value)").mark_rect()
         layers = [shaded.encode(color=colour, fillOpacity=opacity, tooltip=tooltip)]
         if any(record["value"] is None for record in data):
-            empty = base.transform_filter("!isValid(datum.value)").mark_rect(
-                fill=None, stroke=theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
-            )
+            look: dict[str, Any] = {"fill": None, "strokeWidth": 0.6, "strokeDash": [2, 2]}
+            empty = base.transform_filter("!isValid(datum.value)").mark_rect(stroke=theme.muted, **look)
             layers.append(empty.encode(tooltip=tooltip))
         if any(record.get("text") for record in data):
-            smaller = min(cells[1:])
-            size = min(int(0.4 * smaller), theme.small(1)) if smaller >= _NUMBERED else smaller - 3
-            text = base.transform_filter("datum.text").mark_text(
-                baseline="middle", fontSize=max(SMALLEST, size)
-            )
+            numbered = cells.side >= _NUMBERED
+            size = min(int(0.4 * cells.side), theme.small(1)) if numbered else cells.side - 3
+            text = base.transform_filter("datum.text")
+            text = text.mark_text(baseline="middle", fontSize=max(SMALLEST, size))
             layers.append(text.encode(text="text:N", fill=alt.Fill("ink:N", scale=None)))
-        return self.lay_out(layers, data, places, cells)
+        return self.lay_out(layers, data, cells)
 
 
 def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest) -> list[list[str]]:
@@ -173,70 +168,23 @@ def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest)
     return [[""] * (number - len(title)) + title for number, title in zip(lines, titles, strict=True)]
 
 
-def _read_map(
-    table: HeadTable, column: Column, scale: Scale, places: Places, cells: Cells, request: DrawingRequest
-) -> tuple[list[Record], str]:
+def _read_map(table: HeadTable, column: Column, scale: Scale, cells: Cells) -> tuple[list[Record], str]:
     """Read the cells of a map, with numbers or signs where there is room, and say what these mark.
 
     Of effects, only those that are significant have numbers.
     """
-    marks, values, side = mark_column(table, column), read_numbers(table, column.name), min(cells[1:])
+    marks, values, side = mark_column(table, column), read_numbers(table, column.name), cells.side
     effect = scale.is_of_effects and bool(marks.rule)
     counts = f"{column.name}_n" if f"{column.name}_n" in table.data else "n"
     signs, pale = (marks.signs, marks.pale) if effect else ([""] * len(table), [False] * len(table))
-    errors = read_numbers(table, f"{column.name}_se")
+    places, errors = cells.places, read_numbers(table, f"{column.name}_se")
     columns: dict[str, Sequence[Any]] = {"panel": places.panel, "x": places.x, "y": places.y, "value": values}
     columns |= {"error": errors, "n": read_numbers(table, counts), "sign": signs, "pale": pale}
     if side >= SIGNED:
         shown = [None if faint else value for value, faint in zip(values, pale, strict=True)]
         texts = write_numbers(shown, signed=scale.is_of_effects) if side >= _NUMBERED else signs
         columns["text"] = [text or sign for text, sign in zip(texts, signs, strict=True)]
-        ramp = request.theme.diverging if scale.is_of_effects else SEQUENTIAL
+        ramp = cells.request.theme.diverging if scale.is_of_effects else SEQUENTIAL
         columns["ink"] = [choose_ink(mix_colours(ramp, scale.place(value or 0.0))) for value in values]
     looks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= SIGNED else "full colour"
     return make_records(columns), f"{looks}: {marks.rule}, else pale" if effect else ""
-
-
-def _colour_by_value(
-    column: Column,
-    scale: Scale,
-    values: Sequence[float | int | None],
-    side: float,
-    request: DrawingRequest,
-) -> Any:
-    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
-    ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
-    colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
-    if all(value is None for value in values):
-        return alt.Color("value:Q", scale=colours, legend=None)
-    ends = scale.ends if any(values) else [0.0]  # where all is 0, other numbers would promise some
-    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
-    look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
-    unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
-    length = min(max(side, 60), 140)
-    legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
-    return alt.Color("value:Q", scale=colours, legend=legend)
-
-
-def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
-    r"""Write numbers in about four characters: with two digits of the largest, without the 0 of a share.
-
-    One that would be 0 has its sign alone. Where no number would have a digit, none is written.
-
-    >>> write_numbers([0.914, 0.05, None, 0.0], signed=False)
-    ['.91', '.05', '', '0']
-    >>> write_numbers([-0.321, 0.0004, 0.12], signed=True)
-    ['\u2212.32', '+', '+.12']
-    """
-    numbers = choose_format(values, digits=2, most_decimals=4)
-    if numbers.exponent or not any(values):
-        return [""] * len(values)
-    texts = []
-    for value in values:
-        digits = numbers.write(abs(value or 0.0))
-        sign = "\u2212" if (value or 0) < 0 else "+" if signed and value else ""
-        digits = (
-            digits.removeprefix("0") if float(digits) and "." in digits else digits if float(digits) else ""
-        )
-        texts.append("" if value is None else f"{sign}{digits}" or "0")
-    return texts

@@ -9,7 +9,7 @@ import altair as alt
 from attnprobe.reports.charts.figure import Drawing
 from attnprobe.reports.charts.grid import SIGNED, Grid
 from attnprobe.reports.charts.marks import BESIDE, make_tooltip
-from attnprobe.reports.columns import DrawingRequest, read_cells
+from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
 from attnprobe.reports.theme import SMALLEST
 from attnprobe.table.table import Column, HeadTable
 
@@ -22,7 +22,7 @@ class Letters(Grid):
     letters: Mapping[str, str]  # of kinds, in their order
     colours: Mapping[str, str | None]  # None for that of the theme's grid
     legend: str
-    details: Mapping[str, str]  # columns for the tooltip, with their types
+    details: Sequence[str]  # columns for the tooltip, with their types
 
     def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
         return []
@@ -32,8 +32,11 @@ class Letters(Grid):
         assert places is not None  # or the table would not fit
         theme, cells = request.theme, self.arrange(places, 1, request)
         data, kinds = places.records(), self.kind(table)
-        details = {name: type for name, type in self.details.items() if name in table.data}
-        columns = {name: read_cells(table, name) for name in details}
+        details = [field for field in self.details if field[:-2] in table.data]
+        columns: dict[str, Sequence[Any]] = {
+            field[:-2]: (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
+            for field in details
+        }
         names = {
             kind: f"{letter}  {kind} ({kinds.count(kind)})"
             for kind, letter in self.letters.items()
@@ -47,7 +50,7 @@ class Letters(Grid):
         look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
         legend = alt.Legend(title=self.legend, symbolType="square", **look)
         colour = alt.Color("kind:N", scale=alt.Scale(domain=[*names.values()], range=hues), legend=legend)
-        told = {f"{name}:{type}": name.replace("_se", " error") for name, type in details.items()}
+        told = {field: field[:-2].replace("_se", " error") for field in details}
         tooltip = make_tooltip({**self.name_places(places), **told})
         base = alt.Chart().encode(**self.encode_places(places))
         layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
@@ -55,4 +58,4 @@ class Letters(Grid):
             size = max(SMALLEST, min(cells.wide - 6, theme.size + 1))
             letter = base.mark_text(baseline="middle", fontSize=size)
             layers.append(letter.encode(text="letter:N", fill=alt.Fill("ink:N", scale=None)))
-        return Drawing(self.lay_out(layers, data, places, cells), self.caption)
+        return Drawing(self.lay_out(layers, data, cells), self.caption)

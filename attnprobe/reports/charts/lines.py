@@ -32,6 +32,8 @@ from attnprobe.reports.theme import SEQUENTIAL, interpolate_colours
 from attnprobe.table.cells import clean
 from attnprobe.table.table import Cell, Column, HeadTable
 
+#: Panels, how many stand side by side, how wide and how high each is.
+Layout = tuple[list[str], int, float, float]
 #: The hue of lines that are there for comparison.
 OTHERS = "others"
 #: Pixels of the name at the end of a line.
@@ -74,41 +76,22 @@ class Lines(Figure):
         across, width, height = arrange_panels(number, room, high, name + legend * beside)
         most = len(panels) if beside else across * max(1, int(high // 76))
         more = f"{len(panels) - most} more panels" if len(panels) > most else ""
-        size = {"width": min(width, 440), "height": height}
-        charts = [self._draw_measure(table, one, panels[:most], across, size, request) for one in columns]
+        layout = (panels[:most], across, min(width, 440), height)
+        charts = [self._draw_measure(table, column, layout, request) for column in columns]
         return Drawing(stack_charts(charts, across if beside else 1), [*self.caption, more])
 
-    def _draw_measure(
-        self,
-        table: HeadTable,
-        column: Column,
-        panels: Sequence[str],
-        across: int,
-        size: dict[str, float],
-        request: DrawingRequest,
-    ) -> Any:
+    def _draw_measure(self, table: HeadTable, column: Column, layout: Layout, request: DrawingRequest) -> Any:
+        panels, across, width, height = layout
         data = [record for record in self._read(table, column) if record["panel"] in panels]
         theme, title = request.theme, clean(column.unit) or None
         title = title if self.name is None else self.name(table, column)
         scale = alt.Scale(zero=self.zero)
-        y = alt.Y(
-            "value:Q",
-            title=title,
-            axis=alt.Axis(tickCount=4, titleLimit=int(size["height"] + 40)),
-            scale=scale,
-        )
-        tooltip = make_tooltip(
-            {
-                "panel:N": "of",
-                "series:N": "line",
-                "x:O" if self.axis != "share" else "x:Q": self.x.replace("_", " "),
-                "value:Q": title_tooltip(name_measure(column)),
-                "error:Q": "standard error",
-            }
-        )
-        base = alt.Chart().encode(
-            x=self._make_axis(read_cells(table, self.x)), color=self._colour(data, request)
-        )
+        axis = alt.Axis(tickCount=4, titleLimit=int(height + 40))
+        y = alt.Y("value:Q", title=title, axis=axis, scale=scale)
+        x = "x:O" if self.axis != "share" else "x:Q"
+        told = {"panel:N": "of", "series:N": "line", x: self.x.replace("_", " ")}
+        told |= {"value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error"}
+        base = alt.Chart().encode(x=self._make_axis(table), color=self._colour(data, request))
         back, front = (base.transform_filter(f"{sign}datum.back") for sign in ("", "!"))
         parts = []
         if any(record["back"] for record in data):
@@ -126,26 +109,24 @@ class Lines(Figure):
         mean = alt.Y("mean(value):Q", title=title, scale=scale)
         parts.append(line.encode(y=mean) if self.dots else line.encode(y=y, detail="line:N"))
         points = (base if self.leading else front).mark_point(filled=True, size=20, opacity=0.8)
-        parts.append(points.encode(y=y, tooltip=tooltip, detail="line:N"))
+        parts.append(points.encode(y=y, tooltip=make_tooltip(told), detail="line:N"))
         if self.leading:
             names = front.transform_filter("datum.last")
             names = names.mark_text(align="left", dx=5, fontSize=theme.small(2))
             parts.append(names.encode(y=y, text="series:N"))
-        chart = draw_panels(amend(alt.layer(*parts), **size), data, panels, across)
+        chart = draw_panels(amend(alt.layer(*parts), width=width, height=height), data, panels, across)
         if len(panels) > 1:
             amend(chart, spacing={"column": 10 + _NAME * self.leading, "row": 12})
         if self.name is not None:
             return chart
-        heading = wrap_words(name_measure(column), max(90, size["width"]), theme.size)
+        heading = wrap_words(name_measure(column), max(90, width), theme.size)
         return amend(chart, title=alt.TitleParams(heading))
 
     def _read(self, table: HeadTable, column: Column) -> list[Record]:
         low, high = read_intervals(table, column.name)
         series, hue, x = self.series(table), self.hue(table), read_cells(table, self.x)
-        values, last = (
-            read_numbers(table, column.name),
-            max((step for step in x if step is not None), default=None),
-        )
+        values = read_numbers(table, column.name)
+        last = max((step for step in x if isinstance(step, int)), default=None)
         columns: dict[str, Sequence[Any]] = {
             **{"panel": self.panel(table), "series": series, "hue": hue, "back": self.back(table), "x": x},
             **{"value": values, "error": read_numbers(table, f"{column.name}_se"), "low": low, "high": high},
@@ -177,13 +158,13 @@ class Lines(Figure):
         legend = alt.Legend(title=title, values=hues, symbolType="stroke", symbolOpacity=1, **below)
         return alt.Color("hue:N", scale=scale, legend=legend)
 
-    def _make_axis(self, cells: Sequence[Cell]) -> Any:
+    def _make_axis(self, table: HeadTable) -> Any:
         if self.axis == "layer":
             axis = alt.Axis(labelAngle=0, labelOverlap="greedy")
             return alt.X("x:O", title=self.x.replace("_", " "), axis=axis)
         if self.axis == "share":
             return alt.X("x:Q", title="heads removed", axis=alt.Axis(format=".1~%", tickCount=5))
-        return _make_step_axis(sorted({cell for cell in cells if isinstance(cell, int)}))
+        return _make_step_axis(sorted({cell for cell in read_cells(table, self.x) if isinstance(cell, int)}))
 
 
 def _find_leading(data: Sequence[Record]) -> None:

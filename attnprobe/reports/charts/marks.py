@@ -7,9 +7,12 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import Record
+from attnprobe.reports.columns import DrawingRequest, Record
+from attnprobe.reports.scales import Scale
 from attnprobe.reports.theme import SEQUENTIAL, Theme, interpolate_colours
-from attnprobe.table.table import Cell
+from attnprobe.table.cells import clean
+from attnprobe.table.numbers import choose_format
+from attnprobe.table.table import Cell, Column
 
 #: Narrower pictures have their legends below.
 BESIDE = 480
@@ -120,12 +123,7 @@ def arrange_panels(number: int, room: float, high: float, beside: float = 0) -> 
 
 
 def colour_by_layer(
-    labels: Sequence[Cell],
-    theme: Theme,
-    *,
-    colours: Sequence[str] = (),
-    channel: Any = alt.Color,
-    **look: Any,
+    labels: Sequence[Cell], theme: Theme, channel: Any = alt.Color, colours: Sequence[str] = (), **look: Any
 ) -> Any:
     """Make the channel that colours by layer."""
     colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
@@ -135,6 +133,45 @@ def colour_by_layer(
         return channel("layer:Q", scale=scale, legend=legend)
     scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
     return channel("layer:O", scale=scale, legend=alt.Legend(title="layer", symbolOpacity=1, **look))
+
+
+def colour_by_value(
+    column: Column, scale: Scale, values: Sequence[float | None], side: float, request: DrawingRequest
+) -> Any:
+    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
+    ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
+    colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
+    if all(value is None for value in values):
+        return alt.Color("value:Q", scale=colours, legend=None)
+    ends = scale.ends if any(values) else [0.0]  # where all is 0, other numbers would promise some
+    format = ".6~g" if 1e-3 <= scale.high <= 1e6 else ".3~g"
+    look: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "offset": 6} if below else {}
+    unit = wrap(clean(column.unit), 32 if below else 16, max_lines=3, placeholder=" ...") or None
+    length = min(max(side, 60), 140)
+    legend = alt.Legend(title=unit, gradientLength=length, values=ends, format=format, **look)
+    return alt.Color("value:Q", scale=colours, legend=legend)
+
+
+def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
+    r"""Write numbers in about four characters: with two digits of the largest, without the 0 of a share.
+
+    One that would be 0 has its sign alone. Where no number would have a digit, none is written.
+
+    >>> write_numbers([0.914, 0.05, None, 0.0], signed=False)
+    ['.91', '.05', '', '0']
+    >>> write_numbers([-0.321, 0.0004, 0.12], signed=True)
+    ['\u2212.32', '+', '+.12']
+    """
+    numbers = choose_format(values, digits=2, most_decimals=4)
+    if numbers.exponent or not any(values):
+        return [""] * len(values)
+    texts = []
+    for value in values:
+        digits = numbers.write(abs(value or 0.0))
+        digits = "" if not float(digits) else digits.removeprefix("0") if "." in digits else digits
+        sign = "\u2212" if (value or 0) < 0 else "+" if signed and value else ""
+        texts.append("" if value is None else f"{sign}{digits}" or "0")
+    return texts
 
 
 def make_word_axis(**axis: Any) -> alt.Axis:

@@ -1,7 +1,7 @@
 """A point a head: by two of its numbers, or near those that attend alike."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -23,8 +23,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     is_one_quantity,
-    label_rows,
-    list_keys,
+    label_by_others,
     read_cells,
     read_floats,
     read_numbers,
@@ -66,39 +65,28 @@ class Points(Figure):
 
 def _draw_plane(plane: Plane, side: float, request: DrawingRequest) -> Any:
     theme, axis = request.theme, alt.Axis(tickCount=5) if plane.titles else None
-    x, y = (
-        channel(
-            f"{name}:Q",
-            title=wrap_words(title, side, theme.size) or None,
-            scale=alt.Scale(domain=list(ends), nice=False, zero=False),
-            axis=axis,
-        )
-        for name, channel, title, ends in zip(
-            "xy", (alt.X, alt.Y), plane.titles or ("", ""), plane.ends, strict=True
-        )
-    )
+    scales = [alt.Scale(domain=list(ends), nice=False, zero=False) for ends in plane.ends]
+    titles = [wrap_words(title, side, theme.size) for title in plane.titles] or [None, None]
+    x = alt.X("x:Q", title=titles[0], scale=scales[0], axis=axis)
+    y = alt.Y("y:Q", title=titles[1], scale=scales[1], axis=axis)
     colour = colour_by_layer(sort_labels(record["layer"] for record in plane.data), theme)
     told = {"panel:N": "of"} if len({record.get("panel") for record in plane.data}) > 1 else {}
-    told |= {"layer:O": "layer", "head:O": "head"}
-    if plane.titles:
-        told |= {"x:Q": "across", "x_error:Q": "error", "y:Q": "up", "y_error:Q": "error"}
+    numbers = {"x:Q": "across", "x_error:Q": "error", "y:Q": "up", "y_error:Q": "error"}
+    told |= {"layer:O": "layer", "head:O": "head", **(numbers if plane.titles else {})}
     base = make_chart(plane.data).encode(x=x, y=y, color=colour)
     parts = []
     if plane.equal:
-        ends = make_chart([{"x": end, "y": end} for end in plane.ends[0]])
-        line = ends.mark_line(strokeDash=[4, 3], strokeWidth=1, color=theme.muted)
-        parts.append(line.encode(x="x:Q", y="y:Q"))
+        ends = make_chart([{"x": end, "y": end} for end in plane.ends[0]]).encode(x="x:Q", y="y:Q")
+        parts.append(ends.mark_line(strokeDash=[4, 3], strokeWidth=1, color=theme.muted))
     for name in "xy":
         if any(record.get(f"{name}_low") is not None for record in plane.data):
             known = base.transform_filter(f"isValid(datum.{name}_low)")
             bars = known.mark_rule(strokeWidth=0.8, opacity=0.45)
             parts.append(bars.encode(**{name: f"{name}_low:Q", f"{name}2": f"{name}_high:Q"}))
-    look: dict[str, Any] = {"stroke": theme.background, "strokeWidth": 0.5}
-    points = base.mark_point(filled=True, size=46, opacity=0.95, **look)
+    points = base.mark_point(filled=True, size=46, opacity=0.95, stroke=theme.background, strokeWidth=0.5)
     parts.append(points.encode(tooltip=make_tooltip(told)))
-    names = base.transform_filter("isValid(datum.name)")
-    names = names.mark_text(align="left", dx=6, fontSize=theme.small(1))
-    parts.append(names.encode(text="name:N", color=alt.value(theme.ink)))
+    named = base.transform_filter("isValid(datum.name)").encode(text="name:N", color=alt.value(theme.ink))
+    parts.append(named.mark_text(align="left", dx=6, fontSize=theme.small(1)))
     chart = amend(alt.layer(*parts, view=alt.ViewConfig(stroke=theme.grid)), width=side, height=side)
     return amend(chart, title=plane.heading) if plane.heading else chart
 
@@ -118,8 +106,8 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     axes = choose_axes(table, request)
     equal = _strip_side(axes[0].name) == _strip_side(axes[1].name) and axes[0].unit == axes[1].unit
     places = place_heads(table)
-    others = [name for name in list_keys(table) if name not in AXES]
-    columns: dict[str, Sequence[Any]] = {"panel": places.panel if places else label_rows(table, others)}
+    panel = places.panel if places else label_by_others(table, AXES)
+    columns: dict[str, Sequence[Any]] = {"panel": panel}
     columns |= {name: read_cells(table, name) for name in AXES}
     ends = []
     for side, column in zip("xy", axes, strict=True):
@@ -137,9 +125,15 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
         spread = np.nanstd(points, 1, keepdims=True)
         points = (points - np.nanmean(points, 1, keepdims=True)) / np.where(spread > 0, spread, 1)
     _name_farthest(data, np.abs(points[1] - points[0]))
-    caption = ["dashes: both are equal"] if equal else []
-    caption += ["bars: 95 % intervals"] if any(record["x_low"] is not None for record in data) else []
-    yield Plane(data, [_widen_ends(*pair) for pair in ends], _title_axes(*axes), equal, caption=caption)
+    bars = any(record["x_low"] is not None for record in data)
+    caption = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * bars
+    yield Plane(
+        data,
+        [_widen_ends(*pair) for pair in ends],
+        [title_axis(axis) for axis in axes],
+        equal,
+        caption=caption,
+    )
 
 
 def _widen_ends(low: float, high: float) -> tuple[float, float]:
@@ -151,15 +145,13 @@ def _widen_ends(low: float, high: float) -> tuple[float, float]:
 
 def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
     """Choose the measures of both axes: those that are named, or one on two sides, or the first two."""
-    sides = find_sides(table)
-    if sides and len(request.measures) < 2:
-        wanted = request.measures[0] if request.measures else next(iter(sides))
+    sides, named = find_sides(table), request.measures
+    if sides and len(named) < 2:
+        wanted = next(iter([*named, *sides]))
         if wanted not in sides:
-            raise AttnprobeError(
-                f"--only {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
-            )
+            raise AttnprobeError(f"--only {clean(wanted)}: in domain and out, there is {', '.join(sides)}")
         return sides[wanted]
-    if request.measures and len(request.measures) != 2:
+    if named and len(named) != 2:
         raise AttnprobeError("a scatter takes two measures, such as --only entropy,previous")
     columns = request.columns(table)
     x, y, *_ = columns if len(columns) > 1 else list_measures(table)
@@ -190,18 +182,6 @@ def _strip_side(name: str) -> str:
     return next((name.removesuffix(end) for end in (IN, OUT, "_a", "_b") if name.endswith(end)), name)
 
 
-def _title_axes(x: Column, y: Column) -> list[str]:
-    """Title both axes; of the same measure, with its domain."""
-    if clean(x.title) != clean(y.title):
-        return [title_axis(x), title_axis(y)]
-    titles = []
-    for column, end, domain in ((x, IN, "in domain"), (y, OUT, "out of domain")):
-        of_side = column.name.endswith(end) and (column.unit or not column.title)
-        bare = replace(column, name=column.name.removesuffix(end)) if of_side else column
-        titles.append(f"{title_axis(bare)}, {domain}" if of_side else title_axis(bare))
-    return titles
-
-
 def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     """Place heads in the plane so that near ones attend alike (Clark et al. 2019, figure 6)."""
     for distances in read_distances(table, request):
@@ -215,8 +195,7 @@ def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
         poor = stress >= 0.2  # Kruskal (1964)
         caption = ["similar heads lie together", f"stress {stress:.2f}{', poor' if poor else ''} (Kruskal)"]
         caption += ["do not read distances off the places of heads"] if poor else []
-        if distances.left_out:
-            names = ", ".join(name_head(*head) for head in distances.left_out[:4])
-            caption.append(f"without {names}: no distance")
+        left = len(distances.left_out)
+        caption += [f"{left} heads without distances left out"] if left else []
         ends = [[side - reach, side + reach] for side in middle.tolist()]
         yield Plane(data, ends, heading=distances.part, caption=caption)

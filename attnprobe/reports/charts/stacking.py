@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import list_keys, read_cells
+from attnprobe.reports.columns import list_keys, name_measure, read_cells
 from attnprobe.reports.profile import join_beside_profile
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import IN, OUT
@@ -55,19 +55,20 @@ def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTa
 def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
     """Give each measure of two tables of the same heads twice: ``NAME_in`` and ``NAME_out``."""
     joined = left.join(right, OUT)
-    columns, data = list(joined.columns), dict(joined.data)
+    columns, data = {column.name: column for column in joined.columns}, dict(joined.data)
     for column in left.columns:
         name = column.name
         if column.role != "measure" or name not in right.data:
             continue
-        if f"{name}{OUT}" not in data:  # the same in both tables, which join says once
-            columns.append(replace(column, name=f"{name}{OUT}"))
-            data[f"{name}{OUT}"] = data[name]
-        for end in ("", "_se"):
-            if f"{name}{end}" in data:
-                columns.append(replace(left.column(f"{name}{end}"), name=f"{name}{IN}{end}"))
-                data[f"{name}{IN}{end}"] = data[f"{name}{end}"]
+        # What is the same in both tables, join says once.
+        other = f"{name}{OUT}" if f"{name}{OUT}" in joined.data else name
+        for source, side, domain in ((name, f"{name}{IN}", "in"), (other, f"{name}{OUT}", "out of")):
+            columns[side] = replace(column, name=side, title=f"{name_measure(column)}, {domain} domain")
+            data[side] = joined.data[source]
+            if f"{source}_se" in joined.data:
+                columns[f"{side}_se"] = replace(joined.column(f"{source}_se"), name=f"{side}_se")
+                data[f"{side}_se"] = joined.data[f"{source}_se"]
     datasets = [format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data]
     if "dataset" in data and any(datasets):
         data["dataset"] = [" and ".join(dict.fromkeys(datasets))] * len(left)
-    return HeadTable(left.title, columns, data)
+    return HeadTable(left.title, [columns[name] for name in data], data)

@@ -171,7 +171,7 @@ def _draw_layers(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any
     # Browns, as distances have other hues.
     browns = ("#5a4636", "#f6e9dc") if theme.name == "dark" else ("#f4ece4", "#5f3a1e")
     layers = sort_labels(layer for layer, _ in clusters.distances.heads)
-    colour = colour_by_layer(layers, theme, colours=browns, channel=alt.Fill, **below)
+    colour = colour_by_layer(layers, theme, alt.Fill, browns, **below)
     tooltip = make_tooltip({"layer:O": "layer", "head:O": "head", "cluster:N": "cluster"})
     strip = make_chart(data).mark_rect()
     return strip.encode(**_place(len(data), y=alt.Y), y2="y2:Q", fill=colour, tooltip=tooltip)

@@ -34,7 +34,7 @@ MOST_ROWS = 20_000
 _SHOWN = 400
 #: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
 #: pairs of 144 heads, all digits would be half of the page.
-_EXACT, _SHORT = 2_000, 8
+_EXACT, _SHORT = 2_000, 6
 #: Sections that stand beside the card of a head, and those below, with their headings.
 _BESIDE = {"roles": "Roles", "importance": "Importance", "census": "Maps of all heads"}
 _BELOW = {
@@ -67,6 +67,8 @@ _HEAD, _LAYER = re.compile(r"\bhead:? (\d+)\b"), re.compile(r"\blayer:? (\d+)\b"
 _PLACES = {"head", "layer", "x", "y", "kind", "of", "n"}
 #: Attributes for readers of single marks, in place of which the whole picture has a label; and the font.
 _LEFT_OUT = {"role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events", "font-family"}
+#: What an attribute says that is so anyway.
+_PLAIN = {("opacity", "1"), ("fill-opacity", "1"), ("stroke-width", "0"), ("font-weight", "normal")}
 #: Decimals of a place that nobody sees.
 _UNSEEN = re.compile(r"(\.\d)\d+")
 
@@ -237,10 +239,13 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
     roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
     for element in root.iter():
         label = element.get("aria-label", "")
-        for name in _LEFT_OUT & element.attrib.keys():
-            del element.attrib[name]
-        for name in {"d", "transform"} & element.attrib.keys():
-            element.set(name, _UNSEEN.sub(r"\1", element.attrib[name]))
+        kept = {
+            name: _UNSEEN.sub(r"\1", value) if name in ("d", "transform") else value
+            for name, value in element.items()
+            if name not in _LEFT_OUT and (name, value) not in _PLAIN
+        }
+        element.attrib.clear()
+        element.attrib |= kept
         head = _read_head(label, heads) if element.tag == f"{{{_SVG}}}path" else None
         if head is not None and (number := heads.places.get(head)) is not None:
             evidence = _shorten(label, picture.kind) or clean(str(roles.get(head, "")))

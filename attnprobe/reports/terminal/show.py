@@ -36,15 +36,7 @@ def show(
     full: bool = False,
     rows: int | None = None,
 ) -> None:
-    """Print a table in the colours, width and encoding of a console.
-
-    Args:
-        table: The table.
-        console: Where it is printed.
-        precision: Significant digits.
-        full: Whether all measures are shown as maps, and all rows.
-        rows: How many rows of a list are shown where not all are.
-    """
+    """Print a table in the colours, width and encoding of a console; see ``Screen``."""
     screen = Screen(console, precision, full, rows or Screen.rows)
     if table.title:
         screen.print(clean(table.title), "bold")

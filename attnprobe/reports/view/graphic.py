@@ -207,7 +207,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     """Draw the small maps of a kind of attention, with an empty frame for each head that was removed."""
     small = shrink_maps(maps, words=start.words, special=start.special, most=24)
     layers, heads = list(map(str, maps.layers)), list(map(str, range(maps.rows.shape[1])))
-    kept = maps.standing
+    kept = maps.kept
     if small.shape[1] > len(heads):
         heads, kept = [*heads, "rollout"], np.pad(kept, ((0, 0), (0, 1)), constant_values=True)
     cells = [

@@ -50,8 +50,8 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
         if not known:
             raise AttnprobeError(f"{name} is about no attention that {clean(seen.model)} has here.")
         for maps, heads in known:
-            every = {(maps.layers[place], head) for place, head in np.ndindex(maps.standing.shape)}
-            kept = {(maps.layers[place], head) for place, head in np.argwhere(maps.standing).tolist()}
+            every = {(maps.layers[place], head) for place, head in np.ndindex(maps.kept.shape)}
+            kept = {(maps.layers[place], head) for place, head in np.argwhere(maps.kept).tolist()}
             if not kept <= heads <= every:
                 raise AttnprobeError(
                     f"{name} has {len(heads)} heads of the {maps.kind.value}, and they are not the "
@@ -85,7 +85,7 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
     for table in named:
         roles, values = read_cells(table, "role"), read_cells(table, "value")
         rows = _find_rows(table, maps)
-        for place, head in np.argwhere(maps.standing).tolist():
+        for place, head in np.argwhere(maps.kept).tolist():
             row = rows.get((maps.layers[place], head))
             name = MIXED if row is None else str(roles[row] or MIXED)
             if row is None or name == MIXED:

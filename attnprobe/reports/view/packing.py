@@ -223,8 +223,8 @@ def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:
     """Pack the gold links of a kind of attention by their tokens, and what heads find, for a page."""
     if maps.alignment is None:
         return None
-    findings = [[""] * maps.standing.shape[1] for _ in maps.layers]
-    for layer, head in np.argwhere(maps.standing).tolist():
+    findings = [[""] * maps.kept.shape[1] for _ in maps.layers]
+    for layer, head in np.argwhere(maps.kept).tolist():
         findings[layer][head] = state_alignment(maps, layer, head, several=several)
     return {
         "links": [[*asker, *answer, int(sure)] for asker, answer, sure in maps.alignment.links],

@@ -183,7 +183,7 @@ def _pack_kind(maps: Maps) -> dict[str, Any]:
         "layers": maps.layers,
         "heads": maps.rows.shape[1],
         "rollout": maps.rolled is not None,
-        "removed": np.argwhere(~maps.standing).tolist(),
+        "removed": np.argwhere(~maps.kept).tolist(),
         "sides": [_pack_side(side) for side in sides],
         "same": maps.queries is maps.keys,
         "size": maps.rows.shape[2:],

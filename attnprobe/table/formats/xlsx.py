@@ -2,7 +2,6 @@
 
 import io
 import math
-import zipfile
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +16,8 @@ _MOST_ROWS = 1_048_575  # that a sheet holds
 
 def render(sheet: Sheet) -> bytes:
     """Write the rows of a table as a workbook of one sheet."""
+    import zipfile
+
     from openpyxl import Workbook
     from openpyxl.writer.excel import ExcelWriter
 
@@ -54,7 +55,6 @@ def _make_cell(page: Any, value: Cell) -> Any:
 
 
 def read(path: Path, words: Collection[str]) -> Any:
-    """Read the first sheet; columns of ``words`` hold text."""
     import pandas
 
     types: Any = dict.fromkeys(words, "str")

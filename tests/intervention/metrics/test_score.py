@@ -1,7 +1,7 @@
 """Every score against sklearn, scipy and sacrebleu; its error by leaving examples out, its p by exchanges."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -277,7 +277,7 @@ def test_what_is_flat_has_no_correlation(name: str):
 def test_p_of_documents_under_the_null(name: str):
     """Windows of a document move together: p is uniform all the same."""
     draw, p = np.random.default_rng(8), []
-    score = CASES[name].score.with_permutations(PermutationTest(0, 199))
+    score = replace(CASES[name].score, permutations=PermutationTest(0, 199))
     for _ in range(500):
         places = np.repeat(np.arange(40), draw.integers(2, 8, 40))
         shared, noise = draw.normal(size=40)[places], draw.normal(size=(2, len(places)))

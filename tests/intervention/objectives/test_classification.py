@@ -62,7 +62,7 @@ def named(headed: Headed, names: list[str], **options: Any) -> Checkpoint:
 @pytest.fixture
 def classes(labelled: Any) -> Callable[[Checkpoint, list[Any]], list[int]]:
     """Read the classes of labels."""
-    return lambda checkpoint, labels: Classification(checkpoint, labelled(*labels)).classes.tolist()
+    return lambda checkpoint, labels: Classification(checkpoint, labelled(*labels)).gold.tolist()
 
 
 SENTIMENT = ["NEGATIVE", "POSITIVE", "Neutral"]

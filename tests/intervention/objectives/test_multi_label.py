@@ -41,7 +41,7 @@ def labels(headed: Headed, labelled: Any) -> Callable[..., list[list[float]]]:
     model = copy.copy(original.model)
     model.config = copy.deepcopy(model.config)
     model.config.id2label = {0: "joy", 1: "love, or so", 2: "anger"}
-    return lambda *given: MultiLabel(replace(original, model=model), labelled(*given)).labels.tolist()
+    return lambda *given: MultiLabel(replace(original, model=model), labelled(*given)).gold.tolist()
 
 
 @pytest.mark.parametrize(
