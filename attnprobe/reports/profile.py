@@ -1,7 +1,7 @@
 """Attention by offset as a table of heads holds it: what the head atlas shows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -57,6 +57,19 @@ class Profile:
                 at += width
             at += 0.8  # air between
         return parts
+
+    def list_corners(self, *, pale: bool) -> Iterator[tuple[float, np.ndarray]]:
+        """List corners of the outline of bars: where they are, and how high each head's is, from 0 to 1.
+
+        The outline is at its base where there is no bar.
+        """
+        parts = [part for part in self.lay_out() if part.pale == pale]
+        base = np.zeros(len(self.first))
+        yield 0.0, base
+        for part, start in zip(parts, [*(part.start for part in parts[1:]), math.inf], strict=True):
+            yield part.start, take_root(part.values, self.top)
+            if start > part.end:
+                yield part.end, base
 
     def explain(self) -> list[str]:
         """Say what the parts of the picture of a head are."""

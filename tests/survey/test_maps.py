@@ -134,11 +134,11 @@ def test_removed_heads_stay_in_their_places(saved, tmp_path):
         random_orders=0, step=0.5, save=tmp_path / "pruned", physical=True,
     )  # fmt: skip
     found = attnprobe.view(tmp_path / "pruned", TEXT, rollout=True)
-    standing = found.seen.maps[0].standing
+    kept = found.seen.maps[0].kept
     rows = found.attention["encoder"]
-    assert 0 < (~standing).sum() < standing.size
-    np.testing.assert_allclose(rows.sum(-1), np.broadcast_to(standing[..., None], rows.shape[:-1]), atol=1e-5)
-    layer, head = map(int, np.argwhere(~standing)[0])
+    assert 0 < (~kept).sum() < kept.size
+    np.testing.assert_allclose(rows.sum(-1), np.broadcast_to(kept[..., None], rows.shape[:-1]), atol=1e-5)
+    layer, head = map(int, np.argwhere(~kept)[0])
     with pytest.raises(attnprobe.AttnprobeError, match="was removed"):
         attnprobe.view(tmp_path / "pruned", TEXT, layer=layer, head=head)
 

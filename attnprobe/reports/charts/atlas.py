@@ -19,10 +19,8 @@ from attnprobe.table.cells import format_cell
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import HeadTable
 
-#: How much of its place a cell fills, across; and down, where its parts end: the band of its role, bars.
-_FILLED, _BAND, _FOOT = 0.94, 0.27, 0.86
-#: Where the bar of entropy lies.
-_ENTROPY = (0.9, 0.96)
+#: How much of its place a cell fills, across; and down, where the band of its role, bars and entropy lie.
+_FILLED, _BAND, _FOOT, _ENTROPY = 0.94, 0.27, 0.86, (0.9, 0.96)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,17 +172,10 @@ class _Map:
                 yield self._place_patch(row, place, kind="patch", shade=float(shades[place]))
 
     def _list_corners(self, *, pale: bool) -> Iterator[Record]:
-        """List the corners of the outline of a head's bars, which is at its base where there is none."""
-        parts = [part for part in self.parts if part.pale == pale]
-        heights = take_root(np.array([part.values for part in parts]), self.profile.top)
-        for row in self.rows:
-            corners = [(0.0, 0.0)]
-            for place, part in enumerate(parts):
-                corners.append((part.start, float(heights[place, row])))
-                if part is parts[-1] or parts[place + 1].start > part.end:
-                    corners.append((part.end, 0.0))
-            for corner, (at, height) in enumerate(corners):
-                ends = self.box(row, at, at, self.rise(height), 1)
+        """List the corners of the outline of each head's bars."""
+        for corner, (at, heights) in enumerate(self.profile.list_corners(pale=pale)):
+            for row in self.rows:
+                ends = self.box(row, at, at, self.rise(float(heights[row])), 1)
                 yield {"row": row, "corner": corner, "x": ends["x"], "y": ends["y"]}
 
     def _place_patch(self, row: int, place: int, **more: Any) -> Record:

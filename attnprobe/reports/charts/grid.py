@@ -100,7 +100,7 @@ class Grid(Figure):
             rows = blocks * math.ceil(number / across)
             # What stands beside and above maps: labels, titles, legends.
             beside = 50 * across + (0 if below else 80 * (across if single else 1))
-            above = (50 if below else 46) * rows + (48 * (rows if single else blocks) if below else 0)
+            above = 46 * rows + (48 * (rows if single else blocks) if below else 0)
             wide = min((request.room - beside) / across / len(places.across), self.widest)
             high = min((request.high - above) / rows / len(places.down), self.highest)
             if self.square:

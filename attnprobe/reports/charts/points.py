@@ -23,8 +23,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     is_one_quantity,
-    label_rows,
-    list_keys,
+    label_by_others,
     read_cells,
     read_floats,
     read_numbers,
@@ -77,20 +76,17 @@ def _draw_plane(plane: Plane, side: float, request: DrawingRequest) -> Any:
     base = make_chart(plane.data).encode(x=x, y=y, color=colour)
     parts = []
     if plane.equal:
-        ends = make_chart([{"x": end, "y": end} for end in plane.ends[0]])
-        line = ends.mark_line(strokeDash=[4, 3], strokeWidth=1, color=theme.muted)
-        parts.append(line.encode(x="x:Q", y="y:Q"))
+        ends = make_chart([{"x": end, "y": end} for end in plane.ends[0]]).encode(x="x:Q", y="y:Q")
+        parts.append(ends.mark_line(strokeDash=[4, 3], strokeWidth=1, color=theme.muted))
     for name in "xy":
         if any(record.get(f"{name}_low") is not None for record in plane.data):
             known = base.transform_filter(f"isValid(datum.{name}_low)")
             bars = known.mark_rule(strokeWidth=0.8, opacity=0.45)
             parts.append(bars.encode(**{name: f"{name}_low:Q", f"{name}2": f"{name}_high:Q"}))
-    look: dict[str, Any] = {"stroke": theme.background, "strokeWidth": 0.5}
-    points = base.mark_point(filled=True, size=46, opacity=0.95, **look)
+    points = base.mark_point(filled=True, size=46, opacity=0.95, stroke=theme.background, strokeWidth=0.5)
     parts.append(points.encode(tooltip=make_tooltip(told)))
-    names = base.transform_filter("isValid(datum.name)")
-    names = names.mark_text(align="left", dx=6, fontSize=theme.small(1))
-    parts.append(names.encode(text="name:N", color=alt.value(theme.ink)))
+    named = base.transform_filter("isValid(datum.name)").encode(text="name:N", color=alt.value(theme.ink))
+    parts.append(named.mark_text(align="left", dx=6, fontSize=theme.small(1)))
     chart = amend(alt.layer(*parts, view=alt.ViewConfig(stroke=theme.grid)), width=side, height=side)
     return amend(chart, title=plane.heading) if plane.heading else chart
 
@@ -110,8 +106,8 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     axes = choose_axes(table, request)
     equal = _strip_side(axes[0].name) == _strip_side(axes[1].name) and axes[0].unit == axes[1].unit
     places = place_heads(table)
-    others = [name for name in list_keys(table) if name not in AXES]
-    columns: dict[str, Sequence[Any]] = {"panel": places.panel if places else label_rows(table, others)}
+    panel = places.panel if places else label_by_others(table, AXES)
+    columns: dict[str, Sequence[Any]] = {"panel": panel}
     columns |= {name: read_cells(table, name) for name in AXES}
     ends = []
     for side, column in zip("xy", axes, strict=True):
@@ -153,8 +149,7 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
     if sides and len(named) < 2:
         wanted = next(iter([*named, *sides]))
         if wanted not in sides:
-            known = ", ".join(sides)
-            raise AttnprobeError(f"--only {clean(wanted)}: in domain and out, the table has {known}")
+            raise AttnprobeError(f"--only {clean(wanted)}: in domain and out, there is {', '.join(sides)}")
         return sides[wanted]
     if named and len(named) != 2:
         raise AttnprobeError("a scatter takes two measures, such as --only entropy,previous")
@@ -200,8 +195,7 @@ def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
         poor = stress >= 0.2  # Kruskal (1964)
         caption = ["similar heads lie together", f"stress {stress:.2f}{', poor' if poor else ''} (Kruskal)"]
         caption += ["do not read distances off the places of heads"] if poor else []
-        if distances.left_out:
-            names = ", ".join(name_head(*head) for head in distances.left_out[:4])
-            caption.append(f"without {names}: no distance")
+        left = len(distances.left_out)
+        caption += [f"{left} heads without distances left out"] if left else []
         ends = [[side - reach, side + reach] for side in middle.tolist()]
         yield Plane(data, ends, heading=distances.part, caption=caption)
