@@ -1,4 +1,4 @@
-"""What a metric is: the score of examples, its error, how it differs from another score; and every metric."""
+"""Scores of answers: what a metric is, its error and its test, and every metric but those of rankings."""
 
 import importlib.util
 from collections.abc import Callable, Mapping

@@ -247,8 +247,8 @@ class Similarity(Tuples):
         return self.given
 
     def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
-        one, other = _gather(states, self.members).unbind(1)
-        cosines = (one * other).sum(-1)
+        first, second = _gather(states, self.members).unbind(1)
+        cosines = (first * second).sum(-1)
         given, targets = torch.from_numpy(self.given), torch.from_numpy(self.targets)
         return {"label": given, "prediction": cosines, "mse": (cosines - targets).square()}
 

@@ -98,7 +98,7 @@ def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
     thread = get_ident()
 
     def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if get_ident() != thread:  # another thread's pass, with hidden tokens of its own
+        if get_ident() != thread:  # another thread's pass, with other hidden tokens
             return given
         states = given[0]
         fits = states.shape[:2] == places.shape and states.ndim == 3

@@ -61,14 +61,11 @@ function findNext(mark, key) {
 for (const mark of document.querySelectorAll("[data-grid] [data-h]")) {
   mark.setAttribute("role", "button");
   mark.setAttribute("tabindex", "-1");
+  mark.append(svg("title", {}, mark.getAttribute("aria-label")));
 }
 document.addEventListener("click", (event) => {
   const mark = event.target.closest("[data-h]");
   if (mark) choose(Number(mark.dataset.h));
-});
-document.addEventListener("mouseover", (event) => {
-  const mark = event.target.closest("[data-grid] [data-h]");
-  if (mark && !mark.firstChild) mark.append(svg("title", {}, mark.getAttribute("aria-label")));
 });
 document.addEventListener("keydown", (event) => {
   const mark = event.target.closest?.("[data-grid] [data-h]");
@@ -175,20 +172,18 @@ class Sentence {
 
   /** Draw the lines of a token, or of all; those that are about as strong are one path. */
   draw(token) {
-    const paths = [];
-    for (const item of this.to.children) item.style.background = "";
-    (this.rows && this.about.queries).forEach((_, row) => {
+    const paths = [], queries = this.rows ? this.about.queries : [];
+    queries.forEach((_, row) => {
       for (const { place, share } of token < 0 || token === row ? this.rank(row) : []) {
         const start = ROW * (row + 0.5), end = ROW * (place + 0.5), shade = Math.round(share / LEAST);
         if (share >= LEAST) paths[shade] = `${paths[shade] ?? ""}M0 ${start}C50 ${start} 50 ${end} 100 ${end}`;
-        if (token >= 0) this.to.children[place].style.background = `color-mix(in srgb, var(--mark) ${Math.round(60 * share)}%, transparent)`;
       }
     });
     this.svg.replaceChildren(...Object.entries(paths).map(([shade, d]) => svg("path", {
       d, "stroke-width": 0.6 + 2.4 * shade * LEAST, "stroke-opacity": Math.min(1, 0.08 + 0.92 * shade * LEAST),
     })));
-    const best = token < 0 ? [] : this.rank(token).slice(0, 4).map(({ key, share }) => `${key} ${write(share, 2)}`);
-    this.readout.textContent = best.length ? `${this.about.queries[token]} looks at ${best.join(", ")}.` : "";
+    const best = !(token in queries) ? [] : this.rank(token).slice(0, 4).map(({ key, share }) => `${key} ${write(share, 2)}`);
+    this.readout.textContent = best.length ? `${queries[token]} looks at ${best.join(", ")}.` : "";
   }
 }
 
