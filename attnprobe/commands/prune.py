@@ -131,8 +131,8 @@ def prune(
         reads = [getattr(data, "spec", data) for data in (model, texts, rank_texts, criterion.path)]
         for path in (read for read in reads if isinstance(read, str | Path) and Path(read).exists()):
             check_outside(Path(path), Path(save), f"{path}, which is read,")
-        if options.get("resume") is not None:
-            check_outside(Path(options["resume"]), Path(save), "--resume")
+        if (resume := options.get("resume")) is not None:
+            check_outside(Path(resume), Path(save), "--resume")
         check_free(Path(save), overwrite=overwrite)
     if random_orders is None:
         random_orders = 19 if margin is None else 0  # the best of 20 at a step is p = .05

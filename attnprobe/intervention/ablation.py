@@ -1,9 +1,8 @@
 """What switching heads off does to the score, as a table: each mask against the untouched model."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
-from attnprobe.intervention.request import DRAWS, ReplacedBy
+from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.sums.blocked import Blocked
@@ -71,10 +70,7 @@ def measure_moves(score: Score, run: AblationRun) -> Estimate:
 
 
 def find_example_score(data: TaskData, metric: Score) -> Score | None:
-    """Find the score that each example has by itself: the metric if it is a mean, or else the loss.
-
-    None where an example has none, as where text is generated and scored for the corpus as a whole.
-    """
+    """Find the score that each example has: the metric if it is a mean, else the loss, or none."""
     if metric.is_mean:
         return metric
     return find_loss(data) if data.objective.resumable else None
@@ -87,17 +83,9 @@ def find_loss(data: TaskData) -> Score | None:
 
 
 def run_ablation(
-    session: TaskSession,
-    *,
-    keep_one: bool,
-    correction: Correction,
-    replaced_by: ReplacedBy = "zero",
-    draws: int = DRAWS,
+    session: TaskSession, *, keep_one: bool, correction: Correction, replaced_by: ReplacedBy, draws: int
 ) -> HeadTable:
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
-
-    ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
-    in so many ``draws`` if it is drawn.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
@@ -106,26 +94,18 @@ def run_ablation(
     if replaced_by != "zero":
         question["--with"] = replaced_by
     with session.open_task("ablate", question, scored=True) as data:
-        return tabulate_ablation(
-            data,
-            session.build_metric(data),
-            session.source.name,
-            keep_one=keep_one,
-            correction=correction,
-            facts=session.facts,
-            replacing=build_replacing(replaced_by, data, draws=draws, seed=session.task.seed),
-        )
+        metric = session.build_metric(data)
+        replacing = build_replacing(replaced_by, data, draws=draws, seed=session.task.seed)
+        return tabulate_ablation(data, metric, replacing, keep_one=keep_one, correction=correction)
 
 
 def tabulate_ablation(
     data: TaskData,
     metric: Score,
-    dataset: str,
+    replacing: Replacing | None = None,
     *,
-    facts: Mapping[str, Any],
     keep_one: bool = False,
     correction: Correction = "holm",
-    replacing: Replacing | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a task."""
     shape, kept = data.model.shape, data.model.architecture.standing
@@ -141,7 +121,7 @@ def tabulate_ablation(
         placed[..., kept] = values
         return placed
 
-    labels, rows, name = data.labels(dataset, facts), kept.size, metric.name.replace("_", " ")
+    labels, rows, name = data.labels(), kept.size, metric.name.replace("_", " ")
     blocks = Blocked.of(place(scored.added), documents=data.documents)
     scores = place(scored.scores.value)
     build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, scores)), rows)
@@ -162,13 +142,13 @@ def tabulate_ablation(
     add("score", metric.unit, scored.scores, title, headline=keep_one)
     add("delta", metric.unit, scored.deltas, f"change of {name}")
     build.test(place(scored.p), place(adjust(scored.p, correction)), headline=not keep_one)
-    nothing, unit, title, size = np.full(kept.sum(), np.nan), "", "", "empty"
-    moved = Estimate(nothing, nothing, nothing)
-    if by_example is not None:
-        moved, unit = measure_moves(by_example, run), by_example.unit
+    note = f"{metric.name} is of all examples together, so moved is empty."
+    if by_example is None:
+        nothing = np.full(kept.sum(), np.nan)
+        add("moved", "", Estimate(nothing, nothing, nothing), "")
+    else:
         title = f"size of the change of an example's {by_example.name.replace('_', ' ')}"
-        size = f"the {title}"
-    add("moved", unit, moved, title)
-    note = f"{metric.name} is of all examples together, so moved is {size}."
+        add("moved", by_example.unit, measure_moves(by_example, run), title)
+        note = note.replace("empty", f"the {title}")
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     return build.table(title, [] if by_example is metric else [note])

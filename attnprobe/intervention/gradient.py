@@ -59,10 +59,7 @@ class Attributions(Sum):
 
     @property
     def share(self) -> Estimate:
-        """The mean size of every head, divided by its sum over the heads of the layer.
-
-        The error is that of the jackknife over blocks of documents.
-        """
+        """The mean size of every head, divided by its sum over the layer; its error is as above."""
         return self.blocks.apply(lambda means: _divide(means, means.sum(-1, keepdims=True)))
 
 
@@ -82,12 +79,8 @@ def sum_attributions(
 ) -> Any:
     """Sum up over all examples what ``attribute`` gives for every head, (example, layer, head).
 
-    ``name`` is of the pass, ``mask`` says which heads are on, and ``question`` what else the numbers depend
-    on; ``sums`` are what is kept of them.
-
-    Raises:
-        AttnprobeError: When a number is NaN or infinite, or weights are quantised so that there is no
-            derivative.
+    ``mask`` says which heads are on, and ``question`` what else the numbers depend on. Numbers that are NaN
+    or infinite are refused, and weights that are quantised so that there is no derivative.
     """
     halving, checkpoint = Halving(), data.model.checkpoint
     if checkpoint.quantisation is not None:
@@ -127,15 +120,9 @@ def sum_derivatives(
     """Differentiate a number of each example by its gates, and sum up over all examples.
 
     Every example has gates of its own, so that one backward pass of the sum over a batch gives each example's
-    derivatives. Where an example is about several texts, each text counts as one: see ``RelatedTexts``.
-
-    Args:
-        data: Checkpoint, whose weights are frozen, task and examples.
-        target: Reads the number to differentiate off an answer, (batch,).
-        name: Of the pass.
-        open_heads: Which gates are open (layer, head); the derivative is taken there.
-        rules: Other rules of gradients, which each thread enters before heads are gated.
-        sums: What is kept of the derivatives.
+    derivatives; they are taken where ``open_heads`` are open. Where an example is about several texts, each
+    text counts as one: see ``RelatedTexts``. ``target`` reads the number off an answer, (batch,), and each
+    thread enters other ``rules`` of gradients before heads are gated.
     """
     checkpoint, objective = data.model.checkpoint, data.objective
     mask = np.ones(data.model.shape, bool) if open_heads is None else open_heads
@@ -212,10 +199,7 @@ def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attrib
 
 
 def find_nodes(number: int) -> tuple[Floats, Floats]:
-    """Find the places and the weights of Gauss-Legendre quadrature between 0 and 1.
-
-    They are exact for polynomials of degree 2 ``number`` - 1.
-    """
+    """Find the places and the weights of Gauss-Legendre quadrature between 0 and 1."""
     places, weights = np.polynomial.legendre.leggauss(number)
     return (places + 1) / 2, weights / 2
 

@@ -1,6 +1,7 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnprobe.corpus.sources.text import OpenSource
@@ -28,22 +29,16 @@ _PER_TEXT = (
 def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
-    The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``ig``, that of the derivative along a line of so many ``nodes``; or ``lrp``, the relevance of the
-    head for what is predicted.
-
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
     with session.open_task("importance", {"--method": method}, methods=[method]) as data:
-        return tabulate_task(data, session.source.name, method, nodes=nodes, facts=session.facts)
+        return tabulate_task(data, method, nodes)
 
 
-def tabulate_task(
-    data: TaskData, dataset: str, method: Method, *, nodes: int = NODES, facts: Mapping[str, Any]
-) -> HeadTable:
+def tabulate_task(data: TaskData, method: Method, nodes: int = NODES) -> HeadTable:
     """Attribute what a task needs to the heads, and tabulate it, one row a head."""
-    objective, labels = data.objective, data.labels(dataset, facts)
+    objective, labels = data.objective, data.labels()
     notes = []
     if method == "gradient" and isinstance(objective, RelatedTexts):
         notes.append(_PER_TEXT)
@@ -100,32 +95,24 @@ def tabulate_attributions(
 def measure_sides(
     session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
-    """Measure the importance of every head in domain, the session's texts, and out of domain.
-
-    It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
-
-    Returns:
-        Both sides, and what goes into the provenance.
-    """
-    sources = session.source, outside
-    peeked = [peek(source.documents) for source in sources]
+    """Measure every head in domain, the session's texts, and out of domain; give what goes on record too."""
+    sessions = [replace(session, source=source, facts={}) for source in (session.source, outside)]
+    peeked = [peek(side.source.documents) for side in sessions]
     labelled = find_shared_gold([gold for gold, _ in peeked])
     if any(gold for gold, _ in peeked) and not labelled:
-        bare = next(source.name for source, (gold, _) in zip(sources, peeked, strict=True) if not gold)
+        bare = next(side.source.name for side, (gold, _) in zip(sessions, peeked, strict=True) if not gold)
         session.progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     model = session.choose(labelled, [measure])
     metric = session.find_metric(model) if measure == "ablation" else ""
     sides, records = [], []
     with session.open_run(model, "correlate", {"measure": measure, "metric": metric}) as run:
-        for source, (_, documents), domain in zip(
-            sources, peeked, ("in domain", "out of domain"), strict=True
-        ):
-            with session.bind(model, documents, run, metric, domain) as data:
+        for side, (_, documents), name in zip(sessions, peeked, ("in domain", "out of domain"), strict=True):
+            with side.bind(model, documents, run, metric, name) as data:
                 if measure == "ablation":
-                    table = tabulate_ablation(data, session.build_metric(data), source.name, facts={})
+                    table = tabulate_ablation(data, session.build_metric(data))
                 else:
-                    table = tabulate_task(data, source.name, measure, facts={})
-            sides.append(TableSide.from_table(table, source.name))
+                    table = tabulate_task(data, measure)
+            sides.append(TableSide.from_table(table, side.source.name))
             records.append(data.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

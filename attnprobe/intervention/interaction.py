@@ -1,8 +1,7 @@
 """Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +53,7 @@ def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
 
 
 def agree_both_ways(changed: Floats) -> Floats:
-    """Give the smaller of both directions of the change of gradients (head off, head), with its sign turned.
-
-    >>> agree_both_ways(np.array([[0, -3.0, 1.0], [-2.0, 0, 5.0], [-1.0, 4.0, 0]]))
-    array([[ 0.,  2.,  0.],
-           [ 2.,  0., -4.],
-           [ 0., -4.,  0.]])
-    """
+    """Give the smaller of both directions of the change of gradients (head off, head), its sign turned."""
     other = changed.T
     agree = np.sign(changed) == np.sign(other)
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
@@ -69,7 +62,7 @@ def agree_both_ways(changed: Floats) -> Floats:
 def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
     """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
     with session.open_task("interact", {"--pairs": pairs}) as data:
-        return tabulate_pairs(data, *find_interactions(data, pairs), session.source.name, session.facts)
+        return tabulate_pairs(data, *find_interactions(data, pairs))
 
 
 def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Clustered]:
@@ -125,15 +118,10 @@ def confirm_pairs(data: TaskData, pairs: Sequence[Pair], loss: Score) -> Cluster
 
 
 def tabulate_pairs(
-    data: TaskData,
-    pairs: Sequence[Pair],
-    proposed: Floats,
-    confirmed: Clustered,
-    dataset: str,
-    facts: Mapping[str, Any],
+    data: TaskData, pairs: Sequence[Pair], proposed: Floats, confirmed: Clustered
 ) -> HeadTable:
     """Tabulate what ``find_interactions`` gives."""
-    labels, rows = data.labels(dataset, facts), len(pairs)
+    labels, rows = data.labels(), len(pairs)
     build = TableBuilder(labels, rows)
     build.key("objective", [data.objective.name] * rows)
     for side, name in enumerate("ab"):

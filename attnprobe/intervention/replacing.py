@@ -36,13 +36,9 @@ Outputs = dict[int, Tensor]
 
 @dataclass(frozen=True)
 class Replacing:
-    """What takes the place of heads' output, batch by batch.
+    """What takes the place of heads' output in a batch, anew in each draw, while all gates are open.
 
-    Attributes:
-        name: As the option spells it.
-        key: What it depends on beside the examples, for the state of a run.
-        place: Gives what takes the place in each layer, for a batch and a draw, while all gates are open.
-        draws: How often all heads are replaced anew.
+    ``key`` is what it depends on beside the examples, for the state of a run.
     """
 
     name: ReplacedBy
@@ -52,12 +48,7 @@ class Replacing:
 
 
 def build_replacing(name: ReplacedBy, data: TaskData, *, draws: int, seed: int) -> Replacing | None:
-    """Prepare what takes the place of heads: a pass over all examples for means. None for zero.
-
-    Raises:
-        UnsupportedModelError: When what the heads give can't be replaced.
-        AttnprobeError: When answers are generated token by token, or there is no other example.
-    """
+    """Prepare what takes the place of heads, or refuse it; means take a pass. None for zero."""
     if name == "zero":
         return None
     if not data.objective.resumable:
@@ -94,12 +85,9 @@ def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Te
 
 @dataclass(frozen=True)
 class OutputSums(Sum):
-    """What heads give, summed up for each kind of token.
+    """What heads give, summed up for each kind of token: how many tokens (layer, kind), and their sum.
 
-    Attributes:
-        count: Tokens of each kind (layer, kind).
-        total: (layer, kind, head, width) their sum; 0 beyond the heads and the width of a layer.
-        sizes: Heads that each layer computes, and their width (layer, 2).
+    ``total`` is (layer, kind, head, width), 0 beyond the heads and the width of a layer, which are ``sizes``.
     """
 
     count: Floats

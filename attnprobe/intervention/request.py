@@ -16,8 +16,6 @@ Method = Literal["gradient", "ig", "lrp", "confidence"]
 Measure = Literal["gradient", "ig", "lrp", "ablation"]
 #: What takes the place of what a head gives.
 ReplacedBy = Literal["zero", "mean", "resample"]
-#: How often another example is drawn, where what it gives takes the place.
-DRAWS = 4
 
 #: Where labels are found.
 WHERE = {

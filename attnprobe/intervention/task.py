@@ -91,17 +91,19 @@ class TaskData:
     run: Run
     workers: Workers
     name: str = ""
+    dataset: str = ""
     record: dict[str, Any] = field(default_factory=dict)
 
     @contextmanager
-    def hold(self, options: CorpusOptions, **facts: Any) -> Iterator["TaskData"]:
+    def hold(self, session: "TaskSession", options: CorpusOptions, **facts: Any) -> Iterator["TaskData"]:
         """Freeze the weights, and put on record how texts are read and the ``facts`` of the task."""
         checkpoint, gating = self.model.checkpoint, self.model.gating
         record = record_provenance(checkpoint, self.model.architecture, self.corpus, options, self.workers)
         head = checkpoint.head.name if checkpoint.head else None
         task = {"objective": self.objective.name, "head": head, "gates": gating.evidence, **facts}
         with freeze_weights(checkpoint):
-            yield replace(self, record={**record, "task": task})
+            record |= {"task": task, **session.facts}
+            yield replace(self, dataset=session.source.name, record=record)
 
     def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
         """Sum up what is found in the batches of this process; see ``Run.share``."""
@@ -118,13 +120,13 @@ class TaskData:
         # Generation keeps what it is given on the model.
         return {"workers": self.workers if self.objective.resumable else Workers(), **how}
 
-    def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
+    def labels(self) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
         architecture = self.model.architecture
         return Labels(
             self.model.checkpoint.name,
-            dataset,
-            self.record | dict(facts),
+            self.dataset,
+            self.record,
             architecture.places,
             removed=architecture.removed,
             tied=architecture.lacking,
@@ -235,7 +237,7 @@ class TaskSession:
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
             data = TaskData(model, corpus, objective, run, ready.workers, name)
-            with data.hold(options, **facts) as held:
+            with data.hold(self, options, **facts) as held:
                 yield held
 
     def find_metric(self, model: TaskModel) -> str:

@@ -26,8 +26,7 @@ from attnprobe.sums.base import Arrays, Sum, compute_digest
 #: Which heads are on (layer, head).
 HeadMask = NDArray[np.bool_]
 _MEMBERS = "members"
-#: What stands for the mask that leaves all heads on.
-_WHOLE = -1
+_WHOLE = -1  # stands for the mask that leaves all heads on
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,10 @@ def run_trials(
     replacing: Replacing | None = None,
     untouched: Predictions | None = None,
 ) -> AblationRun:
-    """Predict all examples with all heads on, and under every mask.
+    """Predict what a metric ``needs`` of all examples, with all heads on and under every mask.
 
-    ``needs`` are the numbers that a metric needs of every example; ``replacing`` says what takes the place of
-    heads that are off, if it is not zero. Where it is known what the ``untouched`` model gives, no pass is
-    made with all heads on, unless the answers under a mask are compared with its own.
+    ``replacing`` takes the place of heads that are off, if it is not zero. Where it is known what the
+    ``untouched`` model gives, no pass is made with all heads on, unless answers are compared with its own.
     """
     objective, batches = data.objective, data.corpus.batches
     alone = untouched is not None and replacing is None and not objective.compares
@@ -125,13 +123,8 @@ def collect_answers(
     """Collect numbers of all answers, as a rule with all heads on and then under every mask, by sequence.
 
     A mask changes nothing before the first layer in which it differs from the one before it, so its pass
-    resumes there. Where heads are replaced anew in several draws, all masks come once for each. Processes
-    share the batches.
-
-    Embeddings take much memory: of them, no more masks are collected at a time than fit into ``_HELD`` bytes.
-
-    Raises:
-        AttnprobeError: When a loss is no number, or embeddings do not fit the memory.
+    resumes there. Where heads are replaced anew in several draws, all masks come once for each. Embeddings
+    take much memory: of them, no more masks are collected at a time than fit into ``_HELD`` bytes.
     """
     model, objective, halving = data.model, data.objective, Halving()
     device, resumable = model.checkpoint.device, model.gating.replays and objective.resumable

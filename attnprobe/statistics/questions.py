@@ -204,7 +204,7 @@ def _ask_links(
         if not right or chance == 1:
             builder.left_out[0 if not others else 1 if not right else 2] += 1
             continue
-        by_words = [(span, answering.within(span)) for span, _ in right]
+        by_words = right if words is answering else [(span, answering.within(span)) for span, _ in right]
         places = [(answering.within(TokenSpan(*words.ends[one])), one) for one in reversed(candidates)]
         guesses = [(name, words.within(span)) for name, span in link.guesses]
         open_ = candidates if link.candidates else range(len(words.ends))

@@ -198,12 +198,12 @@ def choose_by_rules(
         alike = np.zeros((len(home.ends), len(answering.ends)), bool)  # if nobody knows
         if len(home.forms) and len(answering.forms):
             alike = home.forms[:, None] == answering.forms
-        scores = {SAME_TEXT: np.zeros(alike.shape, np.int64)}
+        scores: _Scores = {}
         if SAME_CONTEXT in task.rules:
             left = _count_runs(alike, home.second, answering.second)
             behind = -home.second % len(home.ends), -answering.second % len(answering.ends)
             right = _count_runs(alike[::-1, ::-1], *behind)[::-1, ::-1] * ahead
-            scores |= {SAME_LEFT_CONTEXT: left, SAME_CONTEXT: left + right}
+            scores = {SAME_LEFT_CONTEXT: left, SAME_CONTEXT: left + right}
         step = max(1, _AT_ONCE // len(answering.ends))
         for start in range(0, len(questions), step):
             part = slice(start, start + step)
@@ -290,12 +290,13 @@ class _Rules:
             aimed = first + np.floor(share * (last - first)).astype(np.int64)
             return np.where(self._elsewhere[:, None], self._nearest_to(aimed[:, None]), -1)
         nearest = self._nearest_to(self._place[:, :1])
-        if rule not in self._scores:
+        if rule != SAME_TEXT and rule not in self._scores:
             return nearest
         # Of the words that are spelled as the asker is, that with the highest score; the nearest of a tie.
         distance = self._words - self._place[:, :1]
-        rank = self._scores[rule][self._asker] * (2 * len(self._words) + 2)
-        rank -= 2 * np.abs(distance) + (distance > 0)
+        rank = -2 * np.abs(distance) - (distance > 0)
+        if rule in self._scores:
+            rank += self._scores[rule][self._asker] * (2 * len(self._words) + 2)
         best = np.where(self._alike, rank, -_FAR).argmax(1)[:, None]
         return np.where(self._alike.any(1, keepdims=True), best, nearest)
 

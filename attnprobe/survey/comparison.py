@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
@@ -109,8 +108,13 @@ def compare_checkpoints(
         batches, how = mine.corpus.batches, dict[str, Any](pairs=pairs, outputs=outputs)
         if by_word:
             batches, how["read_second"] = pair_by_words(batches, its.corpus.batches)
-        elif isinstance(batches, Batches):
-            _check_vocabulary(batches, second)
+        elif isinstance(batches, Batches) and second.embeddings is not None:
+            last = int(np.flatnonzero(batches.source.store.counts)[-1])
+            if last >= second.embeddings:
+                raise AttnprobeError(
+                    f"The texts have token {last}, but {second.name} knows only {second.embeddings}; its "
+                    "tokenizer belongs to another model."
+                )
         with open_pair(models, statistics, shared, **how) as evaluator:
             measurement = run.total(
                 "comparing",
@@ -126,11 +130,16 @@ def compare_checkpoints(
     notes += request.remarks()
     sums = measurement.sums
     if by_word:
-        jsd = [NUMBERED, *map(PAIRS.format, shared.kinds)]
+        note = (
+            f"{first.name} and {second.name} make different tokens of the texts, so that their maps are "
+            "compared word by word, over the words that both see; columns are over the tokens of each."
+        )
+        read, jsd = measurement.sequences, [NUMBERED, *map(PAIRS.format, shared.kinds)]
         counts = [int(sums[name].count.max(initial=0)) for name in jsd if name in sums]
-        wordless = measurement.sequences - max(counts, default=measurement.sequences)
-        left = record["corpus"]["sequences"] - measurement.sequences
-        notes.insert(0, _explain_words((first.name, second.name), left, wordless))
+        left, wordless = record["corpus"]["sequences"] - read, read - max(counts, default=read)
+        if left or wordless:
+            note += f" Texts without tokens in {second.name}: {left:,}; without a shared word: {wordless:,}."
+        notes.insert(0, note)
     notes += write_notes(statistics, mine.corpus.rarity, first.model.dtype)
     record |= {
         **facts,
@@ -160,17 +169,15 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
     """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
     if first.modality != "text":
         return True
-    ours, theirs = first.tokenizer, second.tokenizer
-    alike = ours is theirs or _describe_tokenizer(ours) == _describe_tokenizer(theirs)
+    known: list[Any] = []
+    for tokenizer in (first.tokenizer, second.tokenizer):
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            known.append((type(tokenizer).__name__, getattr(tokenizer, "get_vocab", dict)()))
+        else:  # all but what a caller asked of it last
+            known.append(json.loads(backend.to_str()) | {"truncation": None, "padding": None})
+    alike = first.tokenizer is second.tokenizer or known[0] == known[1]
     return alike and first.prompt == second.prompt
-
-
-def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return type(tokenizer).__name__, getattr(tokenizer, "get_vocab", dict)()
-    # All but what a caller asked of it last.
-    return json.loads(backend.to_str()) | {"truncation": None, "padding": None}
 
 
 def _drop_lone_decoders(
@@ -191,9 +198,22 @@ def _drop_lone_decoders(
 def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[SharedHeads, list[str]]:
     """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
     (first, one), (second, other) = models
-    if first.modality != "text":
-        _check_media(models)
     names = first.name, second.name
+    if first.modality != "text":
+        prepared = []
+        for checkpoint, of in models:
+            if of.layer_heads:
+                raise AttnprobeError(
+                    f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two "
+                    "models can't be compared map by map; measure each with census, or both with dynamics."
+                )
+            how = checkpoint.processor and checkpoint.processor.own.to_dict()
+            prepared.append((of.positions, of.grid, how))
+        if prepared[0] != prepared[1]:
+            raise AttnprobeError(
+                f"{names[0]} and {names[1]} prepare their input differently, so that their tokens are not "
+                "the same; only models with one way of preparing it can be compared."
+            )
     shared, left_out = SharedHeads.of(names, describe_heads(one), describe_heads(other))
     if match is not None:
         shared.check_layers(names, match)
@@ -208,35 +228,6 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
 def describe_heads(architecture: Architecture) -> HeadGrid:
     kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
     return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)
-
-
-def _check_media(models: Models) -> None:
-    """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
-    for checkpoint, architecture in models:
-        if architecture.layer_heads:
-            raise AttnprobeError(
-                f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
-                "can't be compared map by map; measure each with census, or both with dynamics."
-            )
-    one, other = (
-        (of.positions, of.grid, checkpoint.processor and checkpoint.processor.own.to_dict())
-        for checkpoint, of in models
-    )
-    if one != other:
-        raise AttnprobeError(
-            f"{models[0][0].name} and {models[1][0].name} prepare their input differently, so that their "
-            "tokens are not the same; only models with one way of preparing it can be compared."
-        )
-
-
-def _check_vocabulary(batches: Batches, second: Checkpoint) -> None:
-    """Refuse a second model that lacks tokens which occur."""
-    last = int(np.flatnonzero(batches.source.store.counts)[-1])
-    if second.embeddings is not None and last >= second.embeddings:
-        raise AttnprobeError(
-            f"The texts have token {last}, but {second.name} knows only {second.embeddings}; its tokenizer "
-            "belongs to another model."
-        )
 
 
 def _fit_options(
@@ -261,13 +252,3 @@ def _check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[s
             f"Heads of {checkpoint.name} can't be matched by outputs: {error} Match them by maps, with "
             "--match model."
         ) from error
-
-
-def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:
-    note = (
-        f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
-        f"by word, over the words that both see; columns are over the tokens of each."
-    )
-    if left or wordless:
-        note += f" Texts without tokens in {names[1]}: {left:,}; without a word that both see: {wordless:,}."
-    return note

@@ -17,14 +17,12 @@ from attnprobe.model.verifying.switching import check_gates
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
-Status = Literal["ok", "warning", "failed"]
-
 
 class Finding(NamedTuple):
     """One line of a diagnosis."""
 
     check: str
-    status: Status
+    status: Literal["ok", "warning", "failed"]
     detail: str
 
 
@@ -37,10 +35,11 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))]
     findings += _describe_architecture(architecture)
-    findings += [
-        _check_observable(checkpoint, architecture),
-        _check_heads(checkpoint, architecture),
-    ]
+    findings.append(_check_observable(checkpoint, architecture))
+    try:
+        findings.append(Finding("head mask", "ok", check_gates(checkpoint, architecture).evidence))
+    except AttnprobeError as error:
+        findings.append(Finding("head mask", "warning", f"heads can't be masked: {error}"))
     if frame is not None:
         findings += _describe_reading(checkpoint, frame)
     head = infer_head(checkpoint.model)
@@ -122,11 +121,3 @@ def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Fin
         return Finding("observations", "ok", f"statistics may ask for {', '.join(OBSERVABLE)}")
     why = "; ".join(dict.fromkeys(reasons.values()))
     return Finding("observations", "warning", f"statistics can't ask for {', '.join(reasons)}: {why}")
-
-
-def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
-    """Say whether heads can be switched, which importance, ablation and pruning need."""
-    try:
-        return Finding("head mask", "ok", check_gates(checkpoint, architecture).evidence)
-    except AttnprobeError as error:
-        return Finding("head mask", "warning", f"heads can't be masked: {error}")

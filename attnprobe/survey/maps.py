@@ -263,8 +263,8 @@ def measure_sharpness(maps: Maps) -> NDArray[np.float64]:
 
 def find_sharpest(maps: Maps) -> tuple[int, int]:
     """Find the head of the lowest entropy beyond special tokens: the place of its layer, and its number."""
-    sharpness = np.where(maps.kept, measure_sharpness(maps), np.inf)
-    layer, head = np.unravel_index(int(sharpness.argmin()), sharpness.shape)
+    sharpest = np.nanargmin(measure_sharpness(maps))
+    layer, head = np.unravel_index(int(sharpest), maps.kept.shape)
     return int(layer), int(head)
 
 

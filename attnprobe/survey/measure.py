@@ -149,8 +149,7 @@ def open_evaluator(
     recorder = Recorder(
         [one for one in statistics if one.name not in constants],
         range(architecture.layers) if architecture.layer_heads else architecture.kinds,
-        architecture.heads,
-        standing=architecture.standing,
+        architecture.standing,
         projections=find_output_weights(checkpoint) if "projection" in reads else (),
         factors=find_output_factors(checkpoint) if any(one.weights == "norm" for one in statistics) else (),
         unembedding=unembedding,
@@ -238,16 +237,14 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
 
 def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
     """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
+    parts: Iterator[Any]
     if isinstance(documents, MediaFolder):
-        documents = arrange_media(documents.first(options.limit), order)
-        parts: Iterator[Any] = islice(documents.items, options.sample)
+        folder = arrange_media(documents.first(options.limit), order)
+        parts = islice(folder.items, options.sample)
     else:
-        parts = islice(arrange(islice(documents, options.limit), order), options.sample)
+        folder, parts = None, islice(arrange(islice(documents, options.limit), order), options.sample)
     for size in chain([FIRST], (FIRST << number for number in count())):
         if (first := next(parts, None)) is None:
             return
-        rest = islice(parts, size - 1)
-        if isinstance(documents, MediaFolder):
-            yield replace(documents, items=(first, *rest))
-        else:
-            yield chain(first, chain.from_iterable(rest))
+        part = chain([first], islice(parts, size - 1))
+        yield chain.from_iterable(part) if folder is None else replace(folder, items=tuple(part))

@@ -49,9 +49,8 @@ AT_A_TIME = 16
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
     """Let words be known by their numbers, and documents by theirs, whatever a tokenizer makes of them."""
     for number, document in enumerate(documents):
-        texts: dict[Where, str] = {"text": document.text}
-        if document.pair is not None:
-            texts["pair"] = document.pair
+        sides: dict[Where, str | None] = {"text": document.text, "pair": document.pair}
+        texts: dict[Where, str] = {where: text for where, text in sides.items() if text is not None}
         bare = replace(document.annotation or Annotation(), links=(), tags=(), answers=None)
         words = replace(complete_words(bare, texts), numbered=True, number=number)
         yield replace(document, annotation=words)

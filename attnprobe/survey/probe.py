@@ -157,15 +157,6 @@ class ProbeData:
         return np.concatenate([getattr(batch, name) for batch in self.corpus.batches])
 
     @cached_property
-    def heads(self) -> Bools:
-        return self.join("heads")
-
-    @cached_property
-    def rules(self) -> Floats:
-        """What each rule, and behind the last chance, finds of each question."""
-        return np.column_stack([self.join("rules"), self.join("chance")])
-
-    @cached_property
     def document(self) -> Ints:
         """The document of each question, numbered in the order of their names, which is as good as random."""
         return np.unique(self.join("document"), return_inverse=True)[1]
@@ -274,7 +265,7 @@ class ProbeData:
             The one that most folds choose, None where no head finds any; the answers of the heads of the
             folds; the share of folds that choose it.
         """
-        hits, folds = self.heads[questions], fold[questions]
+        hits, folds = self.join("heads")[questions], fold[questions]
         counts = np.zeros((int(fold.max()) + 1, self.features), np.int64)
         np.add.at(counts, folds, hits)
         total = counts.sum(0)
@@ -286,7 +277,7 @@ class ProbeData:
 
     def choose_rule(self, questions: Ints, task: LinkTask) -> tuple[int | None, Floats]:
         """Choose the rule that finds most links of all, or chance where that finds more; and its hits."""
-        hits = self.rules[questions]
+        hits = np.column_stack([self.join("rules"), self.join("chance")])[questions]
         best = task.best_rule(hits.sum(0))
         return (best if hits[:, best].any() else None), hits[:, best]
 

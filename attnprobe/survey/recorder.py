@@ -66,34 +66,32 @@ class Recorder(local):
         self,
         statistics: Sequence[Statistic],
         kinds: Iterable[Kind | int],
-        heads: int,
+        standing: NDArray[np.bool_],
         *,
-        standing: NDArray[np.bool_] | None = None,
         projections: Sequence[Tensor] = (),
         factors: Sequence[Tensor] = (),
         unembedding: Unembedding | None = None,
         keep: bool = False,
         keep_outputs: bool = False,
     ) -> None:
-        """Record statistics of layers of some kinds, with so many heads each, removed ones included.
+        """Record statistics of layers of some kinds, and of the heads that are ``standing`` (layer, head).
 
-        The kind of a layer is its number where tokens differ from layer to layer. ``standing`` (layer, head)
-        are the heads that are there. ``projections`` of layers are (head, width, model width), if statistics
-        read them; ``factors`` stand for them where rows are weighted by norm, see ``factor_projection``. With
-        ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
+        The kind of a layer is its number where tokens differ from layer to layer. ``projections`` of layers
+        are (head, width, model width), if statistics read them; ``factors`` stand for them where rows are
+        weighted by norm, see ``factor_projection``. With ``keep``, all maps of a batch are kept until the
+        next; with ``keep_outputs``, what its heads give.
         """
-        self._all, self._heads = statistics, heads
+        self._all, self._heads = statistics, standing.shape[1]
         self._kinds: list[Any] = list(kinds)
         self._projections, self._factors, self._unembedding = projections, factors, unembedding
         self._keep, self._keep_outputs = keep, keep_outputs
-        self._complete = standing is None or bool(standing.all())
-        every = np.ones((len(self._kinds), heads), bool)
-        self._computed = list_computed(every if standing is None else standing)
+        self._complete, self._computed = bool(standing.all()), list_computed(standing)
         self._rooms: dict[Any, Tensor] = {}
         self._scorers: dict[str, tuple[Weights, LinkScorer | WordScorer]] = {}
         for one in statistics:
             if one.scope == "links":
                 words = issubclass(one.sums, AskedCorpus)
+                heads = self._heads
                 scorer = WordScorer(one, self._computed) if words else LinkScorer(one, heads, self._computed)
                 self._scorers[one.name] = one.weights, scorer
 

@@ -40,9 +40,6 @@ from attnprobe.survey.measure import SequentialRun, open_evaluator, split_rounds
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
-#: What the passes are called: the stage that a person is told and a state knows.
-STAGES: Mapping[str, str] = {"": "measuring", "shuffled": "measuring, tokens shuffled"}
-
 
 @dataclass(frozen=True)
 class CorpusRequest:
@@ -125,9 +122,8 @@ class TableRun:
         else:
             self.measurement = self.measurement.join(part)
             self.record.setdefault("other_corpora", {})[name] = record["corpus"]
-        if any(
-            one.control == "shuffled" for one in self.measured[name]
-        ):  # tables of another order don't add up
+        # Tables of another order of tokens don't add up.
+        if any(one.control == "shuffled" for one in self.measured[name]):
             self.record["options"]["seed"] = self.request.corpora[0].options.seed
 
     def note(self, name: str, corpus: Corpus | None) -> None:
@@ -190,17 +186,12 @@ def survey_corpora(
         check_modality(checkpoint, [one for corpus in request.corpora for one in corpus.statistics])
     first = requests[0].corpora[0].keep_targeted(checkpoint)
     checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
-    corpora: dict[str, CorpusRequest] = {}
-    for corpus in (corpus for request in requests for corpus in request.corpora):
-        same = corpora.setdefault(corpus.name, corpus)
-        if (same.options, same.labelled) != (corpus.options, corpus.labelled):
-            raise ValueError("tables that share a pass read a corpus with the same options")
-    del corpora[first.name]
-    corpora = {name: corpus.keep_targeted(checkpoint) for name, corpus in corpora.items()}
-    corpora = {first.name: replace(first, documents=documents), **corpora}
+    corpora = {first.name: replace(first, documents=documents)}
+    for corpus in chain.from_iterable(request.corpora[1:] for request in requests):
+        corpora.setdefault(corpus.name, corpus.keep_targeted(checkpoint))
     tables = [TableRun(one, checkpoint, architecture, not as_far_as_possible) for one in requests]
-    identities = [one.identity for name in corpora for one in _join_statistics(tables, name)]
-    question = {"command": " ".join(identities)}
+    statistics = [one for name in corpora for one in _join_statistics(tables, name)]
+    question = {"command": " ".join(one.identity for one in statistics)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
         for name, corpus in corpora.items():
             if first.options.targets:
@@ -244,12 +235,13 @@ def _measure_corpus(
             run.progress.say(sentence)
         for control in (one for one in CONTROLS if any(one == other.control for other in statistics)):
             measured = [one for one in statistics if one.control == control]
-            batches, question = ready.corpus.batches, None
+            batches, question, stage = ready.corpus.batches, None, "measuring"
             if control == "shuffled":
                 batches, question = batches.shuffle(options.seed), {"seed": str(options.seed)}
+                stage = "measuring, tokens shuffled"
             with open_evaluator(checkpoint, architecture, measured) as evaluator:
                 total = run.total(
-                    STAGES[control] + (f", {name}" if name else ""),
+                    f"{stage}, {name}" if name else stage,
                     batches,
                     evaluator.measurement,
                     partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),

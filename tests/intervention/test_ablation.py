@@ -42,7 +42,7 @@ def test_moved_of_a_classifier(
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
     whole, without = losses_by_hand(checkpoint, texts, inputs_of, cut_by_hand)
     with benched(checkpoint, texts, "classification") as bench:
-        table = tabulate_ablation(bench, build_metric(metric, bench, 42), "texts", facts={})
+        table = tabulate_ablation(bench, build_metric(metric, bench, 42))
     assert [column.unit for column in table.columns if column.name == "moved"] == [
         "share" if metric == "accuracy" else "nats"
     ]
@@ -67,7 +67,7 @@ def test_examples_without_a_score_of_their_own(headed: Any, documents: Any, benc
     pytest.importorskip("sacrebleu")
     checkpoint, texts = headed("bart", "seq2seq"), documents("seq2seq")
     with benched(checkpoint, texts, "seq2seq", generate=True) as bench:
-        table = tabulate_ablation(bench, build_metric("bleu", bench, 42), "texts", facts={})
+        table = tabulate_ablation(bench, build_metric("bleu", bench, 42))
     assert np.isnan(table["moved"]).all()
     assert "bleu is of all examples together, so moved is empty." in table.notes
 

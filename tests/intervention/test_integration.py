@@ -122,7 +122,7 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
 def test_table(headed: Any, documents: Any, benched: Any):
     checkpoint: Checkpoint = headed("bert", "classification", double=True)
     with benched(checkpoint, documents("classification")) as bench:
-        table = tabulate_task(bench, "texts", "ig", facts={})
+        table = tabulate_task(bench, "ig")
         found = integrate_gradients(bench)
     assert [name for name in table.data if name.startswith("ig")] == [
         "ig",

@@ -139,7 +139,7 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
         checkpoint = planted(headed, backup=backup)
         with benched(checkpoint, sentences(checkpoint, 120), "classification") as bench:
             pairs, proposed, confirmed = find_interactions(bench, 12)
-            table = tabulate_pairs(bench, pairs, proposed, confirmed, "texts", {})
+            table = tabulate_pairs(bench, pairs, proposed, confirmed)
         at, average = pairs.index(pair) if pair in pairs else None, confirmed.average
         positive = (table["p_adjusted"] < SIGNIFICANT) & (average > 0)
         if not backup:

@@ -235,7 +235,7 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     ]  # fmt: skip
     with benched(checkpoint, data) as bench:
         assert bench.objective.name == "retrieval"  # chosen by the data
-        table = tabulate_ablation(bench, build_metric("ndcg", bench, 0), "planted", facts={})
+        table = tabulate_ablation(bench, build_metric("ndcg", bench, 0))
         importance = gradient_importance(bench).size.average
     assert table["baseline"].min() == table["baseline"].max() == 1
     scores = np.reshape(table["score"], SHAPE)

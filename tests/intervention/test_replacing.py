@@ -228,9 +228,7 @@ def test_generated_text_is_refused(headed: Any, documents: Any, benched: Any):
 def test_table_of_draws(headed: Any, documents: Any, benched: Any):
     with benched(headed("bert", "classification"), documents("classification")) as bench:
         replacing = build_replacing("resample", bench, draws=5, seed=1)
-        table = tabulate_ablation(
-            bench, build_metric("loss", bench, 42), "texts", facts={}, replacing=replacing
-        )
+        table = tabulate_ablation(bench, build_metric("loss", bench, 42), replacing)
         losses = found_losses(bench, replacing).astype(float)
         untouched = run_trials(bench, [], ("loss",)).untouched["loss"].astype(float)
     apart = (losses.mean(0) - untouched[:, None, None]).reshape(len(untouched), -1)

@@ -46,7 +46,7 @@ def test_layers_apart(first: str, elsewhere: str):
     where = ["cpu", elsewhere] if first == "cpu" else [elsewhere, "cpu"]
     found = []
     for devices in (["cpu", "cpu"], where):
-        recorder = Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS)
+        recorder = Recorder(STATISTICS, [Kind.ENCODER] * 2, np.ones((2, HEADS), bool))
         recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH)))
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
             seen = Observed(queries=queries.to(device), keys=keys.to(device))
@@ -75,7 +75,7 @@ def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
     mine = Layout.of(tokens("cpu"))
     monkeypatch.setattr(recording, "AttentionBlock", block)
     by_layer = [statistic for statistic in STATISTICS if statistic is not ALL_PAIRS and not statistic.needs]
-    recorder = Recorder(by_layer, [Kind.ENCODER] * 2, HEADS)
+    recorder = Recorder(by_layer, [Kind.ENCODER] * 2, np.ones((2, HEADS), bool))
     recorder.begin(Batch({}, mine.keys, np.arange(BATCH)))
     for layer, device in enumerate(("cpu", "meta")):
         recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))

@@ -14,10 +14,11 @@ from attnprobe.survey.recorder import Recorder
 HEADS, LENGTH = 3, 5
 
 
-def open_recorder(*kinds, **options):
+def open_recorder(*kinds, standing=None):
     no, rank = torch.zeros(2, LENGTH, dtype=torch.bool), torch.zeros(2, LENGTH, dtype=torch.long)
     features = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
-    recorder = Recorder([], kinds, HEADS, keep=True, **options)
+    every = np.ones((len(kinds), HEADS), bool)
+    recorder = Recorder([], kinds, every if standing is None else standing, keep=True)
     recorder.begin(Batch({}, features, np.arange(2)))
     return recorder
 

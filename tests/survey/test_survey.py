@@ -19,18 +19,12 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("other", [{"max_length": 7}, {"limit": 1}, {"content_only": True}])
-def test_other_options_of_the_same_corpus_are_refused(saved, other):
-    """The numbers would be those of the first table's options, and the record would not say so."""
+def test_tables_of_one_pass(saved):
     documents, statistics = [Document("the dog ran .")], [all_statistics()["entropy"]]
-    asked = [
-        TableRequest([CorpusRequest(documents, statistics, CorpusOptions(**more))], "texts", {"command": "x"})
-        for more in ({}, other)
-    ]
+    corpus = CorpusRequest(documents, statistics, CorpusOptions())
+    request = TableRequest([corpus], "texts", {"command": "x"})
     checkpoint = load_checkpoint(str(saved("bert")))
-    with pytest.raises(ValueError, match="with the same options"):
-        survey_corpora(checkpoint, asked, progress=SilentProgress())
-    one, two = survey_corpora(checkpoint, [asked[0], asked[0]], progress=SilentProgress())
+    one, two = survey_corpora(checkpoint, [request, request], progress=SilentProgress())
     assert one.table.to_csv() == two.table.to_csv()
 
 

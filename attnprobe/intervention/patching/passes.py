@@ -37,13 +37,9 @@ class PatchPlan:
 class PatchedPairs(Sum):
     """What was measured of pairs, one row each; two add up to more pairs.
 
-    Attributes:
-        members: Which pairs these are.
-        base: m of the text that is read, (pair,).
-        source: m of the text that heads are taken from, (pair,).
-        effect: What patching does to m, (pair, layer, head) or (pair, layer, head, position); NaN where
-            nothing was patched.
-        attribution: Its first order, of the same shape; NaN where it was not computed.
+    ``base`` and ``source`` are m of the text that is read and of the one that heads are taken from, (pair,);
+    ``effect`` is what patching does to m, (pair, layer, head) or (pair, layer, head, position), and
+    ``attribution`` its first order; NaN where it was not asked for.
     """
 
     members: NDArray[np.int64]
@@ -68,10 +64,7 @@ class PatchedPairs(Sum):
 
     @property
     def fixed(self) -> Cells:
-        """Which effects are 0 by construction: the head gives the same on both texts.
-
-        So do those of a decoder before the first token that differs; there is nothing to test.
-        """
+        """Which effects are 0 by construction, and not tested: the head gives the same on both texts."""
         return ~np.any([(np.nan_to_num(part) != 0).any(0) for part in (self.effect, self.attribution)], 0)
 
 
@@ -88,10 +81,7 @@ def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: i
     size = np.abs(np.nansum(first.attribution, 0))
     chosen = np.zeros(every.shape, bool)
     chosen.flat[np.argsort(-size, axis=None, kind="stable")[:top]] = True
-    chosen &= every
-    if not chosen.any():
-        return first
-    confirmed = patch_pairs(data, plan, chosen, "confirming", attribute=False)
+    confirmed = patch_pairs(data, plan, chosen & every, "confirming", attribute=False)
     return replace(confirmed, attribution=first.attribution)
 
 
@@ -108,13 +98,6 @@ def patch_pairs(
     the effect. The pass resumes at the layer of the head.
 
     Unit: that of m. Limits: 0 where both texts are the same.
-
-    Args:
-        data: Checkpoint, whose weights are frozen, measure and pairs.
-        plan: How they are patched.
-        chosen: Which heads (layer, head), or heads at positions (layer, head, position), are patched.
-        name: Of the pass.
-        attribute: Whether attributions are computed.
 
     References:
         Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis; Meng

@@ -1,7 +1,7 @@
 """From pairs of texts to the table of what carries their difference: the effect of patching every head."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain, islice
@@ -22,7 +22,6 @@ from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPl
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
 from attnprobe.run.contrasts import tokenise_contrasts
-from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import open_tokenised
 from attnprobe.sums.blocked import Blocked
@@ -33,24 +32,19 @@ from attnprobe.table.numbers import format_number, format_with_error
 from attnprobe.table.table import Column, HeadTable
 from attnprobe.tasks import Gold
 
-#: A token stands for a position where so large a share of the pairs have it there.
-_USUAL = 0.5
-
 
 def run_patching(
     session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
-    source, task = session.source, session.task
-    if task.objective is not None and task.objective not in MEASURES:
+    if (objective := session.task.objective) not in {None, *MEASURES}:
         raise AttnprobeError(
-            f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
+            f"patch reads nothing off for --objective {objective}; choose one of {', '.join(MEASURES)}."
         )
-    answered, documents = peek_answers(source.documents)
-    labelled = Gold.CLASS if answered else Gold.NONE
-    model = session.choose(labelled)
+    answered, documents = peek_answers(session.source.documents)
+    model = session.choose(Gold.CLASS if answered else Gold.NONE)
     measure = choose_measure(model, answered=answered)
-    if source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
+    if session.source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
         raise AttnprobeError(
             f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
@@ -58,12 +52,10 @@ def run_patching(
     question = {"measure": measure.about, **vars(plan), "--fast": fast, "--top": top}
     with (
         session.open_run(model, "patch", question) as run,
-        bind_pairs(model, documents, session.options, measure, run=run, workers=session.workers) as data,
+        bind_pairs(session, model, documents, measure, run) as data,
     ):
         pairs = measure_pairs(data, plan, fast=fast, top=top)
-        return tabulate_patching(
-            data, plan, pairs, source.name, fast=fast, correction=correction, facts=session.facts
-        )
+        return tabulate_patching(data, plan, pairs, fast=fast, correction=correction)
 
 
 def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
@@ -77,11 +69,7 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
 
 
 def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
-    """Choose what is read off a checkpoint, by its head and by whether pairs have answers.
-
-    Raises:
-        AttnprobeError: When nothing can be, with what to do.
-    """
+    """Choose what is read off a checkpoint, by its head and by whether pairs have answers, or refuse it."""
     name, objective = model.checkpoint.name, model.objective
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:
@@ -107,25 +95,23 @@ def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]
 
 @contextmanager
 def bind_pairs(
+    session: TaskSession,
     model: TaskModel,
     documents: Iterable[Document],
-    options: CorpusOptions,
     measure: type[ContrastMeasure],
-    *,
     run: Run,
-    workers: int | None = None,
 ) -> Iterator[TaskData]:
     """Tokenise the pairs of a model and bind what is read off to them."""
     checkpoint, progress = model.checkpoint, run.progress
-    options = limit_batches(options, checkpoint)
+    options = limit_batches(session.options, checkpoint)
     pairs = tokenise_contrasts(checkpoint, documents, options, measure.reads, progress=progress.advance)
-    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=workers, progress=progress)
+    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=session.workers, progress=progress)
     with opened as (tokenised, shared):
         objective = measure(checkpoint, tokenised.batches, tokenised.targets)
         for sentence in tokenised.counts.describe(tokenised.corpus.window):
             progress.say(sentence)
         data = TaskData(model, tokenised.corpus, objective, run, shared)
-        with data.hold(options, measure=objective.described, pairs=asdict(tokenised.counts)) as held:
+        with data.hold(session, options, measure=objective.described, pairs=asdict(tokenised.counts)) as held:
             yield held
 
 
@@ -133,11 +119,9 @@ def tabulate_patching(
     data: TaskData,
     plan: PatchPlan,
     pairs: PatchedPairs,
-    dataset: str,
     *,
     fast: bool = False,
     correction: Correction = "holm",
-    facts: Mapping[str, Any],
 ) -> HeadTable:
     """Tabulate the effects of all heads, one row a head, or a head and a position that some text has."""
     assert isinstance(data.objective, ContrastMeasure)
@@ -159,7 +143,7 @@ def tabulate_patching(
         "total_effect": float(gap.value),
         "total_effect_se": float(gap.error),
     }
-    labels = data.labels(dataset, facts).with_record({"patching": record})
+    labels = data.labels().with_record({"patching": record})
     if not plan.positions and not fast:
         blocks = Blocked.of(pairs.effect, documents=documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.value))
@@ -210,11 +194,7 @@ def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> 
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:
-    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1.
-
-    >>> adjust_tests(np.array([0.01, np.nan, np.nan]), np.array([True, True, False]), "holm")
-    array([0.02,  nan,  nan])
-    """
+    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1."""
     filled = np.where(tested & np.isnan(p), 1.0, p)
     return np.where(np.isnan(p), np.nan, adjust(filled.ravel(), correction).reshape(p.shape))
 
@@ -230,7 +210,7 @@ def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[st
         for place in range(positions):
             there = Counter(row[place] for row in rows if place < len(row))
             token, count = there.most_common(1)[0] if there else (0, 0)
-            usual = count > _USUAL * there.total()
+            usual = count > there.total() / 2
             named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
         return named
 

@@ -22,13 +22,7 @@ SIGNED = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """What orders the heads.
-
-    Attributes:
-        name: The ``criterion`` column.
-        side: The table that holds it, if it is not measured.
-        path: The file of the table.
-    """
+    """What orders the heads: a criterion that is measured, or a column of the table ``side`` in a file."""
 
     name: str
     side: "TableSide | None" = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice, takewhile
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,6 @@ from attnprobe.intervention.metrics.score import Predictions, Score
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.differences import bound_losses, compare_with_random, rank_among
 from attnprobe.intervention.pruning.orders import (
-    Importance,
     Order,
     mask_heads,
     measure_importance,
@@ -100,18 +100,15 @@ def prune_in_steps(
                 f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
             )
         progress.say(_estimate_time(ranked, scored, criterion, steps, random_orders, settings))
-        ranking_metric, metric = (build_metric(name, half, seed) for half in (ranked, scored))
-
-        def measure(on: HeadMask) -> Importance:
-            return measure_importance(criterion, ranked, ranking_metric, on)
-
+        measure = partial(measure_importance, criterion, ranked, build_metric(name, ranked, seed))
         order = order_stepwise(model.shape, steps if rerank else steps[-1:], measure)
         rank_data = rank_source.described if rank_source else None
         record = {"pruning": {"criterion": criterion.name, **settings, "rank_data": rank_data}}
         if criterion.path is not None:
             record["order"] = describe_table(criterion.path)
-        labels = data.labels(session.source.name, session.facts).with_record(record)
-        masked, seeds = MaskedModel(scored, metric), range(seed, seed + random_orders)
+        labels = data.labels().with_record(record)
+        masked = MaskedModel(scored, build_metric(name, scored, seed))
+        seeds = range(seed, seed + random_orders)
         within, notes = 0, []
         if margin is not None:
             steps, within = walk_within(masked, order, steps, margin)
@@ -155,8 +152,7 @@ class MaskedModel:
 
     def __init__(self, data: TaskData, metric: Score) -> None:
         self.data, self.metric = data, metric
-        #: What it predicts with all heads, once something was predicted.
-        self.whole: Predictions = {}
+        self.whole: Predictions = {}  # once something was predicted
         self._known: dict[bytes, Predictions] = {}
 
     def predict(self, masks: Sequence[HeadMask], name: str) -> list[Predictions]:
@@ -236,8 +232,7 @@ def tabulate_curve(
     scores = scored.scores.value
     build.measure("score", metric.unit, scores, scored.scores.error, headline=True, title=title)
 
-    def pad(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Leave the rows of random orders empty."""
+    def pad(values: NDArray[np.float64]) -> NDArray[np.float64]:  # of random orders, these are empty
         return np.append(values, np.full((*values.shape[:-1], rows - length), np.nan), -1)
 
     build.measure("delta", metric.unit, delta, error, title=f"{title}, less that of the whole")

@@ -27,10 +27,7 @@ def compare_with_random(
     with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference s
     - mean_r s_r over documents, from the differences of the examples' pseudovalues. Where r random orders are
     as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner
-    steps.
-
-    Returns:
-        Difference, error, p and adjusted p of each step, (4, step); NaN where there is nothing to compare.
+    steps. Difference, error, p and adjusted p are (4, step).
 
     Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread
     far from normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order

@@ -89,12 +89,8 @@ def _read_column(side: TableSide, data: TaskData) -> Importance:
 
 
 def order_by_importance(importance: Importance) -> Order:
-    """Order the heads, numbered layer by layer, the least important first; of equals the first layer's.
-
-    Those of NaN are left out.
-    """
-    order = np.argsort(importance.ravel(), kind="stable")
-    return order[: int((~np.isnan(importance)).sum())]
+    """Order the heads, numbered layer by layer, the least important first, of equals the first."""
+    return np.argsort(importance, axis=None, kind="stable")[: int((~np.isnan(importance)).sum())]
 
 
 def order_at_random(kept: HeadMask, seed: int) -> Order:
@@ -105,11 +101,7 @@ def order_at_random(kept: HeadMask, seed: int) -> Order:
 def order_stepwise(
     shape: tuple[int, int], steps: Sequence[int], measure: Callable[[HeadMask], Importance]
 ) -> Order:
-    """Order the heads, measuring those that are left anew after each step.
-
-    ``steps`` says how many heads are off after each step, ascending; ``measure`` gives the importance of the
-    heads while some are on.
-    """
+    """Order the heads, measuring those that are left anew after each step, at which so many are off."""
     order = np.zeros(0, np.int64)
     for number in steps:
         if number > len(order):
@@ -127,11 +119,7 @@ def mask_heads(shape: tuple[int, ...], order: Order, removed: int) -> HeadMask:
 
 
 def plan_steps(heads: int, step: float) -> list[int]:
-    """List how many heads are off after each step, from none to all.
-
-    >>> plan_steps(24, 0.25)
-    [0, 6, 12, 18, 24]
-    """
+    """List how many heads are off after each step, from none to all, where a step is a share of them."""
     if step * heads <= 1:
         return list(range(heads + 1))
     shares = [place * step for place in range(int(np.floor(1 / step + 1e-9)) + 1)]

@@ -26,10 +26,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Saving:
-    """A checkpoint that is to be written without a share of its heads, or without those that can go.
-
-    With ``physical`` the weights are cut out instead of set to zero.
-    """
+    """A checkpoint to be written without a share of its heads, or those that can go, zeroed or cut out."""
 
     folder: Path
     share: float | None
@@ -80,31 +77,27 @@ class Saving:
         table, model = pruned.table, pruned.model
         if not Ranks.detect().first:
             return table
-        if not self.count(model, pruned.within):
-            raise UnfinishedError(
-                "No step lies within --margin, so nothing is written; take more examples, a wider margin or "
-                "--share.",
-                table,
-            )
         session.progress.stage("removing heads", None)
         try:
+            if not self.count(model, pruned.within):
+                raise AttnprobeError(
+                    "No step lies within --margin, so nothing is written; take more examples, a wider margin "
+                    "or --share."
+                )
             smaller, keep = self._remove(model, pruned.order, pruned.within)
             heads, kept = int(model.architecture.standing.sum()), int(keep.sum())
             notes = [
                 f"{heads - kept} of {heads} heads removed, written to {self.folder}.",
                 *self._explain_loading(model.checkpoint),
             ]
+            record = {"command": session.facts["command"], "criterion": str(table["criterion"][0])}
             save_pruned(
                 smaller,
                 model.checkpoint,
                 keep,
                 self.folder,
                 physical=self.physical,
-                record={
-                    "command": session.facts["command"],
-                    "criterion": str(table["criterion"][0]),
-                    "notes": notes,
-                },
+                record=record | {"notes": notes},
                 overwrite=self.overwrite,
                 lacking=model.architecture.lacking,
             )

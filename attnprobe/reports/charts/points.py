@@ -190,12 +190,11 @@ def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
         x, y = points.T.tolist()
         data = make_records({"layer": layers, "head": heads, "x": x, "y": y})
         _name_farthest(data, np.hypot(*points.T))
-        middle = (points.max(0) + points.min(0)) / 2
         reach = 0.58 * float(np.ptp(points, axis=0).max()) or 1.0  # a square that holds all points
         poor = stress >= 0.2  # Kruskal (1964)
         caption = ["similar heads lie together", f"stress {stress:.2f}{', poor' if poor else ''} (Kruskal)"]
         caption += ["do not read distances off the places of heads"] if poor else []
-        left = len(distances.left_out)
-        caption += [f"{left} heads without distances left out"] if left else []
-        ends = [[side - reach, side + reach] for side in middle.tolist()]
+        if distances.left_out:
+            caption.append(f"{len(distances.left_out)} heads without distances left out")
+        ends = [[side - reach, side + reach] for side in np.array([points.max(0), points.min(0)]).mean(0)]
         yield Plane(data, ends, heading=distances.part, caption=caption)

@@ -91,7 +91,7 @@ def paired(sessions: Any) -> Callable[..., Any]:
         session = sessions(checkpoint, TaskOptions(objective=objective), options)
         model = session.choose(Gold.CLASS if answered else Gold.NONE)
         measure = choose_measure(model, answered=answered)
-        with bind_pairs(model, documents, options, measure, run=open_single_run()) as found:
+        with bind_pairs(session, model, documents, measure, open_single_run()) as found:
             yield found
 
     return bench

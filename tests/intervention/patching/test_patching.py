@@ -147,7 +147,7 @@ def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired
     ]
     with paired(headed("gpt2", "causal-lm"), pairs) as bench:
         plan = PatchPlan(positions=True)
-        table = tabulate_patching(bench, plan, measure_pairs(bench, plan), "x", facts={}).to_pandas()
+        table = tabulate_patching(bench, plan, measure_pairs(bench, plan)).to_pandas()
     tested = table["p"].notna()
     assert 0 < tested.sum() < len(table)
     assert (table["effect"][~tested] == 0).all()

@@ -71,9 +71,9 @@ def test_the_table_tests_pairs_by_student_s_t(headed, paired, pairs_of):
     pairs = pairs_of("classification")
     with paired(headed("bert", "classification", double=True), pairs) as bench:
         found = measure_pairs(bench, PatchPlan())
-        table = tabulate_patching(bench, PatchPlan(), found, "texts", facts={})
+        table = tabulate_patching(bench, PatchPlan(), found)
         plan = PatchPlan(positions=True)
-        by_position = tabulate_patching(bench, plan, measure_pairs(bench, plan), "texts", facts={})
+        by_position = tabulate_patching(bench, plan, measure_pairs(bench, plan))
     effect = found.effect.reshape(len(found.effect), -1)
     np.testing.assert_allclose(table["effect"], effect.mean(0))
     np.testing.assert_allclose(table["effect_se"], stats.sem(effect))

@@ -173,7 +173,7 @@ def test_ablation_of_a_score_that_is_no_mean(bench):
     """How far the loss of each example moves, as the column ``moved`` of ``ablate`` has it."""
     metric = build_metric("mcc", bench, 42)
     found = measure_importance(Criterion("ablation"), bench, metric)
-    table = tabulate_ablation(bench, metric, "", facts={})
+    table = tabulate_ablation(bench, metric)
     np.testing.assert_allclose(found.ravel(), table["moved"], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(
         found, measure_importance(Criterion("ablation"), bench, build_metric("loss", bench, 42))
