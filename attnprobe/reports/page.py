@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -129,6 +128,4 @@ def embed_json(name: str, value: Any) -> Markup:
 
 def embed_bytes(name: str, base64_text: str) -> Markup:
     """Put bytes into a page, as base64."""
-    if not re.fullmatch(r"[A-Za-z0-9+/=]*", base64_text):
-        raise ValueError("this is no base64")
     return Markup('<script type="application/octet-stream" id="{}">{}</script>').format(name, base64_text)

@@ -99,10 +99,7 @@ def write_rescued(
 
 
 def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
-    """Write the tables of a report that got nowhere, by their names, to a new folder where there is room.
-
-    Returns the folder. Raises AttnprobeError if they could be written nowhere.
-    """
+    """Write the tables of a report that got nowhere, by their names, to a new folder, and return that."""
 
     def save(folder: Path) -> None:
         for name, table in tables.items():
@@ -112,10 +109,7 @@ def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
 
 
 def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
-    """Save into a new folder where there is room: the temporary folder, the user's own, or this one.
-
-    Returns that folder, which nobody else may read. Raises AttnprobeError if there is no room anywhere.
-    """
+    """Save into a new folder, which nobody else may read, where there is room, and return it."""
     first: Exception | None = None
     for room in (tempfile.gettempdir, Path.home, Path.cwd):
         with contextlib.ExitStack() as undo:
@@ -123,10 +117,9 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
                 folder = Path(tempfile.mkdtemp(prefix="attnprobe-", dir=room()))
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
                 save(folder)
+                undo.pop_all()
+                return folder
             except (AttnprobeError, OSError, RuntimeError) as error:  # full, closed, or not there
                 first = first or error
-                continue
-            undo.pop_all()
-            return folder
     why = reason(first) if isinstance(first, OSError) else first
     raise AttnprobeError(f"could not write the {what} anywhere: {why}") from first

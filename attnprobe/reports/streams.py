@@ -22,10 +22,7 @@ def is_terminal() -> bool:
 
 
 def write(content: bytes) -> None:
-    """Write to standard output, as UTF-8 and with bare newlines whatever the platform would prefer.
-
-    Raises AttnprobeError if it does not take all of it, such as on a full disk.
-    """
+    """Write to standard output; raises AttnprobeError if it does not take all, such as on a full disk."""
     with ignore_closed_pipe():
         taken, error = _write_through(content)
         if error is not None:

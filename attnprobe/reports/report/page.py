@@ -245,9 +245,6 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
             element.set("data-h", str(number))
     has_heads = _mark_panels(root)
     for element in root.iter():
-        for child in list(element):
-            if child.tag == f"{{{_SVG}}}path" and not child.attrib.keys() - {"class", "d"}:
-                element.remove(child)
         element.attrib.pop("class", None)
     root.attrib |= {
         "class": "picture",

@@ -15,8 +15,6 @@ from attnprobe.table.table import HeadTable
 if TYPE_CHECKING:
     from attnprobe.table.sequence import SequenceAttention
 
-#: What a report can be saved as, by the ending of its file.
-FORMATS = ("html",)
 #: The sections of a report that are measured, in the order of the page.
 Section = Literal[
     "census", "roles", "sentences", "syntax", "coreference", "links", "groups", "importance", "distance",
@@ -81,7 +79,7 @@ class Report(Saveable):
         unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
     """
 
-    endings: ClassVar[Sequence[str]] = FORMATS
+    endings: ClassVar[Sequence[str]] = ("html",)
 
     contents: Contents = field(repr=False)
     unsaved: str = ""

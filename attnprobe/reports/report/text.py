@@ -39,7 +39,6 @@ class Heads:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kinds of attention."""
         return list(dict.fromkeys(kind for kind, _, _ in self.every))
 
     def sort_cells(self, table: HeadTable, name: str) -> list[Any]:

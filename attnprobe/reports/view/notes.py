@@ -82,11 +82,9 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
     heads, known = [], dict[str, None]()
     for table in named:
         roles, values = read_cells(table, "role"), read_cells(table, "value")
-        rows = _find_rows(table, maps)
-        for place, head in np.argwhere(maps.kept).tolist():
-            row = rows.get((maps.layers[place], head))
-            name = MIXED if row is None else str(roles[row] or MIXED)
-            if row is None or name == MIXED:
+        for (layer, head), row in _find_rows(table, maps).items():
+            place, name = maps.layers.index(layer), str(roles[row] or MIXED)
+            if name == MIXED or not maps.kept[place, head]:
                 continue
             known[clean(name)] = None
             if role in (name, find_role_kind(name)):
@@ -100,10 +98,9 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
 
 
 def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
-    """List what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
+    """List what tables say of the heads of a kind, for ``view.js``; tables of roles come first.
 
-    Those of roles come first. ``heads`` has the lines of each head, by layer and head: the number of a name
-    among ``names``, and a text.
+    ``heads`` has the lines of each head, by layer and head: the number of a name among ``names``, and a text.
     """
     notes = []
     for table in sorted(tables, key=lambda table: "role" not in table.data):
