@@ -9,10 +9,10 @@ from attnprobe.reports.charts.figure import TICK, Axis, Figure, Point, Words
 from attnprobe.reports.charts.forest import Forest
 from attnprobe.reports.charts.grid import Grid
 from attnprobe.reports.charts.kinds import PictureKind
-from attnprobe.reports.charts.letters import Letters
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
+from attnprobe.reports.charts.roles import Roles
 from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
@@ -25,15 +25,13 @@ from attnprobe.reports.columns import (
     read_numbers,
     write_column,
 )
-from attnprobe.reports.groups import list_compared, take_groups
+from attnprobe.reports.findings import list_compared, take_groups
 from attnprobe.reports.pairs import has_all_pairs, name_pairs
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.scales import mark_column
-from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.cells import Cell, clean
 from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
-from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -108,10 +106,6 @@ def _melt_steps(table: HeadTable) -> HeadTable:
     return _melt(table, "line", values, [Column("value", title="rank correlation")])
 
 
-def _find_kinds(table: HeadTable) -> list[str]:
-    return [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
-
-
 def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
     """List what changed: the divergence, and the differences of which most are significant."""
     if request.measures:
@@ -182,23 +176,13 @@ def _has_depth(table: HeadTable) -> bool:
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
-    "heatmap": Grid(fits=lambda table: has_measures(table) and place_heads(table), places=place_heads),
+    "heatmap": Grid(fits=lambda table: has_measures(table) and place_heads(table)),
     "change": Grid(
         fits=place_heads,
-        places=place_heads,
         choose=_list_changes,
         caption=["changes: the second model minus the first", "divergence: 0 where both attend alike"],
     ),
-    "roles": Letters(
-        fits=place_heads,
-        fixed=True,
-        places=place_heads,
-        kind=_find_kinds,
-        legend="role (heads)",
-        letters=LETTERS,
-        colours=ROLE_COLOURS,
-        details=("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N"),
-    ),
+    "roles": Roles(fits=place_heads, fixed=True),
     "positions": Grid(
         fits=lambda table: has_measures(table) and place_positions(table),
         places=place_positions,
@@ -218,8 +202,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "relations": Forest(
         fixed=True,
         states="gain",
-        tested="gain",
-        order="gain",
         label=_label_first,
         panel=_label_others,
         axes=[
@@ -237,8 +219,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "probes": Forest(
         fixed=True,
         states="accuracy",
-        tested="accuracy",
-        order="accuracy",
         label=_label_first,
         panel=_label_others,
         axes=[
@@ -291,8 +271,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "pairs": Forest(
         fixed=True,
         states="interaction",
-        tested="interaction",
-        order="interaction",
         label=name_pairs,
         panel=_label_but(*PAIR, "attention_a", "attention_b"),
         axes=[
@@ -315,14 +293,12 @@ FIGURES: Mapping[PictureKind, Figure] = {
         panel=write_column("row"),
         axes=[Axis(lambda table: str(table.data["title"][0]), [Point("value", "group", interval=True)])],
         side_by_side=4,
-        p="",
         caption=[_INTERVALS, f"*: groups differ, adjusted p < {SIGNIFICANT}"],
     ),
     "curves": Lines(
         states=None,
         fits=_has_curves,
         x="share_removed",
-        axis="share",
         panel=_label_removals,
         series=_name_orders,
         hue=_colour_curves,
@@ -338,7 +314,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "settling": Lines(
         states=None,
         x=STEP,
-        axis="step",
         panel=lambda table: label_rows(table, ["attention", "measure", "dataset"]),
         series=write_column("line"),
         hue=write_column("line"),
@@ -351,7 +326,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         states=None,
         fits=_has_steps,
         x=STEP,
-        axis="step",
         panel=_label_layers,
         series=_name_lines,
         hue=_name_lines,
@@ -362,7 +336,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "depth": Lines(
         fits=_has_depth,
         x="layer",
-        axis="layer",
         panel=lambda table: [""] * len(table),
         series=lambda table: label_by_others(table, {"layer"}),
         hue=lambda table: label_by_others(table, {"layer", "head"}),

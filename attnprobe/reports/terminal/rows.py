@@ -1,6 +1,6 @@
-"""A line a row: what heads find, groups of documents, measures of heads, and any other table."""
+"""A line a row: what heads find, groups of documents, heads over training, and any other table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,15 +9,15 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.charts.places import Places
-from attnprobe.reports.columns import name_measure, read_cells, read_floats
-from attnprobe.reports.groups import compare_groups, list_compared, list_groups
-from attnprobe.reports.scales import is_effect, mark_column
-from attnprobe.reports.terminal.console import Screen, shorten
+from attnprobe.reports.charts.places import AXES, Places
+from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_floats
+from attnprobe.reports.findings import compare_groups, list_compared, list_groups
+from attnprobe.reports.scales import Scale, is_effect, mark_column
+from attnprobe.reports.terminal.console import Screen, find_colour, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.kinds import ALL_GROUPS
-from attnprobe.table.numbers import choose_format, format_number, format_p, name_head, write_column
+from attnprobe.table.kinds import ALL_GROUPS, STEP
+from attnprobe.table.numbers import DIGITS, choose_format, format_number, format_p, name_head, write_column
 from attnprobe.table.table import Column, HeadTable
 
 _LEAST_TEXT = 12  # a column of text folds down to this width
@@ -173,3 +173,70 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
     screen.print(rule, "dim")
     tests = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
     return {*tests, "layer", "head"}
+
+
+def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
+    """Draw a sign for each number; infinities lie at the ends, and what is undefined has its own sign."""
+    line = Text()
+    for value in values.tolist():
+        if np.isnan(value):
+            line.append(screen.signs.undefined)
+            continue
+        share, levels = scale.place(value), screen.signs.levels
+        line.append(
+            levels[round(share * (len(levels) - 1))], find_colour(share) if screen.has_palette else ""
+        )
+    return line
+
+
+def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
+    """Find the row of each head at each step of training; none for other tables, or of two rows at a step."""
+    if table.kind != "heads of checkpoints":
+        return {}
+    kinds, steps = label_by_others(table, {STEP, *AXES}), read_cells(table, STEP)
+    runs: dict[str, dict[int, int]] = {}
+    axes = (read_cells(table, axis) for axis in AXES)
+    for row, (kind, step, *head) in enumerate(zip(kinds, steps, *axes, strict=True)):
+        run = runs.setdefault(name_head(*filter(None, [kind]), *head), {})
+        if not isinstance(step, int) or run.setdefault(step, row) != row:
+            return {}
+    return runs
+
+
+def print_runs(
+    table: HeadTable, runs: Mapping[str, Mapping[int, int]], measures: Sequence[Column], screen: Screen
+) -> None:
+    """Print heads over at most 24 steps of training, measure by measure."""
+    steps = sorted({step for run in runs.values() for step in run})
+    places = np.linspace(0, len(steps) - 1, min(len(steps), 24)).round().astype(int)
+    drawn = [steps[place] for place in places]
+    counted = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
+    screen.print(f"{counted} {', '.join(map(str, drawn))}; heads that change most come first", "dim")
+    for column in measures:
+        values = np.append(read_floats(table, column.name), np.nan)  # the last is of no row
+        lines = np.array([[values[run.get(step, -1)] for step in drawn] for run in runs.values()])
+        _print_changes(column, list(runs), lines, screen)
+
+
+def _print_changes(column: Column, names: Sequence[str], lines: np.ndarray, screen: Screen) -> None:
+    """Print the 12 heads that change most, with the number at both ends."""
+    change = [np.ptp(line[np.isfinite(line)]) if np.isfinite(line).any() else -1 for line in lines]
+    order: list[int] = np.argsort(-np.array(change), kind="stable").tolist()[: None if screen.full else 12]
+    finite = lines[np.isfinite(lines)]
+    scale = Scale(float(finite.min()), float(finite.max())) if finite.size else Scale(0.0, 0.0)
+    numbers, signs = choose_format(lines.flat, digits=screen.precision or DIGITS), screen.signs
+
+    def write(value: float) -> str:
+        return signs.undefined if np.isnan(value) else numbers.write_whole(float(value))
+
+    unit = f", {clean(column.unit)}" if column.unit else ""
+    ends = f"{signs.levels[0]} {write(scale.low)} to {signs.levels[-1]} {write(scale.high)}"
+    screen.print_heading(clean(column.name), unit, f": {ends}")
+    wide = max(len(names[place]) for place in order)
+    for place in order:
+        line = Text.assemble((names[place].ljust(wide), "bold"), "  ")
+        line.append_text(_draw_sparkline(lines[place], scale, screen))
+        line.append(f"  {write(lines[place][0])} to {write(lines[place][-1])}")
+        screen.console.print(line, no_wrap=True, overflow="crop")
+    if left := len(names) - len(order):
+        screen.print(f"{signs.more} {left} more heads change less; --full shows them", "dim")

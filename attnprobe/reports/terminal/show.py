@@ -9,8 +9,7 @@ from rich.text import Text
 
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
-from attnprobe.reports.findings import state_effects
-from attnprobe.reports.groups import list_compared
+from attnprobe.reports.findings import list_compared, state_effects
 from attnprobe.reports.scales import fit_scales
 from attnprobe.reports.terminal.console import Screen
 from attnprobe.reports.terminal.heatmap import (
@@ -20,8 +19,7 @@ from attnprobe.reports.terminal.heatmap import (
     name_labels,
     print_measure,
 )
-from attnprobe.reports.terminal.rows import print_groups, print_ranges, print_rows
-from attnprobe.reports.terminal.sparklines import find_runs, print_runs
+from attnprobe.reports.terminal.rows import find_runs, print_groups, print_ranges, print_rows, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import POSITION, RANDOM

@@ -1,6 +1,6 @@
-"""Cells that are of a kind: a letter and a colour each."""
+"""The roles of heads: a letter and a colour each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,18 @@ from attnprobe.reports.charts.figure import Drawing
 from attnprobe.reports.charts.grid import SIGNED, Grid
 from attnprobe.reports.charts.marks import BESIDE, make_tooltip
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
-from attnprobe.reports.theme import SMALLEST
+from attnprobe.reports.theme import ROLE_COLOURS, SMALLEST
+from attnprobe.table.cells import format_cell
+from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Column, HeadTable
+
+#: Columns of the tooltip, with their types.
+_DETAILS = ("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters(Grid):
-    """A map of kinds: a letter and a colour each; the legend says how many cells have it."""
-
-    kind: Callable[[HeadTable], Sequence[str]]
-    letters: Mapping[str, str]  # of kinds, in their order
-    colours: Mapping[str, str | None]  # None for that of the theme's grid
-    legend: str
-    details: Sequence[str]  # columns for the tooltip, with their types
+class Roles(Grid):
+    """A map of roles: a letter and a colour each; the legend says how many heads have it."""
 
     def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
         return []
@@ -31,24 +30,25 @@ class Letters(Grid):
         places = self.places(table)
         assert places is not None  # or the table would not fit
         theme, cells = request.theme, self.arrange(places, 1, request)
-        data, kinds = places.records(), self.kind(table)
-        details = [field for field in self.details if field[:-2] in table.data]
+        data = places.records()
+        kinds = [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
+        details = [field for field in _DETAILS if field[:-2] in table.data]
         columns: dict[str, Sequence[Any]] = {
             field[:-2]: (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
             for field in details
         }
         names = {
             kind: f"{letter}  {kind} ({kinds.count(kind)})"
-            for kind, letter in self.letters.items()
+            for kind, letter in LETTERS.items()
             if kind in kinds
         }
         for row, (record, kind) in enumerate(zip(data, kinds, strict=True)):
-            ink = "#000000" if self.colours[kind] else theme.muted
-            record |= {"kind": names[kind], "letter": self.letters[kind], "ink": ink}
+            ink = "#000000" if ROLE_COLOURS[kind] else theme.muted
+            record |= {"kind": names[kind], "letter": LETTERS[kind], "ink": ink}
             record |= {name: column[row] for name, column in columns.items()}
-        hues = [self.colours[kind] or theme.grid for kind in names]
+        hues = [ROLE_COLOURS[kind] or theme.grid for kind in names]
         look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
-        legend = alt.Legend(title=self.legend, symbolType="square", **look)
+        legend = alt.Legend(title="role (heads)", symbolType="square", **look)
         colour = alt.Color("kind:N", scale=alt.Scale(domain=[*names.values()], range=hues), legend=legend)
         told = {field: field[:-2].replace("_se", " error") for field in details}
         tooltip = make_tooltip({**self.name_places(places), **told})
