@@ -129,17 +129,16 @@ def _take_measure(table: HeadTable, column: Column) -> HeadTable:
     for group in groups:
         number = counts[group].pop() if len(counts[group]) == 1 else None  # the same for all rows
         names.append(f"{clean(group)[:24]}{f' ({number:,})' if isinstance(number, int) else ''}")
-    data: dict[str, list[Cell]] = {name: [] for name in ("row", "group", *roles, "title")}
-    numbers = {
-        name: read_cells(table, of)
-        for name, of in zip(roles, ("n", column.name, f"{column.name}_se"), strict=True)
+    compared = compare_groups(table, column.name)[:12]
+    labels = [f"{one.label}{' *' if one.p < SIGNIFICANT else ''}" for one in compared]
+    rows = [row for one in compared for row in one.rows[1:]]
+    data: dict[str, list[Cell]] = {
+        "row": [label for label in labels for _ in groups],
+        "group": names * len(compared),
+        "title": [title_axis(column)] * len(rows),
     }
-    for compared in compare_groups(table, column.name)[:12]:
-        for name, row in zip(names, compared.rows[1:], strict=True):
-            data["row"].append(f"{compared.label}{' *' if compared.p < SIGNIFICANT else ''}")
-            data["group"].append(name)
-            data["title"].append(title_axis(column))
-            for part, cells in numbers.items():
-                data[part].append(None if row is None else cells[row])
+    for name, of in zip(roles, ("n", column.name, f"{column.name}_se"), strict=True):
+        cells = read_cells(table, of)
+        data[name] = [None if row is None else cells[row] for row in rows]
     columns = [Column(name, role=roles.get(name, "text")) for name in data]  # type: ignore[arg-type]
     return HeadTable(table.title, columns, data, provenance=table.provenance)

@@ -31,7 +31,7 @@ from attnprobe.reports.profile import read_profile
 from attnprobe.reports.scales import mark_column
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean
-from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
+from attnprobe.table.kinds import PAIR, PRUNING_STEP, RANDOM, RULES, STEP
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -39,8 +39,6 @@ _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"
 _TESTED = {"n": "links", "p_adjusted": "adjusted p"}
 _RULE = Point("baseline", "best simple rule", TICK, 1)
-#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
-_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
 
 def _name_first(table: HeadTable) -> str:
@@ -182,7 +180,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         choose=_list_changes,
         caption=["changes: the second model minus the first", "divergence: 0 where both attend alike"],
     ),
-    "roles": Roles(fits=place_heads, fixed=True),
+    "roles": Roles(fits=place_heads, fixed=True, states=None),
     "positions": Grid(
         fits=lambda table: has_measures(table) and place_positions(table),
         places=place_positions,
@@ -200,7 +198,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["each pair of heads of a layer, once"],
     ),
     "relations": Forest(
-        fixed=True,
         states="gain",
         label=_label_first,
         panel=_label_others,
@@ -217,7 +214,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["gain: over the best simple rule", _INTERVALS, _FILLED],
     ),
     "probes": Forest(
-        fixed=True,
         states="accuracy",
         label=_label_first,
         panel=_label_others,
@@ -238,7 +234,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=[_INTERVALS, "p: all heads against the best one"],
     ),
     "alignments": Forest(
-        fixed=True,
         tested="aer",
         label=_label_but("model", "dataset", "weights", "attention"),
         panel=_label_but("alignment", "direction"),
@@ -257,7 +252,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["the lower, the better", _INTERVALS],
     ),
     "intervals": Forest(
-        fixed=True,
         label=write_column("coefficient"),
         panel=_label_but(),
         prepare=_melt_coefficients,
@@ -269,7 +263,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=[_INTERVALS],
     ),
     "pairs": Forest(
-        fixed=True,
         states="interaction",
         label=name_pairs,
         panel=_label_but(*PAIR, "attention_a", "attention_b"),
@@ -288,6 +281,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
     ),
     "groups": Forest(
         fits=list_compared,
+        fixed=False,
         prepare=take_groups,
         label=write_column("group"),
         panel=write_column("row"),
@@ -349,13 +343,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
     ),
     "map": Points(fits=has_all_pairs, read=read_map),
     "modality": Bars(
-        fits=lambda table: has_shares(table, MODALITIES),
+        fits=has_shares,
         fixed=True,
-        panels={
-            f"what {name} looks at": {part: f"{asker}_to_{part.split()[0]}" for part in _PARTS}
-            for asker, name in (("text", "text"), ("image", "the image"))
-        },
-        colours=_PARTS,
         caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
     ),
     "atlas": Atlas(

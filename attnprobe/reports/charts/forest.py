@@ -35,6 +35,7 @@ class Forest(Figure):
     Of more rows than a page has room for, those with the smallest p are drawn, or with the largest numbers.
     """
 
+    fixed: bool = True
     axes: Sequence[Axis]
     label: Callable[[HeadTable], Sequence[str]]
     panel: Callable[[HeadTable], Sequence[str]]

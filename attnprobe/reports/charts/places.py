@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import (
-    Record,
     join_labels,
     label_by_others,
     label_rows,
@@ -33,10 +32,6 @@ class Places:
     @property
     def maps(self) -> list[str]:
         return list(dict.fromkeys(self.panel))
-
-    def records(self) -> list[Record]:
-        rows = zip(self.panel, self.x, self.y, strict=True)
-        return [{"panel": panel, "x": x, "y": y} for panel, x, y in rows]
 
 
 def place_heads(table: HeadTable) -> Places | None:

@@ -127,13 +127,8 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     _name_farthest(data, np.abs(points[1] - points[0]))
     bars = any(record["x_low"] is not None for record in data)
     caption = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * bars
-    yield Plane(
-        data,
-        [_widen_ends(*pair) for pair in ends],
-        [title_axis(axis) for axis in axes],
-        equal,
-        caption=caption,
-    )
+    titles = [title_axis(axis) for axis in axes]
+    yield Plane(data, [_widen_ends(*pair) for pair in ends], titles, equal, caption=caption)
 
 
 def _widen_ends(low: float, high: float) -> tuple[float, float]:

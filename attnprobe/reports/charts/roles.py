@@ -8,12 +8,12 @@ import altair as alt
 
 from attnprobe.reports.charts.figure import Drawing
 from attnprobe.reports.charts.grid import SIGNED, Grid
-from attnprobe.reports.charts.marks import BESIDE, make_tooltip
+from attnprobe.reports.charts.marks import BESIDE, make_records, make_tooltip
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
 from attnprobe.reports.theme import ROLE_COLOURS, SMALLEST
 from attnprobe.table.cells import format_cell
 from attnprobe.table.naming import LETTERS, find_role_kind
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.table.table import HeadTable
 
 #: Columns of the tooltip, with their types.
 _DETAILS = ("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N")
@@ -23,29 +23,25 @@ _DETAILS = ("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also
 class Roles(Grid):
     """A map of roles: a letter and a colour each; the legend says how many heads have it."""
 
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return []
-
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         places = self.places(table)
         assert places is not None  # or the table would not fit
         theme, cells = request.theme, self.arrange(places, 1, request)
-        data = places.records()
         kinds = [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
         details = [field for field in _DETAILS if field[:-2] in table.data]
-        columns: dict[str, Sequence[Any]] = {
-            field[:-2]: (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
-            for field in details
-        }
         names = {
             kind: f"{letter}  {kind} ({kinds.count(kind)})"
             for kind, letter in LETTERS.items()
             if kind in kinds
         }
-        for row, (record, kind) in enumerate(zip(data, kinds, strict=True)):
-            ink = "#000000" if ROLE_COLOURS[kind] else theme.muted
-            record |= {"kind": names[kind], "letter": LETTERS[kind], "ink": ink}
-            record |= {name: column[row] for name, column in columns.items()}
+        columns: dict[str, Sequence[Any]] = {
+            **{"panel": places.panel, "x": places.x, "y": places.y, "kind": [names[kind] for kind in kinds]},
+            "letter": [LETTERS[kind] for kind in kinds],
+            "ink": ["#000000" if ROLE_COLOURS[kind] else theme.muted for kind in kinds],
+        }
+        for field in details:
+            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
+        data = make_records(columns)
         hues = [ROLE_COLOURS[kind] or theme.grid for kind in names]
         look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
         legend = alt.Legend(title="role (heads)", symbolType="square", **look)

@@ -15,12 +15,11 @@ from attnprobe.reports.findings import compare_groups, list_compared, list_group
 from attnprobe.reports.scales import Scale, is_effect, mark_column
 from attnprobe.reports.terminal.console import Screen, find_colour, shorten
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.kinds import ALL_GROUPS, STEP
 from attnprobe.table.numbers import DIGITS, choose_format, format_number, format_p, name_head, write_column
 from attnprobe.table.table import Column, HeadTable
 
-_LEAST_TEXT = 12  # a column of text folds down to this width
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
@@ -37,8 +36,8 @@ class Field:
         return max(cell_len(part) for part in (self.name, *self.cells))
 
     def least(self) -> int:
-        """Give the width that it takes at least."""
-        return min(self.width(), _LEAST_TEXT) if self.is_text else self.width()
+        """Give the width that it takes at least: text folds down to 12."""
+        return min(self.width(), 12) if self.is_text else self.width()
 
     def header(self) -> Text:
         """Give its name, and below it the unit if there is room for one."""
@@ -47,11 +46,7 @@ class Field:
 
 
 def print_fields(
-    fields: Sequence[Field],
-    screen: Screen,
-    *,
-    significant: Sequence[bool] | None = None,
-    most: int | None = None,
+    fields: Sequence[Field], screen: Screen, significant: Sequence[bool] = (), most: int | None = None
 ) -> None:
     """Print the columns that fit as a table, with a star behind rows that are ``significant``."""
     kept = list(fields)
@@ -63,7 +58,7 @@ def print_fields(
         # A number is never folded: half a number is a wrong one.
         look = {"overflow": "fold"} if field.is_text else {"justify": "right", "no_wrap": True}
         table.add_column(field.header(), min_width=field.least(), **look)  # type: ignore[arg-type]
-    stars = ["*" if passes else "" for passes in significant or ()]
+    stars = ["*" if passes else "" for passes in significant]
     if stars:
         table.add_column("", no_wrap=True, width=1)
     rows = range(len(fields[0].cells))
@@ -108,16 +103,17 @@ def write_fields(table: HeadTable, columns: Sequence[Column], screen: Screen) ->
             words = [format_cell(cell).replace("_to_", " to ") for cell in cells]
             fields.append(Field(title, unit, words, is_text=True))
         elif column.role != "error" or name.removesuffix("_se") not in table.data:
-            written = write_column(
-                cells,
-                read_cells(table, f"{name}_se") if f"{name}_se" in table.data else (),
-                precision=screen.precision,
-                probability=column.is_probability,
-                undefined=signs.undefined,
-                plus_minus=signs.plus_minus,
-            )
+            errors = read_cells(table, f"{name}_se") if f"{name}_se" in table.data else ()
+            written = _write_numbers(cells, errors, screen, probability=column.is_probability)
             fields.append(Field(title, unit, written))
     return fields
+
+
+def _write_numbers(
+    values: Sequence[Cell], errors: Sequence[Cell], screen: Screen, probability: bool = False
+) -> list[str]:
+    look = {"undefined": screen.signs.undefined, "plus_minus": screen.signs.plus_minus}
+    return write_column(values, errors, precision=screen.precision, probability=probability, **look)
 
 
 def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, screen: Screen) -> None:
@@ -153,18 +149,15 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
         p = [screen.signs.undefined if np.isnan(one.p) else format_p(one.p) for one in compared]
         fields = [Field("", "", [one.label for one in compared], is_text=True), Field("p", "", p)]
         # All numbers have the same decimals: they are written as one column.
-        rows = [row for group in zip(*(one.rows for one in compared), strict=True) for row in group]
+        rows = [row for one in compared for row in one.rows]
         values, errors = (
             [None if row is None else cells[row] for row in rows]
             for cells in (read_cells(table, column.name), read_cells(table, f"{column.name}_se"))
         )
-        signs, precision = screen.signs, screen.precision
-        undefined, plus_minus = signs.undefined, signs.plus_minus
-        written = iter(
-            write_column(values, errors, precision=precision, undefined=undefined, plus_minus=plus_minus)
-        )
-        for name in (ALL_GROUPS, *list_groups(table)):
-            fields.append(Field(shorten(clean(name), 14), "", [next(written) for _ in compared]))
+        written = _write_numbers(values, errors, screen)
+        groups = [ALL_GROUPS, *list_groups(table)]
+        for place, name in enumerate(groups):
+            fields.append(Field(shorten(clean(name), 14), "", written[place :: len(groups)]))
         unit = f", {clean(column.unit)}" if column.unit else ""
         more = f"; {len(compared)} of {len(every)} rows" if len(every) > len(compared) else ""
         screen.print_heading(f"{name_measure(column)}{unit}{more}")
