@@ -64,15 +64,14 @@ def name_rows(table: HeadTable, known: Collection[str] = ()) -> list[str]:
     if set(PAIR) <= table.data.keys():
         places = name_pairs(table)
     else:
-        places = [
-            ""
-            if layer is None
-            else name_head(layer, head)
-            if head is not None
-            else f"layer {format_cell(layer)}"
-            for layer, head in zip(read_cells(table, "layer"), read_cells(table, "head"), strict=True)
-        ]
+        places = list(map(_name_place, read_cells(table, "layer"), read_cells(table, "head")))
     return [clean(f"{label} {place}".strip()) for label, place in zip(labels, places, strict=True)]
+
+
+def _name_place(layer: Cell, head: Cell) -> str:
+    if layer is None:
+        return ""
+    return f"layer {format_cell(layer)}" if head is None else name_head(layer, head)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from attnprobe.reports.charts.forest import Forest
 from attnprobe.reports.charts.grid import Grid
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.charts.lines import Lines
-from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
+from attnprobe.reports.charts.places import place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
 from attnprobe.reports.charts.roles import Roles
 from attnprobe.reports.charts.tree import Tree
@@ -31,7 +31,7 @@ from attnprobe.reports.profile import read_profile
 from attnprobe.reports.scales import mark_column
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean
-from attnprobe.table.kinds import PAIR, PRUNING_STEP, RANDOM, RULES, STEP
+from attnprobe.table.kinds import HEAD, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -153,7 +153,7 @@ def _has_steps(table: HeadTable) -> bool:
 
 def _label_layers(table: HeadTable) -> list[str]:
     """Label the panel of each head by its layer, and by other keys."""
-    others = label_by_others(table, {"model", STEP, *AXES})
+    others = label_by_others(table, {"model", STEP, *HEAD})
     if "head" not in list_keys(table):
         return others
     layers = write_column("layer")(table)
@@ -170,7 +170,7 @@ def _has_depth(table: HeadTable) -> bool:
     measured = {"model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"}
     keys = list_keys(table)
     rows = set(zip(*(read_cells(table, name) for name in keys), strict=True))
-    return set(keys) <= measured | {*AXES, "replaced_by"} and has_measures(table) and len(rows) == len(table)
+    return set(keys) <= measured | {*HEAD, "replaced_by"} and has_measures(table) and len(rows) == len(table)
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
@@ -298,7 +298,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         hue=_colour_curves,
         back=lambda table: [cell == RANDOM for cell in read_cells(table, "criterion")],
         legend="order of heads",
-        envelope=True,
         choose=lambda table, request: (
             request.columns(table, 1) if request.measures else [table.column("score")]
         ),

@@ -52,7 +52,6 @@ class Lines(Figure):
     #: Which rows are of lines that are thin, in the background.
     back: Callable[[HeadTable], Sequence[bool]] = lambda table: [False] * len(table)
     leading: bool = False  # whether only those stand out that end farthest from 0, with their names
-    envelope: bool = False  # whether a band holds the lines in the background
     dots: bool = False  # whether a line is the mean of what has a dot each
     zero: bool = False  # whether the scale has 0
     choose: Callable[[HeadTable, DrawingRequest], list[Column]]
@@ -94,7 +93,7 @@ class Lines(Figure):
         back, front = (base.transform_filter(f"{sign}datum.back") for sign in ("", "!"))
         parts = []
         if any(record["back"] for record in data):
-            if self.envelope and len({record["hue"] for record in data if record["back"]}) == 1:
+            if not self.leading and len({record["hue"] for record in data if record["back"]}) == 1:
                 band = back.mark_area(opacity=0.16, color=theme.muted, line=False, aria=False)
                 parts.append(band.encode(y="min(value):Q", y2="max(value):Q", color=alt.value(theme.muted)))
             parts.append(back.mark_line(strokeWidth=0.8, opacity=0.5).encode(y=y, detail="line:N"))

@@ -9,14 +9,14 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.charts.places import AXES, Places
+from attnprobe.reports.charts.places import Places
 from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_floats
 from attnprobe.reports.findings import compare_groups, list_compared, list_groups
 from attnprobe.reports.scales import Scale, is_effect, mark_column
 from attnprobe.reports.terminal.console import Screen, find_colour, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.kinds import ALL_GROUPS, STEP
+from attnprobe.table.kinds import ALL_GROUPS, HEAD, STEP
 from attnprobe.table.numbers import DIGITS, choose_format, format_number, format_p, name_head, write_column
 from attnprobe.table.table import Column, HeadTable
 
@@ -78,12 +78,11 @@ def print_fields(
 
 def print_rows(table: HeadTable, columns: Sequence[Column], screen: Screen) -> None:
     """Print some columns of any table. Rows that are significant have a star."""
-    significant = None
-    if "p_adjusted" in table.data:
-        significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist()
+    tested = "p_adjusted" in table.data
+    significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist() if tested else ()
     fields = write_fields(table, columns, screen)
-    print_fields(fields, screen, significant=significant, most=None if screen.full else screen.rows)
-    if significant is not None:
+    print_fields(fields, screen, significant, None if screen.full else screen.rows)
+    if tested:
         screen.print(f"* significant (adjusted p < {SIGNIFICANT})", "dim")
 
 
@@ -161,7 +160,7 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
         unit = f", {clean(column.unit)}" if column.unit else ""
         more = f"; {len(compared)} of {len(every)} rows" if len(every) > len(compared) else ""
         screen.print_heading(f"{name_measure(column)}{unit}{more}")
-        print_fields(fields, screen, significant=[one.p < SIGNIFICANT for one in compared])
+        print_fields(fields, screen, [one.p < SIGNIFICANT for one in compared])
     rule = f"p: whether groups are alike (adjusted); * they differ, p < {format_number(SIGNIFICANT)}"
     screen.print(rule, "dim")
     tests = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
@@ -186,9 +185,9 @@ def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
     """Find the row of each head at each step of training; none for other tables, or of two rows at a step."""
     if table.kind != "heads of checkpoints":
         return {}
-    kinds, steps = label_by_others(table, {STEP, *AXES}), read_cells(table, STEP)
+    kinds, steps = label_by_others(table, {STEP, *HEAD}), read_cells(table, STEP)
     runs: dict[str, dict[int, int]] = {}
-    axes = (read_cells(table, axis) for axis in AXES)
+    axes = (read_cells(table, axis) for axis in HEAD)
     for row, (kind, step, *head) in enumerate(zip(kinds, steps, *axes, strict=True)):
         run = runs.setdefault(name_head(*filter(None, [kind]), *head), {})
         if not isinstance(step, int) or run.setdefault(step, row) != row:

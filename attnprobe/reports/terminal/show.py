@@ -76,7 +76,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
     if measures and table.kind == "heads at positions":
         if at_positions := lay_out_positions(table, measures[0].name):
             screen.print("rows: layers, columns: positions; of each layer the strongest head", "dim")
-            _print_maps(table, measures[:1], at_positions, screen, averaged=False)
+            _print_maps(table, measures[:1], at_positions, screen)
             return {measures[0].name, "token"}
     elif measures and places is not None and panels:
         _print_maps(table, measures if screen.full else measures[:1], panels, screen)
@@ -96,17 +96,12 @@ def _find_constants(table: HeadTable) -> list[str]:
 
 
 def _print_maps(
-    table: HeadTable,
-    measures: Sequence[Column],
-    panels: Sequence[Panel],
-    screen: Screen,
-    *,
-    averaged: bool = True,
+    table: HeadTable, measures: Sequence[Column], panels: Sequence[Panel], screen: Screen
 ) -> None:
     scales = fit_scales(table, measures)
     for column in measures:
         for panel in panels:
-            print_measure(table, column, panel, scales[column.name], screen, averaged=averaged)
+            print_measure(table, column, panel, scales[column.name], screen)
 
 
 def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> None:
