@@ -102,7 +102,8 @@ def _fit_chart(
     is drawn again with so much less room.
     """
     heading, width, whole = clean(table.title) if title is None else title, request.width, None
-    finding = _state_figure(figure, table, request) if title is None else ""
+    stated = figure.list_stated(table, request) if title is None else []
+    finding = state_finding(table, stated[0]) if len(stated) == 1 else ""
     for _ in range(5):
         drawing = figure.draw(table, request)
         whole = drawing.chart
@@ -120,14 +121,6 @@ def _fit_chart(
         wider, higher = (max(excess, 10) if excess > 1 else 0 for excess in (wider, higher))
         request = replace(request, room=request.room - wider, high=request.high - higher)
     return whole
-
-
-def _state_figure(figure: Figure, table: HeadTable, request: DrawingRequest) -> str:
-    """State what a figure shows, see ``state_finding``; empty where it draws several measures."""
-    if figure.states is None:
-        return ""
-    columns = [table.column(figure.states)] if figure.states else figure.columns(table, request)
-    return state_finding(table, columns[0]) if len(columns) == 1 else ""
 
 
 def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
