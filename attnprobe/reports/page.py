@@ -18,12 +18,18 @@ from attnprobe.table.cells import clean
 _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
-    """Render a template of the folder ``assets``, with styles and scripts inside; scripts run in their order.
+def render_page(name: str, **values: Any) -> str:
+    """Render a page with the style sheet and the script of its name, after those that pages share.
 
-    The template puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts`` in their
-    places. Of the other ``values`` that it names, strings are escaped; ``embed_json`` makes what is not.
+    Strings among ``values`` are escaped; ``embed_json`` makes what is not.
     """
+    style = read_asset("common.css") + read_asset(f"{name}.css")
+    # No other script of the page sees the names of this one.
+    script = f'"use strict";\n(() => {{\n{read_asset("common.js")}\n{read_asset(f"{name}.js")}}})();\n'
+    return _fill_template(name, [style], [script], **values)
+
+
+def _fill_template(name: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     templates = Environment(
@@ -34,7 +40,8 @@ def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return templates.get_template(template).render(page=enclose(styles, scripts), **values)
+    template = templates.get_template(f"{name}.html.jinja")
+    return template.render(page=enclose(styles, scripts), **values)
 
 
 def render_chart_page(spec: Mapping[str, Any]) -> str:
@@ -48,8 +55,8 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
     )
     title = spec.get("title", "")
     text = title.get("text", "") if isinstance(title, Mapping) else title
-    return render_page(
-        "chart.html.jinja",
+    return _fill_template(
+        "chart",
         [read_asset("chart.css"), style],
         [load_vega(), read_asset("chart.js")],
         title=clean(text if isinstance(text, str) else " ".join(text)) or "attnprobe",  # or lines of it
@@ -94,11 +101,6 @@ def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
 def read_asset(name: str) -> str:
     """Read a style sheet, a script or a template."""
     return files("attnprobe.reports").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def bundle_scripts(*names: str) -> str:
-    """Join scripts into one, whose names no other script of the page sees."""
-    return '"use strict";\n(() => {\n' + "\n".join(map(read_asset, names)) + "})();\n"
 
 
 @cache

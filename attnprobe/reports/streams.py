@@ -52,11 +52,7 @@ def hand_over(content: bytes) -> int:
 
 
 def _write_through(content: bytes) -> tuple[int, OSError | None]:
-    """Write past all buffers; give how many bytes arrived, and what stopped them.
-
-    An unbuffered stream takes a part and says so only in what ``write`` gives back; a full disk may show as
-    late as in fsync.
-    """
+    """Write past all buffers; give how many bytes arrived, and what stopped them, at the latest in fsync."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # a stand-in made of text, as notebooks and tests use
@@ -101,12 +97,8 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 
 def discard_the_rest() -> None:
-    """Send standard output nowhere from here on.
-
-    Whatever is printed later, or is still buffered when the interpreter shuts down, would fail again
-    and print "Exception ignored". A stand-in for stdout has no file descriptor, and no such trouble.
-    """
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    """Send what is still buffered nowhere: at exit it would fail again and print "Exception ignored"."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stand-in has no descriptor
         descriptor = sys.stdout.fileno()
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, descriptor)

@@ -5,6 +5,7 @@ import re
 import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.columns import DrawingRequest, name_measure
 from attnprobe.reports.findings import state_finding
-from attnprobe.reports.page import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
+from attnprobe.reports.page import embed_bytes, embed_json, render_page
 from attnprobe.reports.profile import join_beside_profile, read_profile
 from attnprobe.reports.report import text
 from attnprobe.reports.report.report import GROUPS, OF_GOLD, OTHER, Contents
@@ -47,8 +48,6 @@ _BELOW = {
 }
 #: Most characters of a token and of a text.
 _LONGEST, _LONGEST_TEXT = 40, 400
-
-
 #: The colours of the page, light or dark, and text that is as large as that around.
 _THEME = replace(
     THEMES["light"],
@@ -116,9 +115,7 @@ def write_page(contents: Contents) -> str:
         packed |= layers
     findings = [(clean(table.title), list(list_findings(table))) for table in every.values()]
     return render_page(
-        "report.html.jinja",
-        [read_asset("common.css") + read_asset("report.css")],
-        [bundle_scripts("common.js", "report.js")],
+        "report",
         title=f"Attention heads of {make_visible(contents.model) or 'a checkpoint'}",
         lead=text.describe_heads(contents, heads),
         findings=[(title, lines) for title, lines in findings if lines],
@@ -197,11 +194,8 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
     """Draw each table that has a picture; pairs of heads as a map."""
     drawn = []
     for table in tables.values():
-        kind = "map" if "map" in list_kinds(table) else None
-        try:
-            drawn.append(_draw(table, heads, kind, _WIDTH))
-        except AttnprobeError:  # its numbers don't make one
-            continue
+        with suppress(AttnprobeError):  # its numbers make no picture
+            drawn.append(_draw(table, heads, "map" if "map" in list_kinds(table) else None, _WIDTH))
     return drawn
 
 
@@ -213,10 +207,8 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
     for other in tables.values():
         beside = {"role", "entropy_normalized"} & other.data.keys()
         if other is not profile and beside and not beside & joined.data.keys():
-            try:
+            with suppress(AttnprobeError):  # it is about other heads
                 joined = join_beside_profile([joined, other])
-            except AttnprobeError:  # it is about other heads
-                continue
     return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
 
 
@@ -287,7 +279,7 @@ def _read_head(label: str, heads: Heads) -> Head | None:
 
 
 def _shorten(label: str, kind: str) -> str:
-    r"""Give what a label says beside its place, as short as a tooltip is: the card of a head has all.
+    """Give what a label says beside its place, as short as a tooltip is: the card of a head has all.
 
     >>> _shorten("head: 0; layer: 1; value: 0.311566; entropy: 0.31; standard error: 0.01", "heatmap")
     '0.31 ± 0.01'
@@ -296,4 +288,4 @@ def _shorten(label: str, kind: str) -> str:
     parts = [part.partition(": ") for part in label.split("; ")]
     values = {name: value for name, _, value in parts if value not in ("", "null") and name not in hidden}
     error = values.pop("standard error", None) or values.pop("value error", None)
-    return " \u00b1 ".join(filter(None, [", ".join(list(values.values())[:3]), error]))
+    return " ± ".join(filter(None, [", ".join(list(values.values())[:3]), error]))

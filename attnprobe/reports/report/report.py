@@ -112,7 +112,6 @@ class Report(Saveable):
 
 
 def _find_section(table: HeadTable) -> str:
-    """Tell in which section a table belongs."""
     names = table.data.keys()
     if table.kind == "best heads":  # whose title names the gold links
         return next((section for section in OF_GOLD if table.title.startswith(section)), OTHER)
@@ -129,8 +128,7 @@ def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTabl
     A section shows one table, of correlation one in one row and one by head; what comes after the first of a
     section is shown as a table only.
     """
-    models: dict[str, str] = {}
-    weights: dict[str, str] = {}
+    models, weights = dict[str, str](), dict[str, str]()
     sections: dict[str, dict[str, HeadTable]] = {}
     for name, table in tables.items():
         models |= {model: models.get(model, name) for model in table.models}

@@ -18,6 +18,7 @@ from attnprobe.table.table import HeadTable
 
 #: Kind of attention (empty where a model has one), layer, head.
 Head = tuple[str, int, int]
+_KINDS = ["", *(kind.value for kind in Kind)]
 #: Columns of attention by offset, which the atlas shows.
 _OFFSETS = {f"profile_{name}" for patches in (False, True) for name, _ in list_offsets(patches=patches)}
 
@@ -50,14 +51,12 @@ class Heads:
 def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
     """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
     kinds = table.data.get("attention", [""] * len(table))
-    known = {"", *(kind.value for kind in Kind)}
+    columns = (kinds, table.data[f"layer{side}"], table.data[f"head{side}"])
     return [
-        (kind, layer, head)
-        if isinstance(layer, int) and isinstance(head, int) and isinstance(kind, str) and kind in known
+        (str(kind), layer, head)
+        if kind in _KINDS and isinstance(layer, int) and isinstance(head, int)
         else None
-        for kind, layer, head in zip(
-            kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True
-        )
+        for kind, layer, head in zip(*columns, strict=True)
     ]
 
 
@@ -73,8 +72,7 @@ def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
     }
     if any(kind for kind, _, _ in every):  # a table without kinds can't say which head it means
         every = {head for head in every if head[0]}
-    order = ["", *(kind.value for kind in Kind)]
-    return Heads(sorted(every, key=lambda head: (order.index(head[0]), head[1:])))
+    return Heads(sorted(every, key=lambda head: (_KINDS.index(head[0]), head[1:])))
 
 
 def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[dict[str, Any]]:
@@ -82,9 +80,8 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[dict
     measures = []
     for table in tables.values():
         for column in table.columns:
-            if column.role != "measure" or column.name in _OFFSETS:
-                continue
-            if not any(map(is_number, table.data[column.name])):
+            measured = column.role == "measure" and column.name not in _OFFSETS
+            if not measured or not any(map(is_number, table.data[column.name])):
                 continue
             cells, errors = (
                 [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
@@ -155,24 +152,23 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, Sequence[str]]]:
     model = {} if first is None else read_record(first, "model")
     about = _list_values(model, ("folder", "model_type", "revision", "dtype", "weights"))
     yield "Checkpoint", [clean(contents.model), *about]
-    data = {name: read_record(table, "dataset") for name, table in tables.items()}
-    yield from _join_same(
-        "Data", {name: _list_values(part, ("name", "sha256")) for name, part in data.items()}
-    )
+    yield from _join_same("Data", tables, "dataset", ("name", "sha256"))
     evidence = None if first is None else read_record(first, "architecture").get("evidence")
     if isinstance(evidence, list | tuple) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
-    options = {name: read_record(table, "options") for name, table in tables.items()}
-    yield from _join_same("Options", {name: _list_values(part, part) for name, part in options.items()})
+    yield from _join_same("Options", tables, "options")
 
 
-def _join_same(title: str, lines: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Put tables of which the same is to be said under one title, which names them unless all are alike."""
+def _join_same(
+    title: str, tables: Mapping[str, HeadTable], part: str, keys: Sequence[str] = ()
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Put tables whose records say the same under one title, which names them unless all are alike."""
     names: dict[tuple[str, ...], list[str]] = {}
-    for name, part in lines.items():
-        names.setdefault(tuple(part), []).append(name)
-    for part in filter(None, names):
-        yield f"{title} of {join_names(names[part])}" if len(names) > 1 else title, part
+    for name, table in tables.items():
+        record = read_record(table, part)
+        names.setdefault(tuple(_list_values(record, keys or record)), []).append(name)
+    for lines in filter(None, names):
+        yield f"{title} of {join_names(names[lines])}" if len(names) > 1 else title, lines
 
 
 def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
@@ -192,17 +188,15 @@ def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 def make_record(contents: Contents) -> dict[str, Any]:
     """Give what is needed to make the report again, without the sums."""
     first = next((table for table in contents.every.values() if table.provenance), None)
-    records = {name: table.provenance.items() for name, table in contents.every.items()}
+    records = {name: dict(table.provenance) for name, table in contents.every.items()}
+    for record in records.values():
+        for key, part in record.items():
+            if isinstance(part, Mapping):
+                record[key] = {name: value for name, value in part.items() if name != "sums"}
     return {
         "command": contents.command,
         "versions": dict(contents.versions or ({} if first is None else read_record(first, "versions"))),
         "created": None if first is None else first.provenance.get("created"),
         # An interval that is not known is infinite, which json has no number for.
-        "tables": {
-            name: to_json({key: _drop_sums(part) for key, part in record}) for name, record in records.items()
-        },
+        "tables": {name: to_json(record) for name, record in records.items()},
     }
-
-
-def _drop_sums(part: Any) -> Any:
-    return {key: value for key, value in part.items() if key != "sums"} if isinstance(part, Mapping) else part

@@ -12,20 +12,8 @@ from numpy.typing import NDArray
 from attnprobe.reports.charts.marks import make_chart, make_title, make_word_axis, number_words
 from attnprobe.reports.picture import make_spec, measure_picture, render_svg
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
-from attnprobe.reports.view.packing import (
-    EXPLANATION,
-    Mark,
-    Start,
-    add_rollout,
-    encode_image,
-    explain_hits,
-    find_query,
-    make_visible,
-    place_marks,
-    select_tokens,
-    shrink_maps,
-    state_alignment,
-)
+from attnprobe.reports.view import packing
+from attnprobe.reports.view.packing import EXPLANATION, Mark, Start, add_rollout, make_visible
 from attnprobe.table.sequence import Maps, Rows, SequenceAttention, Side, group_tokens
 
 #: Attention from nothing to everything; each colour is darker than the last, on a dark ground lighter.
@@ -38,7 +26,10 @@ RAMPS["paper"] = RAMPS["light"]
 FAINTEST, NOTHING = 0.01, 0.0001
 #: Pixels from a token to the next, across a small map, and the fewest for what is drawn.
 _LINE, _SMALL, _NARROWEST = 18, 50, 60
+#: Most characters of a token.
 _LONGEST = 20
+#: The look of gold links, which is in their data: see ``_weigh``.
+_GOLD = {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash"), "aria": True}
 
 
 @dataclass(frozen=True)
@@ -54,17 +45,9 @@ class Panel:
 
 
 def draw_view(
-    seen: SequenceAttention,
-    start: Start,
-    *,
-    chosen: bool,
-    theme: ThemeName = "light",
-    width: int | None = None,
+    seen: SequenceAttention, start: Start, *, chosen: bool, theme: ThemeName, width: int | None
 ) -> str:
-    """Draw the head that ``start`` names as svg, or all heads small where none was chosen.
-
-    It is about ``width`` pixels wide, or by default as wide as it needs to be.
-    """
+    """Draw the head of ``start`` as svg, about so many pixels wide, or all heads small if none was chosen."""
     look, maps = THEMES[theme], seen.of(start.kind)
     if not chosen:
         return draw_all_heads(seen, start, look, width)
@@ -77,9 +60,9 @@ def draw_view(
     head = None if start.head == maps.rows.shape[1] else (start.layer, start.head)
     title, notes = _name_head(seen, start), []
     if maps.alignment is not None and head is not None:
-        title = state_alignment(maps, *head, several=len(seen.maps) > 1)
-        notes = [explain_hits(maps), EXPLANATION]
-    marks = place_marks(maps, queries, keys, words=start.words, head=head)
+        title = packing.state_alignment(maps, *head, several=len(seen.maps) > 1)
+        notes = [packing.explain_hits(maps), EXPLANATION]
+    marks = packing.place_marks(maps, queries, keys, words=start.words, head=head)
     panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
@@ -93,8 +76,8 @@ def _name_head(seen: SequenceAttention, start: Start) -> str:
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
-    """Choose and label what is shown of a side, with a dot before each piece that goes on with a word."""
-    places, names = select_tokens(side, words=start.words, special=start.special)
+    """Choose and label what is shown, with a dot before each piece that goes on with a word."""
+    places, names = packing.select_tokens(side, words=start.words, special=start.special)
     labels = list(map(make_visible, names))
     if not start.words and side.continues is not None:
         pieces = zip(labels, side.continues[places], strict=True)
@@ -118,7 +101,7 @@ def draw_lines(panel: Panel, theme: Theme, width: int | None = None) -> str:
     def draw(room: float) -> Any:
         y = alt.Y("y:Q", scale=places, axis=None)
         ends = {"x": alt.value(0), "x2": alt.value(room), "y": y, "y2": "y2:Q"}
-        bands = make_chart(links).mark_rule(color="#d95f0e", opacity=0.5, **_read_look())
+        bands = make_chart(links).mark_rule(color="#d95f0e", opacity=0.5, **_GOLD)
         look: dict[str, Any] = {"opacity": alt.expr("datum.share")}
         look |= {"strokeWidth": alt.expr("0.8 + 1.6 * datum.share"), "color": RAMPS[theme.name][-1]}
         labels = [
@@ -178,7 +161,7 @@ def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
         y = axis(alt.Y, "y:N", queries, high, title="query")
         edges, wider = make_chart(links), alt.expr("datum.width + 2")
         rim = edges.mark_rect(filled=False, stroke=theme.background, strokeWidth=wider, aria=False)
-        square = edges.mark_rect(filled=False, stroke=theme.ink, **_read_look())
+        square = edges.mark_rect(filled=False, stroke=theme.ink, **_GOLD)
         layers = [
             make_chart(cells).mark_rect(aria=False).encode(x=x, y=y, color=_colour(theme, room)),
             rim.encode(**box),  # shows on any colour
@@ -205,7 +188,7 @@ def draw_all_heads(seen: SequenceAttention, start: Start, theme: Theme, width: i
 
 def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any:
     """Draw the small maps of a kind of attention, with an empty frame for each head that was removed."""
-    small = shrink_maps(maps, words=start.words, special=start.special, most=24)
+    small = packing.shrink_maps(maps, words=start.words, special=start.special, most=24)
     layers, heads = list(map(str, maps.layers)), list(map(str, range(maps.rows.shape[1])))
     kept = maps.kept
     if small.shape[1] > len(heads):
@@ -229,14 +212,9 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
         return channel(f"{name}:O", scale=alt.Scale(domain=list(range(number)), padding=0))
 
     x, y = place(alt.X, "head", heads, orient="top", labelAngle=0), place(alt.Y, "layer", layers)
+    right, down = divide(alt.XOffset, "column", small.shape[3]), divide(alt.YOffset, "row", small.shape[2])
     squares = make_chart(cells).mark_rect(aria=False, strokeWidth=0)
-    squares = squares.encode(
-        x=x,
-        y=y,
-        xOffset=divide(alt.XOffset, "column", small.shape[3]),
-        yOffset=divide(alt.YOffset, "row", small.shape[2]),
-        color=_colour(theme, size * len(heads)),
-    )
+    squares = squares.encode(x=x, y=y, xOffset=right, yOffset=down, color=_colour(theme, size * len(heads)))
     look: dict[str, Any] = {"filled": False, "aria": False, "stroke": theme.muted, "strokeWidth": 0.5}
     edges = make_chart(frames).mark_rect(strokeDash=alt.expr("datum.dash"), **look).encode(x=x, y=y)
     named = alt.TitleParams(maps.kind.value, fontWeight="normal", color=theme.muted)
@@ -247,10 +225,10 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
 def _draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
     """Draw an image, and beside it what each of its patches gets, as a share of the most."""
     maps = seen.of(start.kind)
-    grid, query, rows = maps.keys.grid, find_query(maps), add_rollout(maps)[start.layer, start.head]
+    grid, query, rows = maps.keys.grid, packing.find_query(maps), add_rollout(maps)[start.layer, start.head]
     assert grid is not None
     assert seen.picture is not None
-    address, (tall, wide, _) = encode_image(seen.picture), seen.picture.shape
+    address, (tall, wide, _) = packing.encode_image(seen.picture), seen.picture.shape
     given = (rows.mean(0) if query is None else rows[query])[grid.first : grid.first + len(grid)]
     most = float(given.max())
     cells = [
@@ -285,12 +263,8 @@ def _colour(theme: Theme, room: float) -> Any:
 
 def _weigh(mark: Mark, width: float) -> dict[str, Any]:
     """Give the look of a gold link: heavy where it is hit, thin where missed, dashed where possible."""
-    return {"name": mark.name, "width": width * mark.weight, "dash": [1, 0] if mark.sure else [4, 3]}
-
-
-def _read_look() -> dict[str, Any]:
-    """Take the look of a mark from its data, which are what ``_weigh`` gives."""
-    return {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash"), "aria": True}
+    weight = {None: 1.0, True: 1.4, False: 0.5}[mark.hit]  # as in ``view.js``
+    return {"name": mark.name, "width": width * weight, "dash": [1, 0] if mark.sure else [4, 3]}
 
 
 def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:

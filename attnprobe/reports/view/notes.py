@@ -36,10 +36,9 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
         if not {"layer", "head"} <= table.data.keys():
             raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
         if "attention" not in table.data and len(seen.maps) > 1:
-            kinds = ", ".join(maps.kind.value for maps in seen.maps)
             raise AttnprobeError(
-                f"{name} does not say which attention a head is of, and {clean(seen.model)} has {kinds}; "
-                "give a census of this model."
+                f"{name} does not say which attention a head is of, and {clean(seen.model)} has several "
+                "kinds; give a census of this model."
             )
         places = list(zip(*(read_cells(table, key) for key in ("attention", "layer", "head")), strict=True))
         if len(set(places)) < len(places):
@@ -72,11 +71,10 @@ def _find_rows(table: HeadTable, maps: Maps) -> dict[tuple[Any, Any], int]:
 
 
 def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, int]:
-    """Find the head that has a role most clearly: the place of its layer, and its number.
+    """Find the head that has a role with the highest ``value``: the place of its layer, and its number.
 
-    ``role`` is a role as the table has it, such as "syntactic: det", or its kind, such as "syntactic". Where
-    several heads have it, it is the one of the highest ``value``. Raises AttnprobeError when no table names
-    roles, or no head has it.
+    ``role`` is a role as the table has it, such as "syntactic: det", or its kind, such as "syntactic".
+    Raises AttnprobeError when no table names roles, or no head has it.
     """
     named = [table for table in tables if "role" in table.data]
     if not named:

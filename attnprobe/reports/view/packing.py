@@ -64,11 +64,9 @@ def shrink_maps(
     else:
         if words:
             rows = group_tokens(rows, maps.queries.words, maps.keys.words)
-        if not special:
-            (queries, _), (keys, _) = (
-                select_tokens(side, words=words, special=False) for side in (maps.queries, maps.keys)
-            )
-            rows = rows[:, :, queries][..., keys]
+        queries, _ = select_tokens(maps.queries, words=words, special=special)
+        keys, _ = select_tokens(maps.keys, words=words, special=special)
+        rows = rows[:, :, queries][..., keys]
     for axis in (2, 3):
         length = rows.shape[axis]
         if length > most:
@@ -135,8 +133,6 @@ EXPLANATION = (
     "Gold links are heavy where the head finds them, thin where it misses them, dashed where they are only "
     "possible."
 )
-#: Line widths by whether a link is hit, as in ``view.js``; of what is no head, nobody can say.
-_WEIGHTS = {None: 1.0, True: 1.4, False: 0.5}
 
 
 class Mark(NamedTuple):
@@ -149,18 +145,9 @@ class Mark(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The kind of link, for a legend and a screen reader.
-
-        >>> Mark((0, 1), (2, 4), sure=True, hit=False).name
-        'sure link, missed'
-        """
+        """The kind of link, for a screen reader."""
         ending = {None: "", True: ", hit", False: ", missed"}[self.hit]
         return f"{'sure' if self.sure else 'possible'} link{ending}"
-
-    @property
-    def weight(self) -> float:
-        """The relative width of its line, which tells hits from others without a colour."""
-        return _WEIGHTS[self.hit]
 
 
 def place_marks(
@@ -173,8 +160,7 @@ def place_marks(
 ) -> list[Mark]:
     """Place the gold links of a map among the tokens or words that are shown, which ``select_tokens`` chose.
 
-    A link between words of several tokens is one mark over all of them. ``head`` is the place of a layer and
-    the number of a head, of which marks say what it finds.
+    ``head`` is the place of a layer and the number of a head, of which marks say what it finds.
     """
 
     def find(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
@@ -182,22 +168,17 @@ def place_marks(
         there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
         return (int(there[0]), int(there[-1]) + 1) if there.size else None
 
-    marks: list[Mark] = []
-    if maps.alignment is None:
-        return marks
-    for number, (asker, answer, sure) in enumerate(maps.alignment.links):
+    marks = []
+    for number, (asker, answer, sure) in enumerate(maps.alignment.links if maps.alignment else ()):
         rows, columns = find(maps.queries, asker, queries), find(maps.keys, answer, keys)
         if rows and columns:
-            hit = None if head is None else bool(maps.alignment.hits[head][number])
+            hit = bool(maps.alignment.hits[head][number]) if maps.alignment and head else None
             marks.append(Mark(rows, columns, sure, hit))
     return marks
 
 
 def state_alignment(maps: Maps, layer: int, head: int, *, several: bool) -> str:
-    """State how many sure links a head hits and its error rate, first in the way in which it hits more.
-
-    Without a sure link, only the name of the head is left.
-    """
+    """State how many sure links a head hits and its error rate, first in the way in which it hits more."""
     assert maps.alignment is not None
     kind = f"{maps.kind.value.capitalize()} " if several else ""
     name = f"{kind}{name_head(maps.layers[layer], head)}"
@@ -213,10 +194,8 @@ def state_alignment(maps: Maps, layer: int, head: int, *, several: bool) -> str:
 
 def explain_hits(maps: Maps) -> str:
     """Say when a link is hit, and of which position of a word the marks say so."""
-    hit = (
-        "A link is hit where it has the largest attention of its word within the other text, and else missed."
-    )
-    return f"{hit} Marks show hits where the decoder reads a word." if maps.kind is Kind.CROSS else hit
+    rule = "A link is hit if it has the largest attention of its word within the other text, and else missed."
+    return f"{rule} Marks show hits where the decoder reads a word." if maps.kind is Kind.CROSS else rule
 
 
 def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:

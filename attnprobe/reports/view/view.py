@@ -10,31 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.page import (
-    bundle_scripts,
-    embed_bytes,
-    embed_json,
-    frame_page,
-    read_asset,
-    render_page,
-)
+from attnprobe.reports.page import embed_bytes, embed_json, frame_page, render_page
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.view import packing
 from attnprobe.reports.view.notes import list_notes
-from attnprobe.reports.view.packing import (
-    SCALE,
-    SMALL,
-    Start,
-    add_rollout,
-    encode_image,
-    find_query,
-    make_address,
-    make_visible,
-    pack_alignment,
-    pack_layer,
-    pack_small_maps,
-    shrink_maps,
-)
+from attnprobe.reports.view.packing import SCALE, SMALL, Start, make_visible
 from attnprobe.table.destination import Saveable
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 from attnprobe.table.table import HeadTable
@@ -128,29 +109,27 @@ def write_page(
     several, kind = len(kinds) > 1, kinds.index(start.kind)
     sides = [side for maps in seen.maps for side in (maps.queries, maps.keys)]
     grid = next((side.grid for side in sides if side.grid is not None), None)
-    query = find_query(seen.maps[kind]) if start.draw == "patches" else None
+    query = packing.find_query(seen.maps[kind]) if start.draw == "patches" else None
     chosen = start._asdict() | {"kind": kind, "from": -1 if query is None else query, "to": -1}
     data = {
         "scale": SCALE,
         "kinds": [
             _pack_kind(maps)
-            | {"gold": pack_alignment(maps, several=several), "notes": list_notes(notes, maps)}
+            | {"gold": packing.pack_alignment(maps, several=several), "notes": list_notes(notes, maps)}
             for maps in seen.maps
         ],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
-        "picture": None if seen.picture is None else encode_image(seen.picture),
+        "picture": None if seen.picture is None else packing.encode_image(seen.picture),
         "chosen": chosen,
     }
     scripts = {
-        (number, layer): embed_bytes(f"layer-{number}-{layer}", pack_layer(rows))
+        (number, layer): embed_bytes(f"layer-{number}-{layer}", packing.pack_layer(rows))
         for number, maps in enumerate(seen.maps)
-        for layer, rows in enumerate(add_rollout(maps))
+        for layer, rows in enumerate(packing.add_rollout(maps))
     }
     first = scripts.pop((kind, start.layer))  # the others lie behind the script, which need not wait for them
     return render_page(
-        "view.html.jinja",
-        [read_asset("common.css") + read_asset("view.css")],
-        [bundle_scripts("common.js", "view.js")],
+        "view",
         model=make_visible(seen.model),
         texts=[make_visible(text)[:4000] for text in seen.texts],
         kinds=kinds,
@@ -162,7 +141,7 @@ def write_page(
         pooled=max(max(maps.rows.shape[2:]) for maps in seen.maps) > SMALL,
         aligned=any(maps.alignment is not None for maps in seen.maps),
         rollout=any(maps.rolled is not None for maps in seen.maps),
-        still=still and make_address("image/svg+xml", still.encode()),
+        still=still and packing.make_address("image/svg+xml", still.encode()),
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
         later=list(scripts.values()),
@@ -175,9 +154,9 @@ def _pack_kind(maps: Maps) -> dict[str, Any]:
     small = {}
     for words in (False, True) if maps.keys.grid is None and _has_words(sides) else (False,):
         for special in (True, False) if maps.keys.grid is None and framed else (True,):
-            shown = shrink_maps(maps, words=words, special=special)
+            shown = packing.shrink_maps(maps, words=words, special=special)
             name = f"{'words' if words else 'tokens'}{'' if special else '-plain'}"
-            small[name] = {"size": shown.shape[2:], "packed": pack_small_maps(shown)}
+            small[name] = {"size": shown.shape[2:], "packed": packing.pack_small_maps(shown)}
     return {
         "name": maps.kind.value,
         "layers": maps.layers,
@@ -199,16 +178,13 @@ def _has_words(sides: Sequence[Side]) -> bool:
 
 def _pack_side(side: Side) -> dict[str, Any]:
     """Pack the tokens of a side, and its words if they are known."""
-    labels, names, word_labels = (
+    labels, names, words = (
         [make_visible(label)[:60] for label in part] for part in (side.labels, side.names, side.word_labels)
     )
     special = side.special.astype(int).tolist()
     packed = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
-    if side.words is not None and side.continues is not None:
-        packed |= {
-            "words": side.words.tolist(),
-            "wordLabels": word_labels,
-            "specialWords": side.special_words.astype(int).tolist(),
-            "continues": side.continues.astype(int).tolist(),
-        }
-    return packed
+    if side.words is None or side.continues is None:
+        return packed
+    numbers, continues = side.words.tolist(), side.continues.astype(int).tolist()
+    hidden = side.special_words.astype(int).tolist()
+    return packed | {"words": numbers, "wordLabels": words, "specialWords": hidden, "continues": continues}
