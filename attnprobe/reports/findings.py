@@ -1,13 +1,25 @@
-"""The line that says what a table shows: how many are significant, and the strongest or highest."""
+"""What a table shows: how many are significant, what is strongest, and how groups of documents differ."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_numbers
+import numpy as np
+
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    label_by_others,
+    list_keys,
+    name_measure,
+    read_cells,
+    read_floats,
+    read_numbers,
+    title_axis,
+)
 from attnprobe.reports.pairs import name_pairs
 from attnprobe.reports.scales import find_p_column, is_effect, mark_column
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.kinds import PAIR
+from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.kinds import ALL_GROUPS, GROUP, PAIR
 from attnprobe.table.numbers import format_with_error, name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -52,12 +64,80 @@ def name_rows(table: HeadTable, known: Collection[str] = ()) -> list[str]:
     if set(PAIR) <= table.data.keys():
         places = name_pairs(table)
     else:
-        places = [
-            ""
-            if layer is None
-            else name_head(layer, head)
-            if head is not None
-            else f"layer {format_cell(layer)}"
-            for layer, head in zip(read_cells(table, "layer"), read_cells(table, "head"), strict=True)
-        ]
+        places = list(map(_name_place, read_cells(table, "layer"), read_cells(table, "head")))
     return [clean(f"{label} {place}".strip()) for label, place in zip(labels, places, strict=True)]
+
+
+def _name_place(layer: Cell, head: Cell) -> str:
+    if layer is None:
+        return ""
+    return f"layer {format_cell(layer)}" if head is None else name_head(layer, head)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is compared between groups, such as a head."""
+
+    label: str
+    rows: Sequence[int | None]  # of the table: that of all groups, and that of each
+    p: float  # adjusted, of groups being alike; NaN without a test
+    q: float
+
+
+def list_groups(table: HeadTable) -> list[str]:
+    """List the groups of a table, in their order."""
+    names = dict.fromkeys(str(cell) for cell in read_cells(table, GROUP))
+    return [name for name in names if name != ALL_GROUPS]
+
+
+def list_compared(table: HeadTable) -> list[Column]:
+    """List the measures of which it was tested whether groups are alike; headlines alone, if there are."""
+    tested = [column for column in table.columns if f"{column.name}_q_p" in table.data]
+    return [column for column in tested if column.headline] or tested
+
+
+def compare_groups(table: HeadTable, measure: str) -> list[Compared]:
+    """Lay out a measure by group, first what differs most, last what has no test."""
+    keys = [read_cells(table, name) for name in list_keys(table) if name != GROUP]
+    places: dict[tuple[Cell, ...], dict[Cell, int]] = {}
+    for row, (group, *key) in enumerate(zip(read_cells(table, GROUP), *keys, strict=True)):
+        places.setdefault(tuple(key), {})[group] = row
+    names, groups = name_rows(table, {GROUP}), list_groups(table)
+    p, q = (read_floats(table, f"{measure}{end}") for end in ("_q_p_adjusted", "_q"))
+    compared = [
+        Compared(names[whole], [whole, *map(rows.get, groups)], float(p[whole]), float(q[whole]))
+        for rows in places.values()
+        if (whole := rows.get(ALL_GROUPS)) is not None
+    ]
+    return sorted(compared, key=lambda one: (np.isnan(one.p), one.p, -np.nan_to_num(one.q)))
+
+
+def take_groups(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
+    """Take the rows in which groups differ most, a table for each measure with a row for each group."""
+    tested = list_compared(table)
+    named = [column for column in request.columns(table) if column in tested] if request.measures else []
+    return [_take_measure(table, column) for column in (named or tested)[:2]]
+
+
+def _take_measure(table: HeadTable, column: Column) -> HeadTable:
+    groups, roles = list_groups(table), {"n": "count", "value": "measure", "value_se": "error"}
+    counts = {group: set[Cell]() for group in [*groups, ALL_GROUPS]}
+    for group, count in zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True):
+        counts[str(group)].add(count)
+    names = []
+    for group in groups:
+        number = counts[group].pop() if len(counts[group]) == 1 else None  # the same for all rows
+        names.append(f"{clean(group)[:24]}{f' ({number:,})' if isinstance(number, int) else ''}")
+    compared = compare_groups(table, column.name)[:12]
+    labels = [f"{one.label}{' *' if one.p < SIGNIFICANT else ''}" for one in compared]
+    rows = [row for one in compared for row in one.rows[1:]]
+    data: dict[str, list[Cell]] = {
+        "row": [label for label in labels for _ in groups],
+        "group": names * len(compared),
+        "title": [title_axis(column)] * len(rows),
+    }
+    for name, of in zip(roles, ("n", column.name, f"{column.name}_se"), strict=True):
+        cells = read_cells(table, of)
+        data[name] = [None if row is None else cells[row] for row in rows]
+    columns = [Column(name, role=roles.get(name, "text")) for name in data]  # type: ignore[arg-type]
+    return HeadTable(table.title, columns, data, provenance=table.provenance)

@@ -90,8 +90,7 @@ class Distances:
 def read_distances(table: HeadTable, request: DrawingRequest) -> Iterator[Distances]:
     """Lay out the distances of each part of a table as a matrix: the root of the Jensen-Shannon divergence.
 
-    Raises:
-        AttnprobeError: When fewer than three heads have distances to one another.
+    Raises AttnprobeError when fewer than three heads have distances to one another.
     """
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
@@ -156,8 +155,7 @@ def cluster_heads(distances: Distances, number: int | None = None) -> Clusters:
     Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
     join, or where it falls into ``number`` parts; a part of one head is a head on its own, and no cluster.
 
-    Raises:
-        AttnprobeError: When there are not so many heads.
+    Raises AttnprobeError when there are not so many heads.
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
     from scipy.spatial.distance import squareform
@@ -193,13 +191,9 @@ def scale_to_plane(distances: Floats) -> tuple[Floats, float]:
     which never raises the raw stress sum (delta_ij - d_ij)^2. No random start: the same distances give the
     same map.
 
-    Returns:
-        The points (item, 2), centred and turned so that they spread most along the first axis; and Kruskal's
-        stress-1, sqrt(sum (delta - d)^2 / sum d^2): 0 is perfect, 0.2 is poor.
-
-    References:
-        Kruskal (1964), Multidimensional scaling by optimizing goodness of fit; de Leeuw (1977);
-        Borg and Groenen (2005), Modern multidimensional scaling, chapter 8.
+    Returns the points (item, 2), centred and turned so that they spread most along the first axis; and the
+    stress-1 of Kruskal (1964), sqrt(sum (delta - d)^2 / sum d^2): 0 is perfect, 0.2 is poor. After de Leeuw
+    (1977); Borg and Groenen (2005), Modern multidimensional scaling, chapter 8.
     """
     squares = np.square(distances)
     rows = squares.mean(1, keepdims=True)

@@ -88,18 +88,15 @@ def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
     kinds = {}
     for column in columns:
         values, errors = (read_numbers(table, name) for name in (column.name, f"{column.name}_se"))
-        kinds[column.name] = _name_scale(column), is_effect(column.name, values)
+        divergence = " divergence" if column.name.startswith(("jsd", "odd_jsd")) else ""
+        unit = f"{column.unit}{divergence}" if column.unit else f" {column.name}"
+        kinds[column.name] = unit, is_effect(column.name, values)
         sides.setdefault(kinds[column.name], []).append((values, errors))
     scales = {}
     for name, (unit, effect) in kinds.items():
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
         scales[name] = fit_scale(sides[unit, effect], effect=effect, most=most)
     return scales
-
-
-def _name_scale(column: Column) -> str:
-    divergence = " divergence" if column.name.startswith(("jsd", "odd_jsd")) else ""
-    return f"{column.unit}{divergence}" if column.unit else f" {column.name}"
 
 
 def is_effect(name: str, values: Numbers) -> bool:

@@ -112,27 +112,17 @@ class Theme:
             **{"titleFont": FONT, "titleColor": self.ink, "titleFontSize": self.size, "titleLimit": 440},
             "titleFontWeight": "normal",
         }
+        lines = {"domainColor": self.muted, "tickColor": self.muted, "gridColor": self.grid}
+        below = {"anchor": "start", "direction": "vertical", "margin": 10}
+        look = {"symbolStrokeWidth": 1.5, "gradientThickness": 10, "layout": {"bottom": below}}
         return {
             "background": self.background,
             "font": FONT,
             "padding": 6,
             "view": {"stroke": None},
-            "axis": {
-                **text,
-                "domainColor": self.muted,
-                "tickColor": self.muted,
-                "gridColor": self.grid,
-                "tickSize": 4,
-                "labelPadding": 3,
-                "titlePadding": 6,
-            },
+            "axis": {**text, **lines, "tickSize": 4, "labelPadding": 3, "titlePadding": 6},
             "axisBand": {"ticks": False, "domain": False, "grid": False, "labelPadding": 4},
-            "legend": {
-                **text,
-                "symbolStrokeWidth": 1.5,
-                "gradientThickness": 10,
-                "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 10}},
-            },
+            "legend": {**text, **look},
             "header": {**text, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
             "title": {
                 **{"font": FONT, "color": self.ink, "fontSize": self.size + 1, "fontWeight": "bold"},

@@ -1,6 +1,6 @@
-"""Shares that add up to 1: a bar a layer, and how much of each head is of the first share."""
+"""How much attention goes to images and to text: a bar a layer, and how much of each head is to images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -11,24 +11,24 @@ from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import amend, arrange_panels, draw_panels, make_tooltip
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, join_labels, read_numbers, sort_labels
+from attnprobe.table.kinds import MODALITIES
 from attnprobe.table.table import HeadTable
+
+#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
+_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bars(Figure):
     """A bar for each layer, in parts: means over its heads; and a point for each head."""
 
-    #: Panels by their names, each with columns of shares by the names of parts.
-    panels: Mapping[str, Mapping[str, str]]
-    colours: Mapping[str, str | None]  # of parts; None for that of the theme's grid
-
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         data = self._read(table)
         panels = list(dict.fromkeys(record["panel"] for record in data))
         across, width, height = arrange_panels(len(panels), request.room, request.high, 20)
         layers = sort_labels(record["layer"] for record in data)
-        parts = [part for part in self.colours if any(record.get("part") == part for record in data)]
-        hues = [self.colours[part] or request.theme.grid for part in parts]
+        parts = [part for part in _PARTS if any(record.get("part") == part for record in data)]
+        hues = [_PARTS[part] or request.theme.grid for part in parts]
         legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolStrokeWidth=0)
         colour = alt.Color("part:N", scale=alt.Scale(domain=parts, range=hues), legend=legend)
         x: dict[str, Any] = {
@@ -62,17 +62,19 @@ class Bars(Figure):
         places = place_heads(table)
         assert places is not None  # or the table would not fit
         data: list[Record] = []
-        for name, columns in self.panels.items():
-            shares = [read_numbers(table, column) for column in columns.values()]
-            errors = read_numbers(table, f"{next(iter(columns.values()))}_se")
+        for asker, name in (("text", "text"), ("image", "the image")):
+            shares = [read_numbers(table, f"{asker}_to_{part.split()[0]}") for part in _PARTS]
+            errors = read_numbers(table, f"{asker}_to_image_se")
             of_layers: dict[tuple[str, Any], list[int]] = {}
-            for row, place in enumerate(places.records() if any_number(shares[0]) else ()):
-                panel, layer = join_labels(place["panel"], name), place["y"]
+            if not any_number(shares[0]):
+                continue
+            for row, layer in enumerate(places.y):
+                panel = join_labels(places.panel[row], f"what {name} looks at")
                 of_layers.setdefault((panel, layer), []).append(row)
-                head = {"panel": panel, "layer": layer, "head": place["x"]}
+                head = {"panel": panel, "layer": layer, "head": places.x[row]}
                 data.append({**head, "value": shares[0][row], "error": errors[row]})
             for (panel, layer), rows in of_layers.items():
-                for order, (part, values) in enumerate(zip(columns, shares, strict=True)):
+                for order, (part, values) in enumerate(zip(_PARTS, shares, strict=True)):
                     if known := [value for row in rows if (value := values[row]) is not None]:
                         bar = {"panel": panel, "layer": layer, "part": part, "order": order}
                         data.append({**bar, "mean": fmean(known)})
@@ -83,6 +85,8 @@ def any_number(values: Sequence[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
-def has_shares(table: HeadTable, columns: Sequence[str]) -> bool:
+def has_shares(table: HeadTable) -> bool:
     """Tell whether a table of heads has some shares."""
-    return place_heads(table) is not None and any(any_number(read_numbers(table, name)) for name in columns)
+    return place_heads(table) is not None and any(
+        any_number(read_numbers(table, name)) for name in MODALITIES
+    )

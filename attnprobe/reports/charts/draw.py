@@ -12,13 +12,14 @@ from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import PICTURES, PictureKind
 from attnprobe.reports.charts.marks import amend, make_title
-from attnprobe.reports.charts.stacking import stack_tables
-from attnprobe.reports.columns import DrawingRequest, list_keys, name_source
+from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, name_source, read_cells
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
+from attnprobe.reports.profile import join_beside_profile
 from attnprobe.reports.theme import Theme, ThemeName, choose_look
-from attnprobe.table.cells import clean
-from attnprobe.table.table import HeadTable
+from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.kinds import IN, OUT
+from attnprobe.table.table import Column, HeadTable
 
 
 def list_kinds(table: HeadTable) -> list[PictureKind]:
@@ -39,18 +40,10 @@ def draw_picture(
 ) -> Picture:
     """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
 
-    Args:
-        tables: One or more.
-        kind: One of those that suit them.
-        measures: Columns; by default those that a table puts first.
-        theme: Colours and sizes.
-        width: A length, see ``parse_width``.
-        columns: How many columns of a page it fills, in place of a length.
-        title: What stands above; by default the table's own title. Where it is empty, nothing does.
-        clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
+    It has a ``width``, see ``parse_width``, or fills so many ``columns`` of a page. An empty ``title`` leaves
+    out what stands above. With ``clusters``, a tree is drawn that is cut into so many parts.
 
-    Raises:
-        AttnprobeError: When they can't be drawn like this; it says as what else.
+    Raises AttnprobeError when they can't be drawn like this; it says as what else.
     """
     look, pixels = choose_look(theme, width, columns)
     if kind is not None and kind not in get_args(PictureKind):
@@ -61,7 +54,7 @@ def draw_picture(
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = "clustermap"
-    table = stack_tables(tables, kind)
+    table = _stack_tables(tables, kind)
     chosen = _choose_kind(table, kind, measures, clusters)
     if chosen == "atlas":
         table = replace(table, title="what heads look at, by offset")
@@ -109,7 +102,8 @@ def _fit_chart(
     is drawn again with so much less room.
     """
     heading, width, whole = clean(table.title) if title is None else title, request.width, None
-    finding = _state_figure(figure, table, request) if title is None else ""
+    stated = figure.list_stated(table, request) if title is None else []
+    finding = state_finding(table, stated[0]) if len(stated) == 1 else ""
     for _ in range(5):
         drawing = figure.draw(table, request)
         whole = drawing.chart
@@ -129,9 +123,61 @@ def _fit_chart(
     return whole
 
 
-def _state_figure(figure: Figure, table: HeadTable, request: DrawingRequest) -> str:
-    """State what a figure shows, see ``state_finding``; empty where it draws several measures."""
-    if figure.states is None:
-        return ""
-    columns = [table.column(figure.states)] if figure.states else figure.columns(table, request)
-    return state_finding(table, columns[0]) if len(columns) == 1 else ""
+def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
+    """Stack tables of one kind; for a scatter, join two tables of the same heads side by side.
+
+    Raises AttnprobeError when there is none, or their rows are named by different columns.
+    """
+    if not tables:
+        raise AttnprobeError("plot needs a table")
+    if len(tables) == 1:
+        return tables[0]
+    if kind == "atlas":
+        return join_beside_profile(tables)
+    if kind == "scatter":
+        if len(tables) > 2:
+            raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
+        return _join_sides(tables[0], tables[1])
+    names = list_keys(tables[0])
+    for other in tables[1:]:
+        if list_keys(other) != names:
+            raise AttnprobeError(
+                "the tables are of different kinds: rows of the first are named by "
+                f"{', '.join(names)}, rows of another by {', '.join(list_keys(other))}; plot them one by one"
+            )
+    columns: dict[str, Column] = {}
+    for column in (column for table in tables for column in table.columns):
+        columns.setdefault(column.name, column)
+    data = {name: [cell for table in tables for cell in read_cells(table, name)] for name in columns}
+    described = list(columns.values())
+    sources = [
+        set(zip(read_cells(table, "model"), read_cells(table, "dataset"), strict=True)) for table in tables
+    ]
+    if len(set().union(*sources)) < sum(map(len, sources)):  # model and dataset don't tell tables apart
+        described.insert(0, Column("table", role="key"))
+        titles = [f"{number} {clean(table.title)}" for number, table in enumerate(tables, start=1)]
+        rows = [title for title, table in zip(titles, tables, strict=True) for _ in range(len(table))]
+        data = {"table": rows, **data}
+    return HeadTable(", ".join(dict.fromkeys(clean(table.title) for table in tables)), described, data)
+
+
+def _join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
+    """Give each measure of two tables of the same heads twice: ``NAME_in`` and ``NAME_out``."""
+    joined = left.join(right, OUT)
+    columns, data = {column.name: column for column in joined.columns}, dict(joined.data)
+    for column in left.columns:
+        name = column.name
+        if column.role != "measure" or name not in right.data:
+            continue
+        # What is the same in both tables, join says once.
+        other = f"{name}{OUT}" if f"{name}{OUT}" in joined.data else name
+        for source, side, domain in ((name, f"{name}{IN}", "in"), (other, f"{name}{OUT}", "out of")):
+            columns[side] = replace(column, name=side, title=f"{name_measure(column)}, {domain} domain")
+            data[side] = joined.data[source]
+            if f"{source}_se" in joined.data:
+                columns[f"{side}_se"] = replace(joined.column(f"{source}_se"), name=f"{side}_se")
+                data[f"{side}_se"] = joined.data[f"{source}_se"]
+    datasets = [format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data]
+    if "dataset" in data and any(datasets):
+        data["dataset"] = [" and ".join(dict.fromkeys(datasets))] * len(left)
+    return HeadTable(left.title, [columns[name] for name in data], data)

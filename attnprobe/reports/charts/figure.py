@@ -48,6 +48,12 @@ class Figure(ABC):
         """List the measures that are drawn; nothing where they are not for a reader to choose."""
         return []
 
+    def list_stated(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
+        """List the measures that a finding may be about."""
+        if self.states is None:
+            return []
+        return [table.column(self.states)] if self.states else self.columns(table, request)
+
 
 @dataclass(frozen=True)
 class Point:

@@ -9,10 +9,10 @@ from attnprobe.reports.charts.figure import TICK, Axis, Figure, Point, Words
 from attnprobe.reports.charts.forest import Forest
 from attnprobe.reports.charts.grid import Grid
 from attnprobe.reports.charts.kinds import PictureKind
-from attnprobe.reports.charts.letters import Letters
 from attnprobe.reports.charts.lines import Lines
-from attnprobe.reports.charts.places import AXES, place_heads, place_pairs, place_positions
+from attnprobe.reports.charts.places import place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
+from attnprobe.reports.charts.roles import Roles
 from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
@@ -25,15 +25,13 @@ from attnprobe.reports.columns import (
     read_numbers,
     write_column,
 )
-from attnprobe.reports.groups import list_compared, take_groups
+from attnprobe.reports.findings import list_compared, take_groups
 from attnprobe.reports.pairs import has_all_pairs, name_pairs
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.scales import mark_column
-from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.kinds import MODALITIES, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.cells import Cell, clean
+from attnprobe.table.kinds import HEAD, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -41,8 +39,6 @@ _INTERVALS = "bars: 95 % intervals"
 _FILLED = f"filled: adjusted p < {SIGNIFICANT}"
 _TESTED = {"n": "links", "p_adjusted": "adjusted p"}
 _RULE = Point("baseline", "best simple rule", TICK, 1)
-#: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
-_PARTS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 
 
 def _name_first(table: HeadTable) -> str:
@@ -108,10 +104,6 @@ def _melt_steps(table: HeadTable) -> HeadTable:
     return _melt(table, "line", values, [Column("value", title="rank correlation")])
 
 
-def _find_kinds(table: HeadTable) -> list[str]:
-    return [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
-
-
 def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
     """List what changed: the divergence, and the differences of which most are significant."""
     if request.measures:
@@ -161,7 +153,7 @@ def _has_steps(table: HeadTable) -> bool:
 
 def _label_layers(table: HeadTable) -> list[str]:
     """Label the panel of each head by its layer, and by other keys."""
-    others = label_by_others(table, {"model", STEP, *AXES})
+    others = label_by_others(table, {"model", STEP, *HEAD})
     if "head" not in list_keys(table):
         return others
     layers = write_column("layer")(table)
@@ -178,27 +170,17 @@ def _has_depth(table: HeadTable) -> bool:
     measured = {"model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"}
     keys = list_keys(table)
     rows = set(zip(*(read_cells(table, name) for name in keys), strict=True))
-    return set(keys) <= measured | {*AXES, "replaced_by"} and has_measures(table) and len(rows) == len(table)
+    return set(keys) <= measured | {*HEAD, "replaced_by"} and has_measures(table) and len(rows) == len(table)
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
-    "heatmap": Grid(fits=lambda table: has_measures(table) and place_heads(table), places=place_heads),
+    "heatmap": Grid(fits=lambda table: has_measures(table) and place_heads(table)),
     "change": Grid(
         fits=place_heads,
-        places=place_heads,
         choose=_list_changes,
         caption=["changes: the second model minus the first", "divergence: 0 where both attend alike"],
     ),
-    "roles": Letters(
-        fits=place_heads,
-        fixed=True,
-        places=place_heads,
-        kind=_find_kinds,
-        legend="role (heads)",
-        letters=LETTERS,
-        colours=ROLE_COLOURS,
-        details=("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N"),
-    ),
+    "roles": Roles(fits=place_heads, fixed=True, states=None),
     "positions": Grid(
         fits=lambda table: has_measures(table) and place_positions(table),
         places=place_positions,
@@ -216,10 +198,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["each pair of heads of a layer, once"],
     ),
     "relations": Forest(
-        fixed=True,
         states="gain",
-        tested="gain",
-        order="gain",
         label=_label_first,
         panel=_label_others,
         axes=[
@@ -235,10 +214,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["gain: over the best simple rule", _INTERVALS, _FILLED],
     ),
     "probes": Forest(
-        fixed=True,
         states="accuracy",
-        tested="accuracy",
-        order="accuracy",
         label=_label_first,
         panel=_label_others,
         axes=[
@@ -258,7 +234,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=[_INTERVALS, "p: all heads against the best one"],
     ),
     "alignments": Forest(
-        fixed=True,
         tested="aer",
         label=_label_but("model", "dataset", "weights", "attention"),
         panel=_label_but("alignment", "direction"),
@@ -277,7 +252,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["the lower, the better", _INTERVALS],
     ),
     "intervals": Forest(
-        fixed=True,
         label=write_column("coefficient"),
         panel=_label_but(),
         prepare=_melt_coefficients,
@@ -289,10 +263,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=[_INTERVALS],
     ),
     "pairs": Forest(
-        fixed=True,
         states="interaction",
-        tested="interaction",
-        order="interaction",
         label=name_pairs,
         panel=_label_but(*PAIR, "attention_a", "attention_b"),
         axes=[
@@ -310,25 +281,23 @@ FIGURES: Mapping[PictureKind, Figure] = {
     ),
     "groups": Forest(
         fits=list_compared,
+        fixed=False,
         prepare=take_groups,
         label=write_column("group"),
         panel=write_column("row"),
         axes=[Axis(lambda table: str(table.data["title"][0]), [Point("value", "group", interval=True)])],
         side_by_side=4,
-        p="",
         caption=[_INTERVALS, f"*: groups differ, adjusted p < {SIGNIFICANT}"],
     ),
     "curves": Lines(
         states=None,
         fits=_has_curves,
         x="share_removed",
-        axis="share",
         panel=_label_removals,
         series=_name_orders,
         hue=_colour_curves,
         back=lambda table: [cell == RANDOM for cell in read_cells(table, "criterion")],
         legend="order of heads",
-        envelope=True,
         choose=lambda table, request: (
             request.columns(table, 1) if request.measures else [table.column("score")]
         ),
@@ -338,7 +307,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "settling": Lines(
         states=None,
         x=STEP,
-        axis="step",
         panel=lambda table: label_rows(table, ["attention", "measure", "dataset"]),
         series=write_column("line"),
         hue=write_column("line"),
@@ -351,7 +319,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
         states=None,
         fits=_has_steps,
         x=STEP,
-        axis="step",
         panel=_label_layers,
         series=_name_lines,
         hue=_name_lines,
@@ -362,7 +329,6 @@ FIGURES: Mapping[PictureKind, Figure] = {
     "depth": Lines(
         fits=_has_depth,
         x="layer",
-        axis="layer",
         panel=lambda table: [""] * len(table),
         series=lambda table: label_by_others(table, {"layer"}),
         hue=lambda table: label_by_others(table, {"layer", "head"}),
@@ -376,13 +342,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
     ),
     "map": Points(fits=has_all_pairs, read=read_map),
     "modality": Bars(
-        fits=lambda table: has_shares(table, MODALITIES),
+        fits=has_shares,
         fixed=True,
-        panels={
-            f"what {name} looks at": {part: f"{asker}_to_{part.split()[0]}" for part in _PARTS}
-            for asker, name in (("text", "text"), ("image", "the image"))
-        },
-        colours=_PARTS,
         caption=["bars: means over the heads of a layer", "points: how much of one head goes to the image"],
     ),
     "atlas": Atlas(

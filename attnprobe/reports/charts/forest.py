@@ -31,16 +31,16 @@ _ROW, _AROUND = 17, 52
 class Forest(Figure):
     """Rows with points and intervals on one axis or two, with a panel for each value of other keys.
 
+    Rows are sorted by the column of the finding, the largest first; without one they stay as they come.
     Of more rows than a page has room for, those with the smallest p are drawn, or with the largest numbers.
     """
 
+    fixed: bool = True
     axes: Sequence[Axis]
     label: Callable[[HeadTable], Sequence[str]]
     panel: Callable[[HeadTable], Sequence[str]]
     words: Sequence[Words] = ()
-    tested: str = ""  # the column whose effect is significant or not
-    order: str = ""  # the column by which rows are sorted, the largest first; as they come by default
-    p: str = "p_adjusted"
+    tested: str = ""  # the column whose effect is significant or not; by default the one of the finding
     side_by_side: int = 1  # so many panels at most
     tooltip: Mapping[str, str] = field(default_factory=dict)  # columns of numbers with their titles
     #: What makes the tables whose rows are drawn, one below the other; by default it is the table.
@@ -95,7 +95,10 @@ class Forest(Figure):
 
     def _choose_rows(self, table: HeadTable, rows: list[int], most: int) -> list[int]:
         """Choose the rows that matter most, and sort them; that of all rows together stands first."""
-        labels, (p, values) = self.label(table), (read_numbers(table, name) for name in (self.p, self.order))
+        labels, (p, values) = (
+            self.label(table),
+            (read_numbers(table, name) for name in ("p_adjusted", self.states or "")),
+        )
 
         def rank(row: int) -> tuple[bool, bool, float]:
             """Rank by p, and where there is none by size; rows of the same p stay as they come."""
@@ -103,19 +106,19 @@ class Forest(Figure):
             return labels[row] != ALL, chance is None, -abs(values[row] or 0.0) if chance is None else chance
 
         kept = sorted(rows, key=rank)[:most]
-        if not self.order:
+        if not self.states:
             return sorted(kept)
         return sorted(kept, key=lambda row: (labels[row] != ALL, values[row] is None, -(values[row] or 0.0)))
 
     def _read_axis(self, table: HeadTable, axis: Axis, labels: Sequence[str]) -> list[Record]:
         """Read a record for each row of each point in turn."""
-        p, records = read_numbers(table, self.p), list[Record]()
-        if not self.tested:
+        p, tested, records = read_numbers(table, "p_adjusted"), self.tested or self.states, list[Record]()
+        if not tested:
             signs: Sequence[str] = [""] * len(table)
         elif any(chance is not None for chance in p):
-            signs = mark_effects(read_numbers(table, self.tested), [None] * len(table), [], p).signs
+            signs = mark_effects(read_numbers(table, tested), [None] * len(table), [], p).signs
         else:
-            signs = mark_column(table, table.column(self.tested)).signs
+            signs = mark_column(table, table.column(tested)).signs
         more = {f"more{number}": read_numbers(table, name) for number, name in enumerate(self.tooltip)}
         for point in axis.points:
             if point.column in table.data:

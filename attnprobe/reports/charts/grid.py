@@ -20,7 +20,7 @@ from attnprobe.reports.charts.marks import (
     wrap_words,
     write_numbers,
 )
-from attnprobe.reports.charts.places import Places
+from attnprobe.reports.charts.places import Places, place_heads
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
@@ -61,7 +61,7 @@ class Grid(Figure):
     is an empty cell; a removed head has none.
     """
 
-    places: Callable[[HeadTable], Places | None]
+    places: Callable[[HeadTable], Places | None] = place_heads
     x_title: str = "head"
     y_title: str = "layer"
     widest: int = 30

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -45,7 +45,6 @@ class Lines(Figure):
     """A line for each of what is followed, with 95 % intervals; a panel for each value of other keys."""
 
     x: str
-    axis: Literal["step", "share", "layer"]
     panel: Callable[[HeadTable], Sequence[str]]
     series: Callable[[HeadTable], Sequence[str]]  # names of what is followed: a line has one
     hue: Callable[[HeadTable], Sequence[Cell]]  # what has a colour
@@ -53,7 +52,6 @@ class Lines(Figure):
     #: Which rows are of lines that are thin, in the background.
     back: Callable[[HeadTable], Sequence[bool]] = lambda table: [False] * len(table)
     leading: bool = False  # whether only those stand out that end farthest from 0, with their names
-    envelope: bool = False  # whether a band holds the lines in the background
     dots: bool = False  # whether a line is the mean of what has a dot each
     zero: bool = False  # whether the scale has 0
     choose: Callable[[HeadTable, DrawingRequest], list[Column]]
@@ -88,14 +86,14 @@ class Lines(Figure):
         scale = alt.Scale(zero=self.zero)
         axis = alt.Axis(tickCount=4, titleLimit=int(height + 40))
         y = alt.Y("value:Q", title=title, axis=axis, scale=scale)
-        x = "x:O" if self.axis != "share" else "x:Q"
+        x = "x:Q" if self.x == "share_removed" else "x:O"
         told = {"panel:N": "of", "series:N": "line", x: self.x.replace("_", " ")}
         told |= {"value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error"}
         base = alt.Chart().encode(x=self._make_axis(table), color=self._colour(data, request))
         back, front = (base.transform_filter(f"{sign}datum.back") for sign in ("", "!"))
         parts = []
         if any(record["back"] for record in data):
-            if self.envelope and len({record["hue"] for record in data if record["back"]}) == 1:
+            if not self.leading and len({record["hue"] for record in data if record["back"]}) == 1:
                 band = back.mark_area(opacity=0.16, color=theme.muted, line=False, aria=False)
                 parts.append(band.encode(y="min(value):Q", y2="max(value):Q", color=alt.value(theme.muted)))
             parts.append(back.mark_line(strokeWidth=0.8, opacity=0.5).encode(y=y, detail="line:N"))
@@ -159,10 +157,9 @@ class Lines(Figure):
         return alt.Color("hue:N", scale=scale, legend=legend)
 
     def _make_axis(self, table: HeadTable) -> Any:
-        if self.axis == "layer":
-            axis = alt.Axis(labelAngle=0, labelOverlap="greedy")
-            return alt.X("x:O", title=self.x.replace("_", " "), axis=axis)
-        if self.axis == "share":
+        if self.x == "layer":
+            return alt.X("x:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
+        if self.x == "share_removed":
             return alt.X("x:Q", title="heads removed", axis=alt.Axis(format=".1~%", tickCount=5))
         return _make_step_axis(sorted({cell for cell in read_cells(table, self.x) if isinstance(cell, int)}))
 

@@ -16,8 +16,6 @@ from attnprobe.table.table import Cell, Column
 
 #: Narrower pictures have their legends below.
 BESIDE = 480
-#: About how many pixels stand beside a small chart.
-AXIS = 50
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
@@ -113,7 +111,7 @@ def arrange_panels(number: int, room: float, high: float, beside: float = 0) -> 
     choices = []
     for most in range(min(number, 8), 0, -1):
         across = balance_panels(number, most)
-        width = room / across - AXIS - beside
+        width = room / across - 50 - beside  # an axis takes about 50
         height = min(0.62 * width, high / math.ceil(number / across) - 62)
         if width >= 130 and height >= 43:
             return across, width, height

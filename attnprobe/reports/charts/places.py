@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import (
-    Record,
     join_labels,
     label_by_others,
     label_rows,
@@ -14,10 +13,8 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import find_pairs
 from attnprobe.table.cells import Cell, format_cell
-from attnprobe.table.kinds import POSITION
+from attnprobe.table.kinds import HEAD, POSITION
 from attnprobe.table.table import HeadTable
-
-AXES = ("layer", "head")
 
 
 @dataclass(frozen=True)
@@ -34,19 +31,15 @@ class Places:
     def maps(self) -> list[str]:
         return list(dict.fromkeys(self.panel))
 
-    def records(self) -> list[Record]:
-        rows = zip(self.panel, self.x, self.y, strict=True)
-        return [{"panel": panel, "x": x, "y": y} for panel, x, y in rows]
-
 
 def place_heads(table: HeadTable) -> Places | None:
     """Place heads across and layers down; None where rows are not heads, or a head has two rows of a map."""
     names = list_keys(table)
-    if not set(AXES) <= set(names) or not len(table):
+    if not set(HEAD) <= set(names) or not len(table):
         return None
-    others = [name for name in names if name not in AXES]
+    others = [name for name in names if name not in HEAD]
     panel = label_rows(table, [name for name in others if not _is_rank(table, name, others)])
-    layers, heads = (read_cells(table, name) for name in AXES)
+    layers, heads = (read_cells(table, name) for name in HEAD)
     if len(set(zip(panel, layers, heads, strict=True))) < len(table):
         return None
     return Places(panel, heads, layers, sort_labels(heads), sort_labels(layers))
@@ -63,7 +56,7 @@ def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
 def place_positions(table: HeadTable) -> Places | None:
     """Place tokens across and heads down, with a map for each layer; None where a place has two rows."""
     positions, heads, layers = (read_cells(table, name) for name in (POSITION, "head", "layer"))
-    others = label_by_others(table, {*AXES, POSITION})
+    others = label_by_others(table, {*HEAD, POSITION})
     panel = [join_labels(other, f"layer {layer}") for other, layer in zip(others, layers, strict=True)]
     if len(set(zip(panel, positions, heads, strict=True))) < len(table):
         return None

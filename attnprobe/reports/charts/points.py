@@ -18,7 +18,7 @@ from attnprobe.reports.charts.marks import (
     stack_charts,
     wrap_words,
 )
-from attnprobe.reports.charts.places import AXES, place_heads
+from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
@@ -33,7 +33,7 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pairs import read_distances, scale_to_plane
 from attnprobe.reports.scales import read_intervals
 from attnprobe.table.cells import clean
-from attnprobe.table.kinds import IN, OUT
+from attnprobe.table.kinds import HEAD, IN, OUT
 from attnprobe.table.numbers import name_head
 from attnprobe.table.table import Column, HeadTable
 
@@ -106,9 +106,9 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     axes = choose_axes(table, request)
     equal = _strip_side(axes[0].name) == _strip_side(axes[1].name) and axes[0].unit == axes[1].unit
     places = place_heads(table)
-    panel = places.panel if places else label_by_others(table, AXES)
+    panel = places.panel if places else label_by_others(table, HEAD)
     columns: dict[str, Sequence[Any]] = {"panel": panel}
-    columns |= {name: read_cells(table, name) for name in AXES}
+    columns |= {name: read_cells(table, name) for name in HEAD}
     ends = []
     for side, column in zip("xy", axes, strict=True):
         low, high = read_intervals(table, column.name)
@@ -127,13 +127,8 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
     _name_farthest(data, np.abs(points[1] - points[0]))
     bars = any(record["x_low"] is not None for record in data)
     caption = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * bars
-    yield Plane(
-        data,
-        [_widen_ends(*pair) for pair in ends],
-        [title_axis(axis) for axis in axes],
-        equal,
-        caption=caption,
-    )
+    titles = [title_axis(axis) for axis in axes]
+    yield Plane(data, [_widen_ends(*pair) for pair in ends], titles, equal, caption=caption)
 
 
 def _widen_ends(low: float, high: float) -> tuple[float, float]:

@@ -78,14 +78,11 @@ def _draw_part(clusters: Clusters, parts: int, request: DrawingRequest) -> Any:
 
 def _place(heads: int, **channels: Any) -> dict[str, Any]:
     """Make channels of places of heads in the order of the tree."""
-    return {
-        name: channel(
-            f"{name}:Q",
-            axis=None,
-            scale=alt.Scale(domain=[0, heads], nice=False, zero=False, reverse=name == "y"),
-        )
-        for name, channel in channels.items()
-    }
+    places = {}
+    for name, channel in channels.items():
+        scale = alt.Scale(domain=[0, heads], nice=False, zero=False, reverse=name == "y")
+        places[name] = channel(f"{name}:Q", axis=None, scale=scale)
+    return places
 
 
 def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
@@ -96,10 +93,8 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
         title.append(f"largest possible: {math.sqrt(math.log(2)):.2f}")
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
     legend = alt.Legend(title=title, gradientLength=90, values=scale.ends, format=".3~g", **below)
-    colour, places = (
-        alt.Color("distance:Q", scale=colours, legend=legend),
-        _place(len(names), x=alt.X, y=alt.Y),
-    )
+    colour = alt.Color("distance:Q", scale=colours, legend=legend)
+    places = _place(len(names), x=alt.X, y=alt.Y)
     if len(names) > _MARKED:
         corner = make_chart([{"x": 0, "y": 0, "distance": 0.0}]).encode(**places)
         size: dict[str, Any] = {"width": side, "height": side, "aspect": False}
@@ -108,9 +103,8 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
     y, x = (axis.ravel().tolist() for axis in np.indices(matrix.shape))
     sides = {"one": [names[row] for row in y], "other": [names[column] for column in x]}
     ends = {"x": x, "x2": [column + 1 for column in x], "y": y, "y2": [row + 1 for row in y]}
-    cells = make_chart(make_records({**ends, "distance": matrix.ravel().tolist(), **sides})).mark_rect(
-        aria=False
-    )
+    data = make_records({**ends, "distance": matrix.ravel().tolist(), **sides})
+    cells = make_chart(data).mark_rect(aria=False)
     tooltip = make_tooltip({"one:N": "head", "other:N": "other head", "distance:Q": "distance"})
     return cells.encode(**places, x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)
 
@@ -142,9 +136,8 @@ def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
         for step, (row, height) in enumerate(zip(rows, heights, strict=True))
     ]
     axis = alt.Axis(values=[0, top], format=".3~g", grid=False)
-    x = alt.X(
-        "distance:Q", title="distance", axis=axis, scale=alt.Scale(domain=[0, top], reverse=True, nice=False)
-    )
+    scale = alt.Scale(domain=[0, top], reverse=True, nice=False)
+    x = alt.X("distance:Q", title="distance", axis=axis, scale=scale)
     thin = 0.8 if len(clusters.leaves) < 2 * _MARKED else 0.4
     lines = make_chart(corners).mark_line(strokeWidth=thin, strokeJoin="miter", color=theme.ink)
     cut = make_chart([{"distance": clusters.height}]).mark_rule(color=FRAME, strokeDash=[3, 2])

@@ -215,11 +215,8 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
     """State what each measure shows that the picture of a table has, after its title."""
     kinds = list_kinds(table)
-    if not kinds or (figure := FIGURES[kinds[0]]).states is None:
-        return
     request = DrawingRequest(_THEME, _WIDTH)
-    columns = [table.column(figure.states)] if figure.states else figure.columns(table, request)
-    for column in columns:
+    for column in FIGURES[kinds[0]].list_stated(table, request) if kinds else ():
         if finding := state_finding(table, column):
             yield name_measure(column), clean(finding)
 

@@ -172,9 +172,7 @@ def _write_mean(numbers: NumberFormat, value: float) -> str:
     return NumberFormat(numbers.decimals or 1, numbers.exponent).write(value)  # it is seldom whole
 
 
-def print_measure(
-    table: HeadTable, column: Column, panel: Panel, scale: Scale, screen: Screen, *, averaged: bool = True
-) -> None:
+def print_measure(table: HeadTable, column: Column, panel: Panel, scale: Scale, screen: Screen) -> None:
     """Print a measure as a heat map, with its name above and what the map leaves out below."""
     values = panel.lay_out(read_floats(table, column.name))
     label = f" ({clean(panel.label)})" if panel.label else ""
@@ -185,7 +183,7 @@ def print_measure(
     with np.errstate(invalid="ignore", divide="ignore"):  # infinities of both signs have no mean
         means = np.nansum(values, 1) / (~np.isnan(values)).sum(1)
     rows, columns = name_labels("L", panel.down), name_labels("H", panel.across)
-    means = means if averaged else np.empty(0)
+    means = np.empty(0) if table.kind == "heads at positions" else means
     heat = HeatMap(rows, columns, values, panel.rows >= 0, panel.lay_out(marks.pale) == 1, scale, means)
     layout = heat.arrange(screen)
     power = f"in 1e{layout.numbers.exponent}" if layout.numbers.exponent else ""

@@ -1,6 +1,6 @@
-"""A line a row: what heads find, groups of documents, measures of heads, and any other table."""
+"""A line a row: what heads find, groups of documents, heads over training, and any other table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,17 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from attnprobe.reports.charts.places import Places
-from attnprobe.reports.columns import name_measure, read_cells, read_floats
-from attnprobe.reports.groups import compare_groups, list_compared, list_groups
-from attnprobe.reports.scales import is_effect, mark_column
-from attnprobe.reports.terminal.console import Screen, shorten
+from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_floats
+from attnprobe.reports.findings import compare_groups, list_compared, list_groups
+from attnprobe.reports.scales import Scale, is_effect, mark_column
+from attnprobe.reports.terminal.console import Screen, find_colour, shorten
 from attnprobe.sums.inference import SIGNIFICANT
-from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.kinds import ALL_GROUPS
-from attnprobe.table.numbers import choose_format, format_number, format_p, name_head, write_column
+from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.kinds import ALL_GROUPS, HEAD, STEP
+from attnprobe.table.numbers import DIGITS, choose_format, format_number, format_p, name_head, write_column
 from attnprobe.table.table import Column, HeadTable
 
-_LEAST_TEXT = 12  # a column of text folds down to this width
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
@@ -37,8 +36,8 @@ class Field:
         return max(cell_len(part) for part in (self.name, *self.cells))
 
     def least(self) -> int:
-        """Give the width that it takes at least."""
-        return min(self.width(), _LEAST_TEXT) if self.is_text else self.width()
+        """Give the width that it takes at least: text folds down to 12."""
+        return min(self.width(), 12) if self.is_text else self.width()
 
     def header(self) -> Text:
         """Give its name, and below it the unit if there is room for one."""
@@ -47,11 +46,7 @@ class Field:
 
 
 def print_fields(
-    fields: Sequence[Field],
-    screen: Screen,
-    *,
-    significant: Sequence[bool] | None = None,
-    most: int | None = None,
+    fields: Sequence[Field], screen: Screen, significant: Sequence[bool] = (), most: int | None = None
 ) -> None:
     """Print the columns that fit as a table, with a star behind rows that are ``significant``."""
     kept = list(fields)
@@ -63,7 +58,7 @@ def print_fields(
         # A number is never folded: half a number is a wrong one.
         look = {"overflow": "fold"} if field.is_text else {"justify": "right", "no_wrap": True}
         table.add_column(field.header(), min_width=field.least(), **look)  # type: ignore[arg-type]
-    stars = ["*" if passes else "" for passes in significant or ()]
+    stars = ["*" if passes else "" for passes in significant]
     if stars:
         table.add_column("", no_wrap=True, width=1)
     rows = range(len(fields[0].cells))
@@ -83,12 +78,11 @@ def print_fields(
 
 def print_rows(table: HeadTable, columns: Sequence[Column], screen: Screen) -> None:
     """Print some columns of any table. Rows that are significant have a star."""
-    significant = None
-    if "p_adjusted" in table.data:
-        significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist()
+    tested = "p_adjusted" in table.data
+    significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist() if tested else ()
     fields = write_fields(table, columns, screen)
-    print_fields(fields, screen, significant=significant, most=None if screen.full else screen.rows)
-    if significant is not None:
+    print_fields(fields, screen, significant, None if screen.full else screen.rows)
+    if tested:
         screen.print(f"* significant (adjusted p < {SIGNIFICANT})", "dim")
 
 
@@ -108,16 +102,17 @@ def write_fields(table: HeadTable, columns: Sequence[Column], screen: Screen) ->
             words = [format_cell(cell).replace("_to_", " to ") for cell in cells]
             fields.append(Field(title, unit, words, is_text=True))
         elif column.role != "error" or name.removesuffix("_se") not in table.data:
-            written = write_column(
-                cells,
-                read_cells(table, f"{name}_se") if f"{name}_se" in table.data else (),
-                precision=screen.precision,
-                probability=column.is_probability,
-                undefined=signs.undefined,
-                plus_minus=signs.plus_minus,
-            )
+            errors = read_cells(table, f"{name}_se") if f"{name}_se" in table.data else ()
+            written = _write_numbers(cells, errors, screen, probability=column.is_probability)
             fields.append(Field(title, unit, written))
     return fields
+
+
+def _write_numbers(
+    values: Sequence[Cell], errors: Sequence[Cell], screen: Screen, probability: bool = False
+) -> list[str]:
+    look = {"undefined": screen.signs.undefined, "plus_minus": screen.signs.plus_minus}
+    return write_column(values, errors, precision=screen.precision, probability=probability, **look)
 
 
 def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, screen: Screen) -> None:
@@ -153,23 +148,87 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
         p = [screen.signs.undefined if np.isnan(one.p) else format_p(one.p) for one in compared]
         fields = [Field("", "", [one.label for one in compared], is_text=True), Field("p", "", p)]
         # All numbers have the same decimals: they are written as one column.
-        rows = [row for group in zip(*(one.rows for one in compared), strict=True) for row in group]
+        rows = [row for one in compared for row in one.rows]
         values, errors = (
             [None if row is None else cells[row] for row in rows]
             for cells in (read_cells(table, column.name), read_cells(table, f"{column.name}_se"))
         )
-        signs, precision = screen.signs, screen.precision
-        undefined, plus_minus = signs.undefined, signs.plus_minus
-        written = iter(
-            write_column(values, errors, precision=precision, undefined=undefined, plus_minus=plus_minus)
-        )
-        for name in (ALL_GROUPS, *list_groups(table)):
-            fields.append(Field(shorten(clean(name), 14), "", [next(written) for _ in compared]))
+        written = _write_numbers(values, errors, screen)
+        groups = [ALL_GROUPS, *list_groups(table)]
+        for place, name in enumerate(groups):
+            fields.append(Field(shorten(clean(name), 14), "", written[place :: len(groups)]))
         unit = f", {clean(column.unit)}" if column.unit else ""
         more = f"; {len(compared)} of {len(every)} rows" if len(every) > len(compared) else ""
         screen.print_heading(f"{name_measure(column)}{unit}{more}")
-        print_fields(fields, screen, significant=[one.p < SIGNIFICANT for one in compared])
+        print_fields(fields, screen, [one.p < SIGNIFICANT for one in compared])
     rule = f"p: whether groups are alike (adjusted); * they differ, p < {format_number(SIGNIFICANT)}"
     screen.print(rule, "dim")
     tests = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
     return {*tests, "layer", "head"}
+
+
+def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
+    """Draw a sign for each number; infinities lie at the ends, and what is undefined has its own sign."""
+    line = Text()
+    for value in values.tolist():
+        if np.isnan(value):
+            line.append(screen.signs.undefined)
+            continue
+        share, levels = scale.place(value), screen.signs.levels
+        line.append(
+            levels[round(share * (len(levels) - 1))], find_colour(share) if screen.has_palette else ""
+        )
+    return line
+
+
+def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
+    """Find the row of each head at each step of training; none for other tables, or of two rows at a step."""
+    if table.kind != "heads of checkpoints":
+        return {}
+    kinds, steps = label_by_others(table, {STEP, *HEAD}), read_cells(table, STEP)
+    runs: dict[str, dict[int, int]] = {}
+    axes = (read_cells(table, axis) for axis in HEAD)
+    for row, (kind, step, *head) in enumerate(zip(kinds, steps, *axes, strict=True)):
+        run = runs.setdefault(name_head(*filter(None, [kind]), *head), {})
+        if not isinstance(step, int) or run.setdefault(step, row) != row:
+            return {}
+    return runs
+
+
+def print_runs(
+    table: HeadTable, runs: Mapping[str, Mapping[int, int]], measures: Sequence[Column], screen: Screen
+) -> None:
+    """Print heads over at most 24 steps of training, measure by measure."""
+    steps = sorted({step for run in runs.values() for step in run})
+    places = np.linspace(0, len(steps) - 1, min(len(steps), 24)).round().astype(int)
+    drawn = [steps[place] for place in places]
+    counted = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
+    screen.print(f"{counted} {', '.join(map(str, drawn))}; heads that change most come first", "dim")
+    for column in measures:
+        values = np.append(read_floats(table, column.name), np.nan)  # the last is of no row
+        lines = np.array([[values[run.get(step, -1)] for step in drawn] for run in runs.values()])
+        _print_changes(column, list(runs), lines, screen)
+
+
+def _print_changes(column: Column, names: Sequence[str], lines: np.ndarray, screen: Screen) -> None:
+    """Print the 12 heads that change most, with the number at both ends."""
+    change = [np.ptp(line[np.isfinite(line)]) if np.isfinite(line).any() else -1 for line in lines]
+    order: list[int] = np.argsort(-np.array(change), kind="stable").tolist()[: None if screen.full else 12]
+    finite = lines[np.isfinite(lines)]
+    scale = Scale(float(finite.min()), float(finite.max())) if finite.size else Scale(0.0, 0.0)
+    numbers, signs = choose_format(lines.flat, digits=screen.precision or DIGITS), screen.signs
+
+    def write(value: float) -> str:
+        return signs.undefined if np.isnan(value) else numbers.write_whole(float(value))
+
+    unit = f", {clean(column.unit)}" if column.unit else ""
+    ends = f"{signs.levels[0]} {write(scale.low)} to {signs.levels[-1]} {write(scale.high)}"
+    screen.print_heading(clean(column.name), unit, f": {ends}")
+    wide = max(len(names[place]) for place in order)
+    for place in order:
+        line = Text.assemble((names[place].ljust(wide), "bold"), "  ")
+        line.append_text(_draw_sparkline(lines[place], scale, screen))
+        line.append(f"  {write(lines[place][0])} to {write(lines[place][-1])}")
+        screen.console.print(line, no_wrap=True, overflow="crop")
+    if left := len(names) - len(order):
+        screen.print(f"{signs.more} {left} more heads change less; --full shows them", "dim")

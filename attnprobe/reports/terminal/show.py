@@ -9,8 +9,7 @@ from rich.text import Text
 
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
-from attnprobe.reports.findings import state_effects
-from attnprobe.reports.groups import list_compared
+from attnprobe.reports.findings import list_compared, state_effects
 from attnprobe.reports.scales import fit_scales
 from attnprobe.reports.terminal.console import Screen
 from attnprobe.reports.terminal.heatmap import (
@@ -20,8 +19,7 @@ from attnprobe.reports.terminal.heatmap import (
     name_labels,
     print_measure,
 )
-from attnprobe.reports.terminal.rows import print_groups, print_ranges, print_rows
-from attnprobe.reports.terminal.sparklines import find_runs, print_runs
+from attnprobe.reports.terminal.rows import find_runs, print_groups, print_ranges, print_rows, print_runs
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import POSITION, RANDOM
@@ -78,7 +76,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
     if measures and table.kind == "heads at positions":
         if at_positions := lay_out_positions(table, measures[0].name):
             screen.print("rows: layers, columns: positions; of each layer the strongest head", "dim")
-            _print_maps(table, measures[:1], at_positions, screen, averaged=False)
+            _print_maps(table, measures[:1], at_positions, screen)
             return {measures[0].name, "token"}
     elif measures and places is not None and panels:
         _print_maps(table, measures if screen.full else measures[:1], panels, screen)
@@ -98,17 +96,12 @@ def _find_constants(table: HeadTable) -> list[str]:
 
 
 def _print_maps(
-    table: HeadTable,
-    measures: Sequence[Column],
-    panels: Sequence[Panel],
-    screen: Screen,
-    *,
-    averaged: bool = True,
+    table: HeadTable, measures: Sequence[Column], panels: Sequence[Panel], screen: Screen
 ) -> None:
     scales = fit_scales(table, measures)
     for column in measures:
         for panel in panels:
-            print_measure(table, column, panel, scales[column.name], screen, averaged=averaged)
+            print_measure(table, column, panel, scales[column.name], screen)
 
 
 def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> None:
