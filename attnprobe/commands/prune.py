@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.options import LabelsArgument, ModelArgument, ScoreOptions, TableOutput, TextsArgument
 from attnprobe.registry import Option, Rule, command
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 _TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
-_PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
 
 
 @command(
@@ -19,7 +19,7 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
     rules=[
         Rule(_TOGETHER, given=("share",), lacks=("save",)),
         Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
-        Rule(_PHYSICAL, given=("physical",), lacks=("save",)),
+        Rule("--physical says how --save writes; add --save DIR.", given=("physical",), lacks=("save",)),
     ],
 )
 def prune(
@@ -122,6 +122,8 @@ def prune(
     from attnprobe.session.texts import check_standard_input
     from attnprobe.table.destination import check_outside
 
+    if share == 1:
+        raise AttnprobeError("--share must be less than 1: of no head there is no checkpoint.")
     criterion = Criterion.parse(by, highest_first=highest_first)
     for option, given in (("--rerank", rerank), ("--rank-data", rank_texts is not None)):
         if given:

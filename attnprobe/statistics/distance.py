@@ -55,7 +55,9 @@ def within_layer(values: Tensor, layout: Layout) -> Tensor:
 def whole(block: AttentionBlock) -> Tensor:
     """Jensen-Shannon divergence of every two heads of the model, averaged over the queries of a sequence.
 
-    Limits and source are those of two heads of a layer. Source: Clark et al. (2019), section 6.
+    Limits: 0 for copies, ln 2 for heads that never look at the same key.
+
+    Source: Clark et al. (2019), section 6.
     """
     return mean_over_queries(divergence(block), block.layout)
 

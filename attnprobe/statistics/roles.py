@@ -48,12 +48,18 @@ def preference(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
 
 
 def mark_special(layout: Layout) -> Tensor:
-    """Boundary tokens. Source: Clark et al. (2019), section 3.2; Kovaleva et al. (2019), section 4.1."""
+    """Mark boundary tokens.
+
+    Source: Clark et al. (2019), section 3.2; Kovaleva et al. (2019), section 4.1.
+    """
     return layout.keys.special
 
 
 def mark_punctuation(layout: Layout) -> Tensor:
-    """Punctuation. Source: Clark et al. (2019), section 3.2."""
+    """Mark punctuation.
+
+    Source: Clark et al. (2019), section 3.2.
+    """
     return layout.keys.punctuation
 
 

@@ -64,9 +64,9 @@ def jackknife(
     return Estimate(value, np.where(number > 1, error, np.nan), clusters)
 
 
-def find_share(right: NDArray[Any], asked: NDArray[Any]) -> Estimate:
+def find_share(right: NDArray[Any], number: NDArray[Any]) -> Estimate:
     """Give the share of links that are answered rightly, (..., block) of (block,), or of (document,)."""
-    totals = np.concatenate([right.reshape(-1, len(asked)), asked[None]]).T.astype(np.float64)
+    totals = np.concatenate([right.reshape(-1, len(number)), number[None]]).T.astype(np.float64)
     shares = jackknife(lambda sums: _mean(sums[..., -1:], sums[..., :-1]), totals, totals[:, -1])
     shape = right.shape[:-1]
     return Estimate(shares.value.reshape(shape), shares.error.reshape(shape), shares.clusters.reshape(shape))

@@ -90,4 +90,4 @@ def test_examples_of_a_task_are_over_documents_too(tmp_path):
         next(cells for name, cells in table.data.items() if name.endswith("_se")) for table in tables
     )
     assert not np.allclose(alone, over, rtol=0.01)
-    assert [any("of only 4 documents" in note for note in table.notes) for table in tables] == [False, True]
+    assert [any("are of 4 documents" in note for note in table.notes) for table in tables] == [False, True]

@@ -219,7 +219,7 @@ def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     code, out, error = invoke(name, "demo", *words)
     assert code == 0
     assert "cut into 3 windows" in error
-    assert "only 1 document" in error
+    assert "are of 1 document" in error
     assert out.startswith("model,dataset,")
     counter, number = WINDOWS[name]
     assert {row[counter] for row in rows(out)} == {number}

@@ -52,7 +52,7 @@ def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one f
     given.pop("decoder_input_ids", None)
     if kind == "masked-lm":
         hidden = objective.hidden(batch)
-        given["input_ids"] = torch.where(hidden, objective._mask, batch.ids)
+        given["input_ids"] = torch.where(hidden, checkpoint.tokenizer.mask_token_id, batch.ids)
         logits = checkpoint.model(**given).logits
         return torch.stack([lead(one[some]).mean() for one, some in zip(logits, hidden, strict=True)])
     if kind == "seq2seq":

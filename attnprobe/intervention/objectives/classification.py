@@ -85,6 +85,8 @@ class Classes:
             return number
         known = ", ".join(map(self.spelled, range(min(self.count, _NAMED))))
         more = ", ..." if self.count > _NAMED else ""
+        if _read_float(str(label)) == -1:
+            more += " (-1 marks texts whose label is kept secret; take another split)"
         raise AttnprobeError(
             f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}."
         )
