@@ -103,7 +103,9 @@ FOUND = {
         "weight, share, with --by head": "attnprobe.survey.probe:tabulate_heads",
     },
     "syntax --trees": {
-        "uuas, baseline, gain, p, uas, uas_baseline, uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:compare_with_gold",
+        "uuas, baseline, gain, p, uas, uas_baseline, uas_gain, uas_p, uas_p_adjusted": (
+            "attnprobe.statistics.trees:compare_with_gold"
+        ),
     },
     "roles": {
         "role, measure, value, threshold, also": "attnprobe.statistics.role_table:decide_roles",
