@@ -113,12 +113,11 @@ def prune(
         One row for each step of each order, also of the random ones.
 
     Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
-            not be written, it has the table as ``error.table``.
+        AttnprobeError: With one sentence; it has ``error.table`` where only the checkpoint was not written.
     """
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.model.folders import check_free
-    from attnprobe.session.session import open_labelled, open_task
+    from attnprobe.session.session import open_labelled, open_task, read_task
     from attnprobe.session.texts import check_standard_input
     from attnprobe.table.destination import check_outside
 
@@ -138,9 +137,12 @@ def prune(
         check_free(Path(save), overwrite=overwrite)
     if random_orders is None:
         random_orders = 19 if margin is None else 0  # the best of 20 at a step is p = .05
+    ranked, task = (
+        {**options, "name": None, "split": None, "dataset_config": None},
+        read_task(options, labels),
+    )
+    rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
     with open_task("prune", model, texts, labels, options) as session:
-        ranked = {**options, "name": None, "split": None, "dataset_config": None}
-        rank_source = None if rank_texts is None else open_labelled(rank_texts, None, session.task, ranked)
         from attnprobe.intervention.pruning.curve import prune_in_steps
         from attnprobe.intervention.pruning.writing import Saving
 

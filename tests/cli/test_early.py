@@ -98,7 +98,7 @@ REFUSED = {
     "importance demo --method ig --nodes 0": "--nodes must be at least 1",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",
-    "prune demo --step 2": "Invalid value for '--step'",
+    "prune demo --step 2": "--step must be at most 1",
     "prune demo --by wishes": "There is no criterion 'wishes'",
     "prune demo --by heads1.csv:gone": "heads1.csv has no column 'gone'",
     "prune demo --by heads1.csv:same": "All heads have the same same",
