@@ -44,8 +44,7 @@ def prune(
     rank_texts: Annotated[
         "Texts",
         Option(
-            "Rank heads on this and score on -d. Default: on half of -d each.",
-            doc="Texts to rank on; by default one half of texts, and scores are of the other.",
+            "Rank heads on this. Default: on half of the data, scored on the other.",
             name="rank_data",
             metavar="DATA",
             line=str | None,
@@ -86,10 +85,10 @@ def prune(
 ) -> "HeadTable":
     """How many heads can go?
 
-    The table holds the score after each step, the least important heads removed first, beside
-    random orders. Heads are ranked on one half of the examples and scored on the other, or ranked
-    on --rank-data. With --margin 0.01, heads go in tenths until the bound is more than that (95 %),
-    then one by one inside that tenth (90 %): 20 passes at most.
+    The table holds the score after each step, the least important heads removed first, beside random
+    orders. Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
+    With --margin 0.01, heads go in tenths until the bound is more than that (95 %), then one by one inside
+    that tenth (90 %): 20 passes at most.
 
     Columns:
       criterion, seed    how heads were ranked; of a random order, its seed
@@ -137,11 +136,10 @@ def prune(
         check_free(Path(save), overwrite=overwrite)
     if random_orders is None:
         random_orders = 19 if margin is None else 0  # the best of 20 at a step is p = .05
-    ranked, task = (
-        {**options, "name": None, "split": None, "dataset_config": None},
-        read_task(options, labels),
-    )
-    rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
+    rank_source = None
+    if rank_texts is not None:
+        ranked = {**options, "name": None, "split": None, "dataset_config": None}
+        rank_source = open_labelled(rank_texts, None, read_task(options, labels), ranked)
     with open_task("prune", model, texts, labels, options) as session:
         from attnprobe.intervention.pruning.curve import prune_in_steps
         from attnprobe.intervention.pruning.writing import Saving
