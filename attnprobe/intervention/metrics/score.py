@@ -29,22 +29,6 @@ _FLAT = 1e-12
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A score compared with that of the untouched model, over the same examples.
-
-    Attributes:
-        delta: The score minus that of the untouched model.
-        error: The standard error of the difference, over documents, paired.
-        p: How likely a difference as large is, either way, if the heads did not matter; NaN where
-            there is no sensible null hypothesis.
-    """
-
-    delta: float
-    error: float
-    p: float
-
-
-@dataclass(frozen=True)
 class Score:
     """A metric: a function of the sum of the examples' rows, such as counts of right answers.
 
@@ -105,13 +89,6 @@ class Score:
         parts = (rows[start : start + step] for start in range(0, len(rows), step))
         without = np.concatenate([self.function(total - part) for part in parts])
         return len(rows) * self.function(total) - (len(rows) - 1) * without
-
-    def compare(self, predictions: Predictions, untouched: Predictions) -> Comparison:
-        """Compare predictions for the same examples."""
-        added = self.pseudovalues(predictions) - self.pseudovalues(untouched)
-        error = float(Clustered.of(added, predictions.get(CLUSTER)).standard_error)
-        delta = self.score(predictions) - self.score(untouched)
-        return Comparison(delta, error, self.find_p(predictions, untouched))
 
     def find_p(self, predictions: Predictions, untouched: Predictions) -> float:
         """Test that there is no difference between predictions for the same examples."""

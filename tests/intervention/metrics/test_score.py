@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.metrics import score as scores
 from attnprobe.intervention.metrics.score import CLUSTER, Score, mean_score
+from attnprobe.intervention.trials import AblationRun
 from attnprobe.sums.inference import PermutationTest
 
 metrics = pytest.importorskip("sklearn.metrics")
@@ -32,6 +35,13 @@ class Case:
     score: Score
     draw: Callable[[Draw, int], dict[str, Any]]
     expected: Callable[[dict[str, Any]], float]
+
+
+def compare(score: Score, ours: dict[str, Any], theirs: dict[str, Any]) -> SimpleNamespace:
+    """Compare a score with that of the untouched model, as ablations do."""
+    clusters = {CLUSTER: ours[CLUSTER]} if CLUSTER in ours else {}
+    found = ScoreDeltas.of(score, AblationRun({**theirs, **clusters}, [[ours]]))
+    return SimpleNamespace(delta=found.deltas.value.item(), error=found.deltas.error.item(), p=found.p.item())
 
 
 def draw_words(draw: Draw, number: int) -> dict[str, Any]:
@@ -167,7 +177,7 @@ def test_errors(case: Case, clusters: Ints):
     named = {**ours, CLUSTER: clusters}
     np.testing.assert_allclose(case.score.pseudovalues(named), added, atol=1e-9)
     assert case.score.standard_error(named) == pytest.approx(error_over_documents(added, clusters))
-    found = case.score.compare(named, theirs)
+    found = compare(case.score, named, theirs)
     assert found.delta == pytest.approx(case.expected(ours) - case.expected(theirs))
     assert found.error == pytest.approx(error_over_documents(added - leave_out(case, theirs), clusters))
 
@@ -181,7 +191,7 @@ def test_ranks_that_stay(noise: float):
     ours, theirs = ({"label": gold, "prediction": gold + draw.normal(0, one, 250)} for one in noises)
     added, nobody = leave_out(case, ours), np.full(250, -1)
     assert score.standard_error(ours) == pytest.approx(error_over_documents(added, nobody), rel=0.15)
-    found = score.compare(ours, theirs)
+    found = compare(score, ours, theirs)
     error = error_over_documents(added - leave_out(case, theirs), nobody)
     assert found.error == pytest.approx(error, rel=0.06)
 
@@ -218,7 +228,7 @@ def test_p_of_exchanges(name: str, clusters: Ints):
     expected = stats.permutation_test(
         (places, -1 - places), difference, permutation_type="samples", vectorized=False, n_resamples=9999
     ).pvalue
-    p = case.score.compare({**ours, CLUSTER: clusters}, theirs).p
+    p = compare(case.score, {**ours, CLUSTER: clusters}, theirs).p
     assert 0 < expected <= 1
     assert p == pytest.approx(expected, abs=1e-9 if name == "accuracy" else 0.015 + 0.1 * expected)
 
@@ -227,14 +237,14 @@ def test_p_of_exchanges(name: str, clusters: Ints):
 def test_mcnemar(better: int, worse: int):
     theirs = np.array([0] * better + [1] * worse + [0, 1] * 9)
     ours = np.array([1] * better + [0] * worse + [0, 1] * 9)
-    found = ACCURACY.compare({"accuracy": ours}, {"accuracy": theirs})
+    found = compare(ACCURACY, {"accuracy": ours}, {"accuracy": theirs})
     assert found.p == pytest.approx(stats.binomtest(worse, better + worse).pvalue)
 
 
 @pytest.mark.parametrize("clusters", [np.full(14, -1), DOCUMENTS], ids=["examples", "documents"])
 def test_student_s_t(clusters: Ints):
     ours, theirs = (draw_losses(np.random.default_rng(seed), 14) for seed in (2, 3))
-    found = LOSS.compare({**ours, CLUSTER: clusters}, theirs)
+    found = compare(LOSS, {**ours, CLUSTER: clusters}, theirs)
     delta = ours["loss"] - theirs["loss"]
     error = error_over_documents(delta, clusters)
     _, sizes = np.unique(np.where(clusters < 0, -1 - np.arange(14), clusters), return_counts=True)
@@ -246,17 +256,17 @@ def test_student_s_t(clusters: Ints):
 
 def test_shares_of_several_tokens_take_student_s_t():
     ours, theirs = np.array([0.5, 1, 0, 1, 0.25, 1]), np.array([1, 1, 1, 1, 0.5, 0])
-    found = ACCURACY.compare({"accuracy": ours}, {"accuracy": theirs})
+    found = compare(ACCURACY, {"accuracy": ours}, {"accuracy": theirs})
     assert found.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
 
 
 def test_differences_that_are_sure():
     values = np.random.default_rng(0).random(10)
-    assert LOSS.compare({"loss": values + 0.1}, {"loss": values}).p < 1e-12  # but for rounding, all alike
-    assert LOSS.compare({"loss": values}, {"loss": values}).p == 1
-    assert np.isnan(LOSS.compare({"loss": values[:1]}, {"loss": values[:1] + 1}).p)
+    assert compare(LOSS, {"loss": values + 0.1}, {"loss": values}).p < 1e-12  # but for rounding, all alike
+    assert compare(LOSS, {"loss": values}, {"loss": values}).p == 1
+    assert np.isnan(compare(LOSS, {"loss": values[:1]}, {"loss": values[:1] + 1}).p)
     same = mean_score("similarity", "cosine", tested=False)
-    assert np.isnan(same.compare({"similarity": values}, {"similarity": values + 1}).p)
+    assert np.isnan(compare(same, {"similarity": values}, {"similarity": values + 1}).p)
 
 
 def test_float32_is_averaged_in_float64():
@@ -269,7 +279,7 @@ def test_what_is_flat_has_no_correlation(name: str):
     score, varied, flat = CASES[name].score, np.arange(4.0), np.full(4, 0.1)
     for predictions in ({"label": varied, "prediction": flat}, {"label": flat, "prediction": varied}):
         assert np.isnan(score.score(predictions))
-        found = score.compare({"label": varied, "prediction": flat}, {"label": varied, "prediction": varied})
+        found = compare(score, {"label": varied, "prediction": flat}, {"label": varied, "prediction": varied})
         assert np.isnan([found.delta, found.p]).all()
 
 
@@ -288,7 +298,7 @@ def test_p_of_documents_under_the_null(name: str):
         if name == "mcc of two":
             label = draw.integers(2, size=len(places))
             one, other = ({"label": label, "prediction": label ^ (side > 1)} for side in (ours, theirs))
-        p.append(score.compare({**one, CLUSTER: 1000 + places}, other).p)
+        p.append(compare(score, {**one, CLUSTER: 1000 + places}, other).p)
     assert 0.03 < np.mean(np.array(p) <= 0.05) < 0.075
     assert 0.45 < np.mean(p) < 0.56
 
