@@ -316,7 +316,6 @@ def _make_labels(record: Mapping[str, Any]) -> Labels:
         record["dataset"]["name"],
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
         tied=list_lacking([min(heads, _MOST_HEADS) for heads in layer_heads[:_MOST_LAYERS]]),
     )

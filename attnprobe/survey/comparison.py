@@ -159,7 +159,7 @@ def compare_checkpoints(
         numbered=sums.get(NUMBERED),
         pairs={kind: sums[PAIRS.format(kind)] for kind in shared.kinds if pairs},
         outputs={kind: sums[OUTPUTS.format(kind)] for kind in shared.kinds if outputs},
-        labels=Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, notes),
+        labels=Labels(first.name, dataset, record, one.places, one.removed, notes),
         other=second.name,
         rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
     )

@@ -155,7 +155,7 @@ class TableRun:
                 one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
-        about = of.places, of.patches, of.removed, self.notes, of.lacking
+        about = of.places, of.removed, self.notes, of.lacking
         return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property

@@ -37,7 +37,6 @@ class Labels:
     dataset: str
     provenance: Mapping[str, Any]  # everything needed to make the table again
     places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
-    patches: bool = False  # whether tokens are patches of an image, and distances are counted in them
     removed: Collection[tuple[int, int]] = ()  # places of heads that the checkpoint lacks
     notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model
     #: Places without a head of their own: its weights are those of an earlier layer, or the layer has fewer.
