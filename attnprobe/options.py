@@ -544,9 +544,8 @@ class ScoreOptions(CauseOptions, MetricOptions, total=False):
     """The same, whose answers are scored."""
 
 
+_EVERY = [option for group in (CensusOptions, ScoreOptions) for option in read_options(group.__annotations__)]
 #: What a keyword is where it is not given.
-_GROUPS = (SurveyOptions, CensusOptions, ScoreOptions)
-OPTIONS = {option.keyword: option for group in _GROUPS for option in read_options(group.__annotations__)}
-DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
+DEFAULTS = {option.keyword: option.default for option in _EVERY}
 #: What no number depends on.
-FREE = {name for name, option in OPTIONS.items() if option.free}
+FREE = {option.keyword for option in _EVERY if option.free}

@@ -108,7 +108,7 @@ def _make_function(command: Command, *, everything: bool) -> Callable[..., None]
 
 
 def _place_option(option: Option) -> tuple[bool, int]:
-    return not option.argument, _PANELS.index(option.panel) if option.panel in _PANELS else 0
+    return not option.argument, _PANELS.index(option.panel)
 
 
 def _annotate(option: Option, everything: bool) -> Any:
