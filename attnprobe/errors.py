@@ -42,6 +42,10 @@ class AttnprobeError(Exception):
         super().__init__(shorten(str(sentence)))
 
 
+class UsageError(AttnprobeError):
+    """Options exclude one another, or one lacks another."""
+
+
 class UnfinishedError(AttnprobeError):
     """The numbers are there, and what was to come after them failed.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.session.session import Call, describe_call, read_first
 from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.table.naming import MIXED, find_role_kind
@@ -156,7 +156,7 @@ def check_role_name(name: str | None, *, given: bool) -> None:
     if name is None:
         return
     if not given:
-        raise AttnprobeError("A name for roles by links goes with a file of links; add --links FILE.")
+        raise UsageError("--name says what roles by links are called; add --links FILE.")
     if not isinstance(name, str) or name != name.strip() or not name.isprintable():
         raise AttnprobeError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
     if not 0 < len(name) <= _LONGEST_NAME or set(_PARTING) & set(name):
