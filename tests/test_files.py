@@ -12,7 +12,7 @@ import pytest
 from attnprobe import files
 from attnprobe.cli.app import run
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import TokenSequence
+from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import AttnprobeError, StateError
 from attnprobe.files import held, name_unfinished, tidy, write_together
 from attnprobe.run.state import State, check_state

@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.tokens import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokenization import TokenSequence
+from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.media_batches import flatten_pairs
+from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import SentenceFolder

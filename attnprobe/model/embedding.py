@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnprobe.corpus.tokenization import count_prompt_tokens
+from attnprobe.corpus.tokens import count_prompt_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote, read_object
 from attnprobe.model.pooling import (

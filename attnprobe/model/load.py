@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
+from attnprobe.corpus.tokens import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.configuration import find_placeholder

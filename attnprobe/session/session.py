@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights

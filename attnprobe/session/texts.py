@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.formats import Row, Table, make_table
+from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
 from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.corpus.sources.document import Contrast, Document, Label
@@ -21,7 +22,6 @@ from attnprobe.corpus.sources.gold import (
     read_tags,
     read_words,
 )
-from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows

@@ -9,9 +9,8 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import sequences as reading
-from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokenization import Frame, TokenSequence
+from attnprobe.corpus.tokens import Frame, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.formats import find_tables
-from attnprobe.corpus.sources.alignments import (
+from attnprobe.corpus.alignments import (
     align_documents,
     list_lines,
     open_lines,
     read_joined,
     read_parallel,
 )
+from attnprobe.corpus.formats import find_tables
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import strip_packing
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource

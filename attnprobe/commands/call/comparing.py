@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import pair_revisions, parse_revisions

@@ -6,8 +6,8 @@ from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
+from attnprobe.corpus.links import filter_links
 from attnprobe.corpus.sources.document import SEVERAL, Document
-from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.registry import split_names
@@ -65,7 +65,7 @@ def find_links(
             from attnprobe.statistics.links import make_control
 
             statistics = [*statistics, make_control(statistics[0])]
-        from attnprobe.corpus.sources.alignments import read_as_pairs
+        from attnprobe.corpus.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

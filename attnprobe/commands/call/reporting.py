@@ -9,7 +9,7 @@ from attnprobe.commands.call.sections import Sections, TableFolder
 from attnprobe.commands.call.surveying import check_groups
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.report.report import (

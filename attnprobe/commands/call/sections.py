@@ -18,7 +18,7 @@ from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.options import FrequencyOptions, MetricOptions, ModelOptions, TaskOptions, TextOptions

@@ -12,7 +12,6 @@ from functools import cache
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import PurePath
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, shorten, strip_packing
@@ -184,10 +183,23 @@ def refuse_group(source: "Source", name: str) -> None:
         )
 
 
+#: The modules that read formats, in the order in which errors list them.
+_READERS = (
+    "corefud",
+    "formats.csv",
+    "gap",
+    "formats.json",
+    "formats.parquet",
+    "formats.plain_text",
+    "formats.tagged",
+    "conllu",
+    "formats.xlsx",
+)
+
+
 @cache
 def _load_formats(kind: type[Any]) -> list[Any]:
-    names = sorted(module.name for module in iter_modules(__path__))
-    every = chain.from_iterable(import_module(f"{__name__}.{name}").FORMATS for name in names)
+    every = chain.from_iterable(import_module(f"attnprobe.corpus.{name}").FORMATS for name in _READERS)
     return [one for one in every if isinstance(one, kind)]
 
 

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat
+from attnprobe.corpus.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.gold import find_class_names
-from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS
 from attnprobe.errors import AttnprobeError
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, is_number
+from attnprobe.corpus.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -20,7 +21,6 @@ from attnprobe.corpus.sources.gold import (
     read_tags,
     read_words,
 )
-from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from attnprobe.corpus.conllu import looks_like_conllu, read_conllu
 from attnprobe.corpus.formats import (
     FILE,
     FOLDER,
@@ -24,7 +25,6 @@ from attnprobe.corpus.formats import (
     refuse_group,
 )
 from attnprobe.corpus.formats.json import parse_jsonl, starts_with_object
-from attnprobe.corpus.formats.treebank import looks_like_conllu, read_conllu
 from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.gold import find_class_names

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, logging
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.errors import first_line
 from attnprobe.model.reading.blocks import find_window
 from attnprobe.model.refusals import UnsupportedModelError

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.links import PRONOUN, PROPER, Mention, link_antecedent
 from attnprobe.corpus.sources.columns import require
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.links import PRONOUN, PROPER, Mention, link_antecedent
 from attnprobe.corpus.sources.streams import shorten, strip_ends
 from attnprobe.errors import AttnprobeError
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnprobe.corpus.formats import CoreferenceFormat
-from attnprobe.corpus.formats.treebank import (
+from attnprobe.corpus.conllu import (
     Sentence,
     find_comment,
     find_parts_of_speech,
@@ -16,8 +15,8 @@ from attnprobe.corpus.formats.treebank import (
     parse_conllu,
     place_words,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.links import (
+from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.links import (
     NOMINAL,
     OTHER,
     PRONOUN,
@@ -25,6 +24,7 @@ from attnprobe.corpus.sources.links import (
     Mention,
     link_mentions,
 )
+from attnprobe.corpus.sources.document import Annotation, Document, Span
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError
 
