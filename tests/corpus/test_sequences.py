@@ -8,7 +8,7 @@ from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus import sequences as reading
+from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens import Frame, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
