@@ -42,7 +42,7 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.model.refusals import BadCheckpointError
+    from attnprobe.model.quirks import BadCheckpointError
     from attnprobe.session.session import (
         check_model,
         describe_call,

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.folders import ADAPTER, damage_error
 from attnprobe.model.location import Adapter
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.quirks import BadCheckpointError
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,

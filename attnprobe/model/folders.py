@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.quirks import BadCheckpointError
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 

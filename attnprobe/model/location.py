@@ -20,7 +20,7 @@ from attnprobe.model.folders import (
     read_folder,
     read_object,
 )
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.quirks import BadCheckpointError
 from attnprobe.table.cells import clean
 
 #: A device for each part of a model, or how to choose them.

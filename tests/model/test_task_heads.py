@@ -14,7 +14,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.marian import modeling_marian as marian
 
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.quirks import BadCheckpointError
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
