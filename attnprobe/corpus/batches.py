@@ -16,7 +16,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batch import Batch, Side, Strata
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.store import replace_repeated
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half, name_documents
 
 
@@ -138,7 +138,7 @@ class BatchReader(ABC):
 
     def shuffle(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order."""
-        raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
+        raise DataError("Images and sound have no tokens that could be shuffled; give text.")
 
     def skip(self, done: int) -> Self:
         """Give the batches behind the first ones."""

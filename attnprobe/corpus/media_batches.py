@@ -20,7 +20,7 @@ from attnprobe.corpus.batches import Batches, BatchReader, plan_batches
 from attnprobe.corpus.sources.media import IMAGE, SOUND, Item, read_image, read_sound
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
 Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
@@ -169,7 +169,7 @@ class PairBatches(Batches):
         return replace(super().gather(members), inputs=inputs)
 
     def shuffle(self, seed: int) -> Self:
-        raise AttnprobeError("Images with texts have no tokens that could be shuffled; give text.")
+        raise DataError("Images with texts have no tokens that could be shuffled; give text.")
 
 
 def move_to_spool(picture: Picture, spool: Spool) -> Picture:

@@ -24,7 +24,7 @@ from attnprobe.corpus.tokenization import (
     refuse_without_offsets,
     tokenize,
 )
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
 CHUNK_DOCUMENTS = 512
@@ -69,7 +69,7 @@ class SequenceReader:
         taken = len(self.frame) + longest
         if max_length <= taken:
             beside = f" and the {longest} of the prompt" if longest else ""
-            raise AttnprobeError(
+            raise DataError(
                 f"--max-length {max_length} leaves no room for text beside the "
                 f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
             )

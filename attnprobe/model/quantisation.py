@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.lean import silence_loggers
-from attnprobe.model.refusals import BadCheckpointError, find_packing
+from attnprobe.model.refusals import find_packing
 from attnprobe.model.transformers_private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
@@ -42,7 +42,7 @@ def check_packages(config: Any, name: str) -> None:
     method = find_method(config)
     missing = [package for package in _PACKAGES.get(method, ()) if not _is_installed(package)]
     if missing:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is quantised ({method}), and needs {' and '.join(missing)}: pip install "
             f"{' '.join(missing)}."
         )
@@ -161,7 +161,7 @@ class Quantisation:
 
     def check_gradients(self, model_type: str) -> None:
         """Refuse derivatives, which projections that round pass on wrongly or not at all."""
-        raise AttnprobeError(
+        raise UsageError(
             f"The gradients of {model_type!r} can't be told: it is quantised ({self.name}); use ablate (in "
             "prune, --by ablation), which needs none."
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 
 _NO_MAP = "it has no attention map"
 
@@ -76,11 +76,7 @@ READS_ANOTHER_TEXT = "an encoder reads its image, and its decoder another text; 
 PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
 
 
-class BadCheckpointError(AttnprobeError):
-    """The files of a checkpoint are there, but can't be used."""
-
-
-class UnsupportedModelError(BadCheckpointError):
+class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:

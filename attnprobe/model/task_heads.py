@@ -9,10 +9,10 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import list_tied_weights
 from attnprobe.table.cells import clean
 
@@ -107,7 +107,7 @@ def read_weights(
         return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
             f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
         )
