@@ -20,7 +20,7 @@ from transformers.activations import ACT2FN
 
 from attnprobe.errors import ModelError, first_line
 from attnprobe.model.folders import damage_error, read_object
-from attnprobe.model.refusals import (
+from attnprobe.model.quirks import (
     NOT_TOGETHER,
     READS_ANOTHER_TEXT,
     UnsupportedModelError,

@@ -53,9 +53,9 @@ from attnprobe.model.pruned import (
     read_removed_heads,
     silence_transformers,
 )
-from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
+from attnprobe.model.quantisation import Quantisation, check_packages, find_packing, place_weights
+from attnprobe.model.quirks import UnsupportedModelError, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.refusals import UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 #: What describes a tokenizer.

@@ -24,22 +24,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import AttnprobeError, ModelError, first_line
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
-from attnprobe.model.transformers_private import Conv1D, list_tied_weights
+from attnprobe.model.private import Conv1D, list_tied_weights
+from attnprobe.model.quirks import REMOVABLE
 
 Shapes = Mapping[str, tuple[int, ...]]
-#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
-#: head's queries, keys and values, or, as ``output``, what reads the heads.
-_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
-_PROJECTIONS = {
-    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
-    "albert": (
-        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
-        r"(?:query|key|value|(?P<output>dense))$"
-    ),
-    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
-    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
-    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
-}
 
 
 @dataclass(frozen=True)
@@ -158,9 +146,9 @@ def read_removed_heads(config: Any, name: str) -> PruningRecord | None:
     layers = config.num_hidden_layers * inner
     groups = getattr(config, "num_hidden_groups", config.num_hidden_layers)
     gone = _find_gone(config) if isinstance(stated, dict) else None
-    if config.model_type not in _PROJECTIONS or gone is None or not gone.keys() <= {*range(groups * inner)}:
+    if config.model_type not in REMOVABLE or gone is None or not gone.keys() <= {*range(groups * inner)}:
         raise ModelError(
-            f"The config.json of {name} states pruned_heads, which are read of {', '.join(_PROJECTIONS)}, "
+            f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
             "with a list of heads for each layer; give the checkpoint from before its heads were removed."
         )
     # Layers of ALBERT share the weights of their group.
@@ -206,7 +194,7 @@ def _cut_heads(model: nn.Module, config: Any) -> None:
     """Put smaller projections in the place of those whose heads are removed."""
     gone, width = _find_gone(config) or {}, config.hidden_size // config.num_attention_heads
     for path, module in list(model.named_modules()):
-        match = re.search(_PROJECTIONS[config.model_type], path)
+        match = re.search(REMOVABLE[config.model_type], path)
         if match is None:
             continue
         place = match.groupdict()

@@ -12,10 +12,13 @@ from torch import Tensor, nn
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.lean import silence_loggers
-from attnprobe.model.refusals import find_packing
-from attnprobe.model.transformers_private import Conv1D, find_compressor
+from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
+#: What is said of weights that models compute with and nobody else can read.
+PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
+#: What models of plain weights are stored and computed in.
+_PLAIN = {"float64", "float32", "bfloat16", "float16"}
 #: For each method that a config.json names, the packages that read its weights.
 _PACKAGES = {
     "torchao": ("torchao",),
@@ -75,6 +78,15 @@ def unpack_model(model: Any) -> None:
     """Unpack weights that stay compressed up to the first pass of the whole model, of which parts are run."""
     if (compressor := find_compressor(model)) is not None:
         compressor.decompress_model(model)
+
+
+def find_packing(weight: Any) -> str:
+    """Find how a quantised weight is packed, such as Int8Tensor or int8; "" where it is plain numbers."""
+    kind = type(weight).__name__
+    if kind not in {"Tensor", "Parameter"}:
+        return kind
+    stored = str(weight.dtype).removeprefix("torch.")
+    return "" if stored in _PLAIN else stored
 
 
 def is_packed(module: nn.Module) -> bool:

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.pruned import silence_transformers
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 
 
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:

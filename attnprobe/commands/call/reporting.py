@@ -12,17 +12,17 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.report.report import (
+from attnprobe.reports.report.contents import (
     GROUPS,
     OF_A_TASK,
     OF_GOLD,
     SECTIONS,
     Contents,
-    Report,
     Section,
     read_folder,
     sort_tables,
 )
+from attnprobe.reports.report.report import Report
 from attnprobe.run.record import record_versions
 from attnprobe.session.session import (
     check_labels,

@@ -23,7 +23,7 @@ from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
 from attnprobe.options import FrequencyOptions, MetricOptions, ModelOptions, TaskOptions, TextOptions
 from attnprobe.registry import list_names
-from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
+from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
