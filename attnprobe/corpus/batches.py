@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.media import IMAGE, SOUND, Item, read_image, read_sound
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool, replace_repeated
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half, name_documents
 
 
@@ -142,7 +142,7 @@ class BatchReader(ABC):
 
     def shuffle(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order."""
-        raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
+        raise DataError("Images and sound have no tokens that could be shuffled; give text.")
 
     def skip(self, done: int) -> Self:
         """Give the batches behind the first ones."""
@@ -447,7 +447,7 @@ class PairBatches(Batches):
         return replace(super().gather(members), inputs=inputs)
 
     def shuffle(self, seed: int) -> Self:
-        raise AttnprobeError("Images with texts have no tokens that could be shuffled; give text.")
+        raise DataError("Images with texts have no tokens that could be shuffled; give text.")
 
 
 def move_to_spool(picture: Picture, spool: Spool) -> Picture:

@@ -19,7 +19,7 @@ from attnprobe.corpus.spans import (
     split_annotation,
     tag_tokens,
 )
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, DataError, first_line
 
 #: What tokenizers say where their vocabulary holds no token for what it does not know.
 _UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
@@ -59,7 +59,7 @@ class NoTokenizer:
         return 0
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
+        raise DataError(f"{self._name} holds no tokenizer, so it can't be given text.")
 
     decode = convert_ids_to_tokens = __call__
 
@@ -72,14 +72,14 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
         raise
     except Exception as error:  # what comes from tokenizers has no class of its own
         if _UNKNOWN.search(str(error)):
-            raise AttnprobeError(
+            raise DataError(
                 "The texts hold characters that the tokenizer has no token for, and its vocabulary lacks the "
                 "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
             ) from error
         given = [*texts, options.get("text_target") or ""]
         for text in chain.from_iterable([one] if isinstance(one, str) else one for one in given):
             check_unicode(text, f"The text {shorten(repr(text))}")
-        raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
+        raise DataError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
 def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
@@ -99,15 +99,15 @@ def _list_probes(tokenizer: Tokenizer) -> Iterator[str]:
             yield text
 
 
-def _refuse_frame() -> AttnprobeError:
-    return AttnprobeError(
+def _refuse_frame() -> DataError:
+    return DataError(
         "The tokenizer does not frame a text with special tokens before and after it, which is the only form "
         "attnprobe can cut into windows."
     )
 
 
-def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
-    return AttnprobeError(
+def refuse_without_offsets(tokenizer: Any) -> DataError:
+    return DataError(
         f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
         "which characters a token covers, as words and links need; census and other commands without "
         "words read this checkpoint."
@@ -166,7 +166,7 @@ class Frame:
         characters = 0
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
             if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
-                raise AttnprobeError(
+                raise DataError(
                     f"The tokenizer ({type(tokenizer).__name__}) does not put {shorten(repr(text))} "
                     "between the special tokens that it puts around other texts, which is the only form "
                     "attnprobe can cut into windows."
@@ -271,7 +271,7 @@ class SequenceReader:
         taken = len(self.frame) + longest
         if max_length <= taken:
             beside = f" and the {longest} of the prompt" if longest else ""
-            raise AttnprobeError(
+            raise DataError(
                 f"--max-length {max_length} leaves no room for text beside the "
                 f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
             )
