@@ -99,8 +99,7 @@ def ablate(
     *,
     keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.")] = False,
     correction: Annotated[
-        Literal["holm", "bh"],
-        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
+        Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME")
     ] = "holm",
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],

@@ -55,8 +55,7 @@ def patch(
     fast: Annotated[bool, Option("Attribute all heads, and patch only the first --top ones.")] = False,
     top: Annotated[int, Option("With --fast: number of heads to patch.", low=0)] = 10,
     correction: Annotated[
-        Literal["holm", "bh"],
-        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
+        Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME")
     ] = "holm",
     **options: Unpack[CauseOptions],
 ) -> "HeadTable":

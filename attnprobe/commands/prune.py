@@ -28,8 +28,7 @@ def prune(
     labels: LabelsArgument = None,
     *,
     by: Annotated[
-        str,
-        Option("gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN.", reads="order"),
+        str, Option("gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN.", reads="order")
     ] = "gradient",
     highest_first: Annotated[
         bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", hidden=True)

@@ -93,25 +93,17 @@ def plot(
     ] = None,
     rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None,
     theme: Annotated[
-        ThemeName | None,
-        Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME"),
+        ThemeName | None, Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME")
     ] = None,
     width: Annotated[
-        str | int | None,
-        Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
+        str | int | None, Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None)
     ] = None,
     columns: Annotated[
         int | None,
-        Option(
-            "For print: fill one column of a page (3.05 inches), or two.",
-            metavar="1|2",
-            low=1,
-            high=2,
-        ),
+        Option("For print: fill one column of a page (3.05 inches), or two.", metavar="1|2", low=1, high=2),
     ] = None,
     title: Annotated[
-        str | None,
-        Option('What stands above; "" for nothing. Default: the title of the table.'),
+        str | None, Option('What stands above; "" for nothing. Default: the title of the table.')
     ] = None,
     clusters: Annotated[
         int | None,
@@ -205,11 +197,7 @@ def report(
     ] = None,
     save_tables: Annotated[
         Path | str | None,
-        Option(
-            "Write the tables too, each as soon as it is measured.",
-            metavar="DIR",
-            line=Path | None,
-        ),
+        Option("Write the tables too, each as soon as it is measured.", metavar="DIR", line=Path | None),
     ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
     **options: Unpack[ReportOptions],

@@ -110,16 +110,10 @@ def view(
             low=0,
         ),
     ] = None,
-    head: Annotated[
-        int | None,
-        Option("The head to show, from 0.", low=0),
-    ] = None,
+    head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
         str | None,
-        Option(
-            "Show the head that has this role most clearly, in a table of --census.",
-            metavar="NAME",
-        ),
+        Option("Show the head that has this role most clearly, in a table of --census.", metavar="NAME"),
     ] = None,
     census: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
@@ -146,28 +140,12 @@ def view(
             doc="Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
         ),
     ] = False,
-    hide_special: Annotated[
-        bool,
-        Option("Leave special tokens out of the picture."),
-    ] = False,
-    rollout: Annotated[
-        bool,
-        Option("Show attention rolled out over layers too."),
-    ] = False,
-    theme: Annotated[
-        ThemeName | None,
-        Option(
-            "Colours and sizes of a graphic.",
-            metavar="NAME",
-        ),
-    ] = None,
+    hide_special: Annotated[bool, Option("Leave special tokens out of the picture.")] = False,
+    rollout: Annotated[bool, Option("Show attention rolled out over layers too.")] = False,
+    theme: Annotated[ThemeName | None, Option("Colours and sizes of a graphic.", metavar="NAME")] = None,
     width: Annotated[
         str | int | None,
-        Option(
-            "About how wide a graphic is: 3.05in, 85mm or 605px.",
-            metavar="LENGTH",
-            line=str | None,
-        ),
+        Option("About how wide a graphic is: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
     ] = None,
     **options: Unpack[LoadedOptions],
 ) -> "View":
@@ -201,12 +179,7 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.commands.call.viewing import (
-        choose_start,
-        find_aligned,
-        find_head,
-        look_at,
-    )
+    from attnprobe.commands.call.viewing import choose_start, find_aligned, find_head, look_at
     from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view.notes import check_notes, read_notes
     from attnprobe.reports.view.view import View
