@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 
 _NO_MAP = "it has no attention map"
 
@@ -150,11 +150,7 @@ def find_sound_window(extractor: Any) -> int | None:
     return None
 
 
-class BadCheckpointError(AttnprobeError):
-    """The files of a checkpoint are there, but can't be used."""
-
-
-class UnsupportedModelError(BadCheckpointError):
+class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:

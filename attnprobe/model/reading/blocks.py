@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.private import keep_children
 from attnprobe.model.quirks import UnsupportedModelError
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.reading.blocks import (
     attend_in_blocks,
