@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.model.private import keep_children
 
 _NO_MAP = "it has no attention map"
@@ -152,11 +152,7 @@ def find_sound_window(extractor: Any) -> int | None:
     return None
 
 
-class BadCheckpointError(AttnprobeError):
-    """The files of a checkpoint are there, but can't be used."""
-
-
-class UnsupportedModelError(BadCheckpointError):
+class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:

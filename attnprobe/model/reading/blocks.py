@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.private import sdpa_attention_forward
 from attnprobe.model.quirks import SINKS, UnsupportedModelError, find_window
 

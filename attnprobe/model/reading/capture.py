@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.quirks import SINKS, AttentionSinkError, force_full_attention
 from attnprobe.model.reading.blocks import attend_in_blocks, iterate_blocks, spread_band
 from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.block import factor_projection
-from attnprobe.attention.observed import OBSERVABLE
+from attnprobe.attention.kinds import OBSERVABLE
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError

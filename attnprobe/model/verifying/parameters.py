@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.attention.observed import HeadParameters
+from attnprobe.attention.kinds import HeadParameters, Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import PACKED, describe_packing, is_packed, is_projection, read_weight

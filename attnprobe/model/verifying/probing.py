@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import PARTS, Kind
-from attnprobe.corpus.media_batches import stack_inputs, stack_pairs
+from attnprobe.corpus.batches import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Frame, Tokenizer
+from attnprobe.corpus.tokens import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.configuration import reads_both
