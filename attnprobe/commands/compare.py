@@ -207,7 +207,7 @@ def compare(
         names = None if measure == "census" else _split(measure)
         statistics = apply_weights(choose(names), options["weights"])
         call.progress.stage("loading", None)
-        first, second = (_load(*one, source.kind, call) for one in named)
+        first, second = (_load(one, revision, known, source.kind, call) for one, revision, known in named)
         first, second = _tell_apart(first, second, pair)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
@@ -234,7 +234,7 @@ def compare(
 
 def _name_pair(
     models: Any, revisions: str | Sequence[str] | None, revision: str | None
-) -> list[tuple[Any, str | None]]:
+) -> Sequence[tuple[Any, str | None]]:
     """List two checkpoints, each with its revision."""
     from attnprobe.run.training import pair_revisions, parse_revisions
 
@@ -398,37 +398,37 @@ def dynamics(
 
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
-    names = list_checkpoints([model] if isinstance(model, str | Path) else model)
-    run = list_run(names, parse_revisions(revisions, options["revision"]), parse_steps(steps))
+    models = [model] if isinstance(model, str | Path) else model
+    run = list_run(
+        list_checkpoints(models), parse_revisions(revisions, options["revision"]), parse_steps(steps)
+    )
     check_standard_input(*(one for one in (texts, rank_texts) if isinstance(one, str)))
-    given: dict[str, Any] = {"method": method, "prune_by": prune_by, "highest_first": highest_first}
-    given |= {"prune_step": prune_step, "rerank": rerank, "random_orders": random_orders}
-    given |= {"rank_texts": replay(rank_texts), **options}
+    texts, labels, rank_texts = replay(texts), replay(labels), replay(rank_texts)
+    of_prune = {"prune_by": prune_by, "highest_first": highest_first, "prune_step": prune_step}
+    of_prune |= {"rerank": rerank, "random_orders": random_orders, "rank_texts": rank_texts}
+    given: dict[str, Any] = {"method": method, **of_prune, **options}
     with open_call(options) as call:
         for one in run:
             check_model(one.model, None, options)
         call.progress.stage("looking at the checkpoints", None)
         name, more = _find_measure(measure)
-        function, options_of_measure = MEASURES[name]
+        function, taken = MEASURES[name]
         _check_unused(name, measure, given)
         parse_layers(options["layers"])
-        if name == "prune":
-            criterion = Criterion.parse(prune_by, highest_first=highest_first)
-            if rerank:
-                criterion.check_measured("--rerank")
+        criterion = Criterion.parse(prune_by, highest_first=highest_first)
+        if rerank:
+            criterion.check_measured("--rerank")
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
-        texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
-        special = set().union(*(names for _, names in MEASURES.values())) - options_of_measure
+        special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
         opened: list[Any] = [(texts, labels)]
         if rank_texts is not None:
-            ranked, _ = open_to_replay(given["rank_texts"], None, options, find_labels=labelled)
-            keywords["rank_texts"] = ranked
-            opened.append((ranked, None))
+            keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
+            opened.append((keywords["rank_texts"], None))
 
         from attnprobe.model.hub import check_one_run
 
@@ -439,7 +439,7 @@ def dynamics(
             key = make_state_key(
                 measure,
                 given,
-                lambda: [open_to_replay(*data, options, find_labels=labelled)[1] for data in opened],
+                lambda: [open_to_replay(*one, options, find_labels=labelled)[1] for one in opened],  # type: ignore[misc]
                 [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
                 call,
             )
@@ -460,17 +460,23 @@ def dynamics(
             ),
         )
     measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
-    record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
-    record["steps"] = [
-        {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
-        | dict(table.provenance)
-        for one, table in zip(run, tables, strict=True)
-    ]
-    record |= record_versions()
-    if by == "step":
-        return tabulate_orders(measured, record)
-    below = None if name == "prune" else partial(tabulate_orders, measured, record)
-    return replace(stack_steps(measured, record), below=below)
+    record = {
+        "command": describe_call("dynamics"),
+        "dataset": source.described,
+        "measure": measure,
+        "steps": [
+            {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
+            | dict(table.provenance)
+            for one, table in zip(run, tables, strict=True)
+        ],
+        **record_versions(),
+    }
+    orders = partial(tabulate_orders, measured, record)
+    return (
+        orders()
+        if by == "step"
+        else replace(stack_steps(measured, record), below=None if name == "prune" else orders)
+    )
 
 
 def _find_measure(name: str) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import attnprobe
-from attnprobe.commands.call import sections
+from attnprobe.commands import _sections
 from attnprobe.reports.report import page
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
         shutil.rmtree(gone, ignore_errors=True)
         return own(*given, **more)
 
-    monkeypatch.setattr(sections, "census", taken_away)
+    monkeypatch.setattr(_sections, "census", taken_away)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     error = refused(*words, "-o", gone / "report.html")
     assert "the folder" in error
@@ -113,7 +113,7 @@ def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, sa
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sections, "importance", stopped)
+    monkeypatch.setattr(_sections, "importance", stopped)
     words[words.index("census")] = "census,importance"
     code, _, error = invoke(*words, "-o", "report.html", *more)
     assert code == 130

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import attnprobe
-from attnprobe.cli import pages
+from attnprobe.cli import output
 
 TEXT = "The walker came late ."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -117,7 +117,7 @@ def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
     monkeypatch.setenv("BROWSER", "some")
     monkeypatch.setattr(webbrowser, "get", lambda: None)
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr(pages.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(output.tempfile, "tempdir", str(tmp_path))
     code, out, error = invoke("view", saved("bert"), TEXT)
     assert (code, out) == (0, "")
     (path,) = tmp_path.glob("attnprobe-*.html")
