@@ -24,7 +24,6 @@ from attnprobe.errors import UsageError, first_line
 from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import RECORD, check_free, copy_modules, write_error
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.private import Conv1D
 from attnprobe.model.pruned import (
     find_stored_dtype,
@@ -33,7 +32,8 @@ from attnprobe.model.pruned import (
     read_record,
     silence_transformers,
 )
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 

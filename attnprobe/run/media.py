@@ -28,8 +28,8 @@ from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
-from attnprobe.model.reading.blocks import force_full_attention
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.quirks import force_full_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.examples import refuse_unknown_ids, tokenise_targets
