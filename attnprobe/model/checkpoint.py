@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.media_batches import flatten_pairs
+from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
@@ -255,7 +255,7 @@ class Checkpoint:
         if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
             return
         if isinstance(known, int) and int(types.max()) >= known:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
             )
 
@@ -295,7 +295,7 @@ def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
     if requested is None:
         return checkpoint.embedded_length or longest or WITHOUT_LIMIT
     if longest is not None and requested > longest:
-        raise AttnprobeError(
+        raise UsageError(
             f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
         )
     return requested
@@ -343,4 +343,4 @@ def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -
     if not found:
         raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
     read = " and ".join(_PLURAL[one] for one in found)
-    raise AttnprobeError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")
+    raise UsageError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")

@@ -17,9 +17,9 @@ from transformers import (
 )
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder
 from attnprobe.model.folders import quote, read_object
 from attnprobe.model.private import build_processor, find_processor_class
@@ -53,7 +53,7 @@ class Processor:
         """
         plural, needed = _NEEDS[kind]
         if needed and find_spec("PIL") is None:
-            raise AttnprobeError(needed)
+            raise UsageError(needed)
         try:
             if kind == "image":
                 # Without torchvision, which few have and which rounds otherwise, the result is the same
@@ -107,7 +107,7 @@ def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     try:
         found = own(*given, return_tensors="pt", **options)
     except Exception as error:
-        raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+        raise UsageError(f"The checkpoint's processor fails: {first_line(error)}.") from error
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
@@ -118,7 +118,7 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         return inputs
     length = int(mask.sum())
     if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise AttnprobeError(_PADS)
+        raise UsageError(_PADS)
     return {
         key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
         for key, value in inputs.items()
@@ -211,7 +211,7 @@ class SeeingProcessor:
         inputs.pop("labels", None)
         for name in ("attention_mask", "pixel_mask"):
             if name in inputs and not bool(inputs[name].all()):
-                raise AttnprobeError(_PADS)
+                raise UsageError(_PADS)
         inputs.pop("attention_mask", None)
         return inputs
 

@@ -25,12 +25,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, ModelError, UsageError
 from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, check_free, copy_modules, read_object, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
-from attnprobe.model.quirks import FUSED, REMOVABLE, BadCheckpointError, list_stored_layers
+from attnprobe.model.quirks import FUSED, REMOVABLE, list_stored_layers
 
 Shape = tuple[int, ...]
 #: The floating-point types that safetensors names, the widest first.
@@ -55,7 +55,7 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
     """Read which heads the weights of a checkpoint have, (layer, head); None where they have all.
 
     Raises:
-        BadCheckpointError: When the record contradicts itself, or heads of this type are not read back.
+        ModelError: When the record contradicts itself, or heads of this type are not read back.
     """
     if is_physical(folder):
         return _read_record(folder, name)
@@ -63,7 +63,7 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
         return None
     heads, gone, layers = config.num_attention_heads, _find_gone(config), list_stored_layers(config)
     if config.model_type not in REMOVABLE or gone is None:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
             "with a list of heads for each layer; give the checkpoint from before its heads were removed."
         )
@@ -80,7 +80,7 @@ def _read_record(folder: Path, name: str) -> NDArray[np.bool_]:
                 kept[layer, head] = False
             if kept.sum(1).tolist() == record["kept_per_layer"]:
                 return kept
-    raise BadCheckpointError(
+    raise ModelError(
         f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
     )
 
@@ -100,7 +100,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
     """
     folder = Path(folder).expanduser()
     if not (folder / RECORD).is_file():
-        raise BadCheckpointError(
+        raise ModelError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
     with silence_transformers():
@@ -125,10 +125,10 @@ def silence_transformers() -> Iterator[None]:
 def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype | None) -> PreTrainedModel:
     """Load the class that the configuration names, with Linears of the stored shapes if need be."""
     if not _list_weight_files(folder):
-        raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
+        raise ModelError(f"{name} holds no weights (model.safetensors).")
     config = read_config(folder, name)
     if (architecture := find_class(config)) is None:
-        raise BadCheckpointError(f"The config.json of {name} names no model class of transformers.")
+        raise ModelError(f"The config.json of {name} names no model class of transformers.")
     options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     try:
         if physical:
@@ -143,7 +143,7 @@ def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype |
         raise weights_error(folder, name, error) from error
     for what, keys in (("lacks", info["missing_keys"]), ("has no place for", info["unexpected_keys"])):
         if keys:
-            raise BadCheckpointError(f"The model of {name} {what} {len(keys)} weights (such as {min(keys)}).")
+            raise ModelError(f"The model of {name} {what} {len(keys)} weights (such as {min(keys)}).")
     return model.eval()
 
 
@@ -192,7 +192,7 @@ def _resize(model: PreTrainedModel, stored: Mapping[str, Shape], name: str) -> N
             model.set_submodule(path, nn.Linear(shape[1], shape[0], bias=module.bias is not None))
     for path, parameter in model.named_parameters():
         if stored.get(path, parameter.shape) != parameter.shape:
-            raise BadCheckpointError(
+            raise ModelError(
                 f"The weight {path} of {name} ({'x'.join(map(str, stored[path]))}) contradicts its "
                 "config.json: only a Linear that lost heads may differ from it."
             )
@@ -352,7 +352,7 @@ def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path, *, phys
     if stored.keys() != expected.keys() or not all(
         torch.equal(stored[name], weight.cpu()) for name, weight in expected.items()
     ):
-        raise AttnprobeError(
+        raise UsageError(
             f"{folder} was not written, since transformers reads other weights back than were given it; "
             "please report this."
         )

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.lean import silence_loggers
 from attnprobe.model.private import Conv1D, find_compressor
-from attnprobe.model.quirks import BadCheckpointError
 from attnprobe.table.cells import clean
 
 #: What is said of weights that models compute with and nobody else can read.
@@ -46,7 +45,7 @@ def check_packages(config: Any, name: str) -> None:
     method = find_method(config)
     missing = [package for package in _PACKAGES.get(method, ()) if not _is_installed(package)]
     if missing:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is quantised ({method}), and needs {' and '.join(missing)}: pip install "
             f"{' '.join(missing)}."
         )
@@ -174,7 +173,7 @@ class Quantisation:
 
     def check_gradients(self, model_type: str) -> None:
         """Refuse derivatives, which projections that round pass on wrongly or not at all."""
-        raise AttnprobeError(
+        raise UsageError(
             f"The gradients of {model_type!r} can't be told: it is quantised ({self.name}); use ablate (in "
             "prune, --by ablation), which needs none."
         )

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.private import Conv1D
 from attnprobe.model.pruning import list_computed_heads
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
@@ -79,7 +79,7 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
     projections, whole = find_projections(checkpoint), checkpoint.kept
     heads = max(layer.heads for layer in projections) if whole is None else whole.shape[1]
     if keep.dtype != np.bool_ or keep.shape != (len(projections), heads):
-        raise AttnprobeError(
+        raise UsageError(
             f"{checkpoint.name} has {len(projections)} layers of {heads} heads; say of each whether it stays."
         )
     return projections

@@ -9,11 +9,12 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, load_removed
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
-from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES, BadCheckpointError
+from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
 
 #: Seed of heads that are made up on demand.
@@ -104,7 +105,7 @@ def read_weights(
         return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
             f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
         )

@@ -29,10 +29,10 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import check_free
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
 from attnprobe.model.quirks import UnsupportedModelError
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import remove_heads
 from attnprobe.model.task_heads import CLASSIFICATION
 from attnprobe.model.verifying.dry_run import examine

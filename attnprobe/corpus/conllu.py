@@ -1,0 +1,299 @@
+"""CoNLL-U: a sentence at a time, checked against the rules of the format before it is believed."""
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from attnprobe.corpus.formats import DocumentFormat, refuse_columns
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
+from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
+from attnprobe.errors import DataError
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
+
+Token = Mapping[str, Any]
+
+#: What the columns say of a word that can be its label; the first is the usual one.
+TAGS = ("upos", "xpos", "deprel")
+_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+#: A line that names other columns, as CoNLL-U Plus has them.
+_DECLARED = "# global.columns = "
+_BLANK = (None, "_", "")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of CoNLL-U, checked.
+
+    Attributes:
+        tokens: Its words, multi-word tokens and empty nodes, as the conllu package reads them.
+        lines: The number of the line of each.
+        comments: The lines before them that begin with ``#``.
+        stated: What ``# text`` says.
+    """
+
+    tokens: Sequence[Token]
+    lines: Sequence[int]
+    comments: Sequence[str]
+    stated: str | None
+
+    @cached_property
+    def _forms(self) -> list[tuple[str, str, range]]:
+        """List each form that stands in the text, the blank that follows, and the numbers of its words."""
+        forms, covered = [], 0
+        for token in self.tokens:
+            match token["id"]:
+                case (_, ".", _):  # an empty node: inferred, not in the text
+                    continue
+                case (first, "-", last):
+                    covered, numbers = last, range(first, last + 1)
+                case int(number) if number <= covered:
+                    continue
+                case number:
+                    numbers = range(number, number + 1)
+            glued = (token.get("misc") or {}).get("SpaceAfter") == "No"
+            forms.append((token["form"], "" if glued else " ", numbers))
+        return forms
+
+    @property
+    def blank(self) -> str:
+        """What stands between it and the next sentence: nothing where its last form has SpaceAfter=No."""
+        return self._forms[-1][1] if self._forms else " "
+
+    @property
+    def _joined(self) -> str:
+        return "".join(form + blank for form, blank, _ in self._forms).removesuffix(self.blank)
+
+    @property
+    def text(self) -> str:
+        return self.stated or self._joined.strip()
+
+    def find_openings(self, what: str) -> list[str]:
+        """List the comments that say that a document (``newdoc``) or a paragraph (``newpar``) begins."""
+        return [line.strip() for line in self.comments if re.match(rf"#\s*{what}\b", line)]
+
+    def find_comment(self, name: str) -> str | None:
+        """Give the value of the first comment ``# NAME = VALUE`` that has one.
+
+        A prefix before ``::``, as GUM has it, need not be named: genre is that of ``# meta::genre = news``.
+        """
+        for comment in self.comments:
+            key, _, value = comment.lstrip("#").partition("=")
+            if name in (key.strip(), key.strip().rpartition("::")[2]) and value.strip():
+                return value.strip()
+        return None
+
+    def place_words(self) -> tuple[str, dict[int, Span]]:
+        """Give the text, and the span of each word by its number.
+
+        What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
+        between them; otherwise the forms and ``SpaceAfter=No`` make the text. A word inside a multi-word
+        token, such as "du" for "de le", covers the whole of it.
+        """
+        for text in (self.stated or "", self._joined):
+            spans: dict[int, Span] = {}
+            place = 0
+            for form, _, numbers in self._forms:
+                start = text.find(form, place)
+                if start < 0 or text[place:start].strip():
+                    break
+                place = start + len(form)
+                spans.update(dict.fromkeys(numbers, Span(start, place)))
+            else:
+                if not text[place:].strip():
+                    break
+        return text, spans
+
+    def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
+        """Find what part of speech the words are: UPOS, or XPOS where UPOS is ``_``.
+
+        A multi-word token is what its first word is that depends on none inside it: "du" is an adposition,
+        as "de" is, and "dámelo" a verb.
+        """
+        outer: dict[Span, str] = {}
+        inner: dict[Span, str] = {}
+        for token in self.tokens:
+            span, head = spans.get(token["id"]), token.get("head")
+            parts = [token.get(column) for column in ("upos", "xpos") if token.get(column) not in _BLANK]
+            if span is not None and parts:
+                inside = head is not None and spans.get(head) == span
+                (inner if inside else outer).setdefault(span, str(parts[0]))
+        return inner | outer
+
+    def annotate(self) -> Document:
+        """Link each word to the head it depends on; the label is the relation.
+
+        A multi-word token is one word, and no relation inside it is a link. Empty nodes are left out.
+        """
+        text, spans = self.place_words()
+        links = []
+        for token in self.tokens:
+            number, head = token["id"], token.get("head")
+            if isinstance(number, int) and head in spans and spans[number] != spans[head]:
+                relation = token.get("deprel")
+                links.append(Link(spans[number], spans[head], "" if relation in _BLANK else str(relation)))
+        words = tuple(dict.fromkeys(spans.values()))
+        parts = self.find_parts_of_speech(spans)
+        return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
+
+    def tag(self, column: str) -> Document:
+        """Label the words with what a column says of each, if it says something (other than ``_``) of any.
+
+        Words are those that have a number of their own, "de" and "le" rather than "du".
+        """
+        words = [token for token in self.tokens if isinstance(token["id"], int)]
+        tags = tuple(None if token[column] in _BLANK else str(token[column]) for token in words)
+        label = None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
+        return Document(self.text, label=label)
+
+
+def parse_conllu(
+    lines: Iterable[str], name: str, *, heads: bool = False, column: str = "form"
+) -> Iterator[Sentence]:
+    """Parse the sentences of a file called ``name``; one that is no CoNLL-U is refused with its line.
+
+    With ``heads``, those of a sentence must make a tree; ``column`` must be there.
+    """
+    import conllu
+    from conllu.exceptions import ParseException
+
+    columns, waiting = list(_COLUMNS), list[str]()
+    # A sentence at a time, because conllu's own exceptions do not say where they happened.
+    for start, block in split_blocks(lines):
+        comments = [*waiting, *(line for line in block if line.startswith("#"))]
+        rows = [number for number, line in enumerate(block, start) if not line.startswith("#")]
+        waiting = [] if rows else comments  # comments alone belong to the sentence that follows
+        try:
+            if declared := [line for line in block if line.startswith(_DECLARED)]:
+                columns = declared[0].removeprefix(_DECLARED).lower().split() or columns
+            if not rows:
+                continue
+            if missing := [needed for needed in ("id", "form", column) if needed not in columns]:
+                raise ValueError(f"no column {missing[0]}")
+            for number in rows:
+                count = block[number - start].rstrip("\r\n").count("\t") + 1
+                if count != len(columns):
+                    raise ValueError(
+                        f"line {number} has {count} columns with tabs between, not {len(columns)}"
+                    )
+            (tokens,) = conllu.parse_incr(io.StringIO("".join(block)), fields=columns)
+            _check_words(tokens)
+            if heads:
+                _check_heads(tokens)
+        except (ParseException, ValueError) as error:
+            raise DataError(
+                f"the sentence at line {start} of {name} is not CoNLL-U ({shorten(error)}); mend it, "
+                "or rename the file to .txt if it holds a document a line"
+            ) from None
+        yield Sentence(tokens, rows, comments, tokens.metadata.get("text"))
+
+
+def _check_words(tokens: Iterable[Token]) -> None:
+    words, last = 0, 0
+    for token in tokens:
+        match token["id"]:
+            case int(number):
+                words, fits = words + 1, number == words + 1
+            case (int(begin), "-", int(end)):
+                fits = begin == words + 1 and end >= begin > last
+                last = end
+            case (int(number), ".", _):
+                fits = number == words
+            case _:
+                fits = False
+        if not (fits and token["form"]):
+            raise ValueError(f"a line behind word {words} has no form, or a number out of order")
+    if last > words:
+        raise ValueError(f"a range ends at word {last} of {words}")
+
+
+def _check_heads(tokens: Iterable[Token]) -> None:
+    """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
+    heads = {token["id"]: token.get("head") for token in tokens if isinstance(token["id"], int)}
+    if all(head is None for head in heads.values()):
+        return
+    for word, head in heads.items():
+        if head is None or (head not in heads and head != 0):
+            raise ValueError(f"word {word} depends on {head or 'nothing'}, which is no word of the sentence")
+    safe = {0}
+    for first in heads:
+        word, path = first, set[int]()
+        while word not in safe:
+            if word in path:
+                raise ValueError(f"the heads of word {word} lead in a circle")
+            path.add(word)
+            word = heads[word]
+        safe |= path
+
+
+def read_conllu(
+    lines: Iterable[str],
+    name: str,
+    *,
+    annotated: bool = False,
+    tags: str | None = None,
+    group: str | None = None,
+) -> Iterator[Document]:
+    """Read the sentences of CoNLL-U that hold a text, with words and dependencies, or labels of words.
+
+    Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
+    ``# newpar``, if one has begun.
+
+    ``tags``: the column that labels the words.
+
+    ``group``: the comment that says in which group a sentence counts: its own, or that of the sentence that
+    opens its document.
+    """
+
+    def list_parts() -> Iterator[tuple[str | None, str, Document]]:
+        has_documents, of_document = False, None
+        for sentence in parse_conllu(lines, name, heads=annotated, column=tags or "form"):
+            opens = sentence.find_openings("newdoc")
+            counts_in = None if group is None else sentence.find_comment(group)
+            if opens:
+                has_documents, of_document = True, counts_in
+            if not has_documents:
+                opens = sentence.find_openings("newpar")
+            if annotated:
+                document = sentence.annotate()
+            else:
+                document = Document(sentence.text) if tags is None else sentence.tag(tags)
+            document = replace(document, stratum=counts_in or of_document)
+            yield opens[-1] if opens else None, sentence.text, document
+
+    for whole, document in group_parts(list_parts()):
+        if document.text.strip():
+            yield replace(document, group=whole)
+
+
+def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
+    """Read the sentences of a file that hold a text, with what is wanted of them."""
+    tags = None
+    if source.annotated or not source.find_labels:
+        refuse_columns(source, source.spec)
+    else:
+        if any((source.text_column, source.pair_column, source.document_column)):
+            raise DataError(
+                f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
+                "--text-pair-column and --document-column"
+            )
+        tags = source.label_column or TAGS[0]
+        if tags not in TAGS:
+            raise DataError(
+                f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(TAGS)}; pass one of them "
+                "to --label-column"
+            )
+    lines = decode_lines(stream, source.spec)
+    return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
+
+
+def looks_like_conllu(line: str) -> bool:
+    """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
+    return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
+
+
+FORMATS = [DocumentFormat((".conllu",), read, links=True)]
