@@ -14,7 +14,7 @@ from functools import cached_property, wraps
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -144,12 +144,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: a function, and the options that it takes."""
+    """A command: a function, the options that it takes, and the defaults of those that it unpacks."""
 
     function: Callable[..., Any]
     options: Sequence[Option]
     rules: Sequence[Rule] = ()
     docstring: str = ""
+    unpacked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -183,34 +184,40 @@ class Command:
         for name, option in self.keywords.items():
             for alias in set(option.aliases) & set(given) - set(self.keywords):
                 if given.get(name) is not None:
-                    raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
+                    raise UsageError(f"{alias} is another name of {name}; give one of them.")
                 given = {name if one == alias else one: value for one, value in given.items()}
         return given
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check keywords, and add the defaults of the unpacked ones that are not given."""
+        named = self.rename_aliases(dict(given))
+        self.check(named)
+        return {**self.unpacked, **named}
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                raise AttnprobeError(f"{self.name}() has no keyword {name!r}.")
+                raise UsageError(f"{self.name}() has no keyword {name!r}.")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
             beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)
             lacks = not any(self._holds(one, given) for one in rule.lacks)
             if beside and lacks and all(self._holds(one, given) for one in rule.given):
-                raise AttnprobeError(rule.said)
+                raise UsageError(rule.said)
 
     def _check_value(self, option: Option, value: Any) -> None:
         if option.choices and value not in option.choices:
             words = ", ".join(str(word) for word in option.choices if word is not None)
-            raise AttnprobeError(f"{option.keyword} must be one of {words}, not {value!r}.")
+            raise UsageError(f"{option.keyword} must be one of {words}, not {value!r}.")
         if isinstance(value, int | float):
             spelled = max(option.flags, key=len)
             if option.low is not None and value < option.low:
-                raise AttnprobeError(f"{spelled} must be at least {option.low}, not {value}.")
+                raise UsageError(f"{spelled} must be at least {option.low}, not {value}.")
             if option.above is not None and not value > option.above:
-                raise AttnprobeError(f"{spelled} must be more than {option.above}, not {value}.")
+                raise UsageError(f"{spelled} must be more than {option.above}, not {value}.")
             if option.high is not None and value > option.high:
-                raise AttnprobeError(f"{spelled} must be at most {option.high}, not {value}.")
+                raise UsageError(f"{spelled} must be at most {option.high}, not {value}.")
 
     def _holds(self, condition: str, given: Mapping[str, Any]) -> bool:
         """Tell whether an option is given, or has a value."""
@@ -223,8 +230,8 @@ class Command:
 def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a command of a function, whose options are its parameters and the keys of ``**options``.
 
-    Keywords reach the function as ``options``, as far as they are given. ``on_line`` are groups of options
-    that the command line alone has.
+    All keys reach the function as ``options``, with their defaults where they are not given. ``on_line`` are
+    groups of options that the command line alone has.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -235,7 +242,7 @@ def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P,
         own = read_options(
             {one.name: one.annotation for one in named}, {one.name: one.default for one in named}
         )
-        shared = read_options(group)
+        shared = list(read_options(group))
         beside = [option for one in on_line for option in read_options(one.__annotations__, python=False)]
 
         @wraps(function)
@@ -243,10 +250,11 @@ def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P,
             given = described.rename_aliases(dict(keywords))
             names = (one.name for one in named)
             described.check(dict(zip(names, arguments, strict=False)) | given)
-            return function(*arguments, **given)  # type: ignore[arg-type]
+            return function(*arguments, **{**described.unpacked, **given})  # type: ignore[arg-type]
 
         options = sorted([*own, *shared, *beside], key=lambda one: not one.argument)
-        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""))
+        unpacked = {one.keyword: one.default for one in shared}
+        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""), unpacked)
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)

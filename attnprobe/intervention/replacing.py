@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader, plan_batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import Gates
+from attnprobe.model.reading.gates import Gates
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import check_replacements
 from attnprobe.run.memory import Halving

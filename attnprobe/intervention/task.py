@@ -19,7 +19,7 @@ from attnprobe.intervention.objectives.choosing import Loader, choose_task, impo
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import Gates, freeze_weights, gate_attention
+from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.corpus import Corpus

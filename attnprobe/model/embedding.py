@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnprobe.corpus.tokenization import count_prompt_tokens
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import count_prompt_tokens
+from attnprobe.errors import UsageError
 from attnprobe.model.folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote, read_object
 from attnprobe.model.pooling import (
     Config,
@@ -159,7 +159,7 @@ class Embedding:
             AttnprobeError: When a module can't be read.
         """
         if self.unread:
-            raise AttnprobeError(
+            raise UsageError(
                 f"The embeddings of this model can't be made: {self.unread}. What needs none, such as "
                 "census, works."
             )
@@ -240,7 +240,7 @@ def unwrap_sentence_transformer(model: nn.Module) -> SentenceParts | None:
     modules = list(model.children())
     inner = getattr(modules[0], "auto_model", None) if modules else None
     if inner is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"The first module of the loaded {type(model).__name__} is no transformer, and has no attention; "
             "give another model."
         )

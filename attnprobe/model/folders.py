@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -39,7 +38,7 @@ def read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def damage_error(path: Path, name: str, error: object) -> BadCheckpointError:
+def damage_error(path: Path, name: str, error: object) -> ModelError:
     """Say which file of a checkpoint is damaged, and how, as far as the file itself or an error tells."""
     reason = first_line(error) if isinstance(error, BaseException) else str(error)
     if path.suffix == ".json" and path.is_file():
@@ -49,7 +48,7 @@ def damage_error(path: Path, name: str, error: object) -> BadCheckpointError:
             reason = "it is not valid JSON"
         else:
             reason = reason if whole else "it holds no JSON object"
-    return BadCheckpointError(f"{path.name} of {name} is damaged: {reason}.")
+    return ModelError(f"{path.name} of {name} is damaged: {reason}.")
 
 
 def check_object(path: Path, name: str) -> None:
@@ -72,19 +71,19 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
         raise damage_error(folder / ADAPTER, name, "it holds no JSON object")
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
         )
     if find_spec("peft") is None:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) beside the weights of its base, and without peft the base "
             f"would be read alone; pip install peft, or take {ADAPTER} away to ask the base."
             if base
             else f"{name} is an adapter ({kind}) of {of}, and needs peft: pip install peft."
         )
     if not base and (folder / "config.json").is_file():
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
             "config.json away to read the adapter on its base."
         )
@@ -97,10 +96,10 @@ def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
     if adapter is not None:
         if adapter not in inside:
             there = f"it holds {named or 'no named adapters'}"
-            raise AttnprobeError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
+            raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
         return folder / adapter
     if inside and not (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
-        raise AttnprobeError(f"{name} holds the adapters {named}; choose one with --adapter.")
+        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
     return folder
 
 
@@ -113,26 +112,26 @@ RECORD = "attnprobe.json"
 def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub."""
     if not name.strip():
-        raise AttnprobeError("The name of the model is blank; give a folder, or an id of the hub.")
+        raise UsageError("The name of the model is blank; give a folder, or an id of the hub.")
     try:
         folder = Path(name).expanduser()
         if folder.is_dir():
             return folder
         if folder.exists():
-            raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+            raise UsageError(f"{name} is a file; give the folder that holds config.json and the weights.")
         if folder.is_symlink():
-            raise AttnprobeError(f"{name} is a link that leads nowhere.")
+            raise UsageError(f"{name} is a link that leads nowhere.")
     except (OSError, RuntimeError) as error:  # such as a name too long
         reason = getattr(error, "strerror", None) or first_line(error)
-        raise AttnprobeError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
+        raise UsageError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise AttnprobeError(f"There is no folder {name}.")
+        raise UsageError(f"There is no folder {name}.")
     return None
 
 
 def check_config(folder: Path, name: str) -> None:
     if not (folder / "config.json").is_file():
-        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+        raise ModelError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
@@ -148,12 +147,12 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
     begin = "*" if (folder / "config.json").is_file() else _ADAPTER_WEIGHTS
-    raise BadCheckpointError(f"{name} holds no weights ({begin}.safetensors).")
+    raise ModelError(f"{name} holds no weights ({begin}.safetensors).")
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
@@ -168,15 +167,15 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
             _check_writable(folder, next(parent for parent in found.parents if parent.exists()))
             return found
         if not found.is_dir():
-            raise AttnprobeError(f"{folder} is a file; name a folder for the pruned checkpoint.")
+            raise UsageError(f"{folder} is a file; name a folder for the pruned checkpoint.")
         if not any(found.iterdir()):
             return found
     except (OSError, RuntimeError) as error:
         raise write_error(folder, error) from error
     if not overwrite:
-        raise AttnprobeError(f"{folder} exists; choose another folder or pass --overwrite.")
+        raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
     if not (found / RECORD).is_file():  # nobody meant to lose anything else
-        raise AttnprobeError(
+        raise UsageError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint and is not replaced; "
             "choose another folder."
         )
@@ -185,7 +184,7 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
 
 def _check_writable(folder: Path, parent: Path) -> None:
     if not parent.is_dir():
-        raise AttnprobeError(f"{folder} can't be made: {parent} is a file.")
+        raise UsageError(f"{folder} can't be made: {parent} is a file.")
     try:
         tempfile.TemporaryFile(dir=parent).close()
     except OSError as error:
@@ -194,7 +193,7 @@ def _check_writable(folder: Path, parent: Path) -> None:
 
 def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
-    return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")
+    return UsageError(f"{folder} can't be written ({reason}); choose another folder.")
 
 
 def list_descriptions(folder: Path) -> list[Path]:
@@ -280,7 +279,7 @@ class Prompts:
         if chosen not in self.texts:
             known = join_names([clean(one) for one in self.texts]) if self.texts else ""
             there = f"it knows {known}, or {NO_PROMPT}" if known else f"it has no prompts ({WHOLE})"
-            raise AttnprobeError(f"--prompt {clean(chosen)}: {model} has no such prompt; {there}.")
+            raise UsageError(f"--prompt {clean(chosen)}: {model} has no such prompt; {there}.")
         return chosen, self.texts[chosen]
 
     def choose_by_role(self, name: str | None) -> dict[str, str]:
@@ -345,7 +344,7 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     """Read a folder of sentence-transformers; None for any other.
 
     Raises:
-        BadCheckpointError: When a module lies outside of the folder, or a file that describes it is damaged.
+        ModelError: When a module lies outside of the folder, or a file that describes it is damaged.
     """
     if not (root / MODULES).is_file():
         return None
@@ -355,7 +354,7 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     modules = [Module(find_kind(one["type"]), one["path"]) for one in listed]
     for module in modules:
         if not is_inside(root, module.path):
-            raise BadCheckpointError(
+            raise ModelError(
                 f"The {MODULES} of {name} names {clean(module.path)}, which is not inside the folder; take "
                 "it from where the model comes from."
             )
@@ -411,13 +410,13 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
         return choose_adapter(root, name, adapter)
     kind, place = found.modules[0].kind, found.modules[0].path
     if place and not found.transformer.is_dir():
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is a folder of sentence-transformers, and its transformer, {clean(place)}, is not "
             f"there; download all of {name}."
         )
     described = any((found.transformer / one).is_file() for one in (DESCRIPTION, ADAPTER))
     if kind != "Transformer" and not described:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is a folder of sentence-transformers whose first module is {clean(kind)}, which has no "
             "attention that attnprobe could read."
         )

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
-from attnprobe.corpus.contrasts import ContrastBatches, Readout
-from attnprobe.corpus.sequences import CHUNK_DOCUMENTS, SequenceReader
+from attnprobe.corpus.batches import ContrastBatches, Readout
 from attnprobe.corpus.sources.document import Contrast, Document, DocumentNumbers
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.tokenization import Reading, TokenSequence
+from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Reading, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, TokenReader

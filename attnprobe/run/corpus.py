@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TypeVar
 
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.batches import Batches, BatchReader
-from attnprobe.corpus.media_batches import MediaBatches
+from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
+from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
@@ -21,13 +21,13 @@ from attnprobe.corpus.sources.media import (
 )
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
-from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
-from attnprobe.model.reading.blocks import force_full_attention
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.quirks import force_full_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sequences import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short
 from attnprobe.model.verifying.architecture import Architecture

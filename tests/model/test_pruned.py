@@ -27,9 +27,9 @@ from transformers import (
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.pruned import RECORD, load_pruned, read_record
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import bake, check_free, save_pruned, shrink
 from attnprobe.model.task_heads import CLASSIFICATION
 from attnprobe.model.verifying.dry_run import examine

@@ -22,8 +22,8 @@ from transformers import (
 from transformers.activations import ACT2CLS, ACT2FN
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
-from attnprobe.model.reading.routing import Way
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.ways import Way
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.removing import bake
 

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.routing import Way
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
+from attnprobe.model.reading.gates import Gates, gate_attention
+from attnprobe.model.reading.replay import BatchReplay
+from attnprobe.model.reading.ways import Way
 from attnprobe.model.removing import save_pruned, shrink
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_replacements
@@ -255,7 +256,7 @@ class TestCheck:
     def test_outputs_that_are_not_taken(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output)
+        monkeypatch.setattr("attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output)
         with pytest.raises(
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece
 from attnprobe.survey.recorder import Recorder
 
 HEADS, LENGTH = 3, 5

@@ -9,10 +9,15 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Observer, Sites, Way, evaluation_mode
-from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.quirks import (
+    AttentionSinkError,
+    UnsupportedModelError,
+    force_full_attention,
+    list_reading_warnings,
+    refuse_by_name,
+)
+from attnprobe.model.reading.capture import Observer, capture_attention
+from attnprobe.model.reading.ways import Sites, Way, evaluation_mode
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.checks import (
     NO_LAYER,
@@ -151,9 +156,7 @@ def _inspect_way(
     elif checkpoint.modality == "image":
         where = "differ from layer to layer" if uneven else "are no patches in rows"
         warnings += (f"its tokens {where}, so that columns about places are empty",)
-    warnings += list_window_warnings(body)
-    paged = "bbox" in checkpoint.inputs(known.inputs)
-    warnings += ("it reads pages; without boxes, all words stand in one place",) * paged
+    warnings += list_reading_warnings(body, checkpoint.inputs(known.inputs))
     return Architecture(
         model_type=name,
         layers=len(maps),

@@ -1,0 +1,229 @@
+"""Every fact about one type of model, of transformers 5.23, and the errors of models that can't be read.
+
+No other file names a type, or what only some types have (``tests/model/test_quirks.py`` looks for them):
+a fact is an entry of a table here, by ``config.model_type`` or by the name under which a model states it, and
+the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnprobe.errors import ModelError
+from attnprobe.model.private import keep_children
+
+_NO_MAP = "it has no attention map"
+
+#: ``config.model_type`` to the reason. Everything else is tried, and refused if the dry run fails.
+REFUSED = {
+    "fnet": f"{_NO_MAP}; it mixes tokens by Fourier transform",
+    "mra": f"{_NO_MAP}; it approximates attention at several resolutions",
+    "yoso": f"{_NO_MAP}; it samples attention by hashing",
+    "reformer": f"{_NO_MAP} over all keys; it attends within hash buckets",
+    "funnel": "its layers pool the queries, so that queries and keys no longer match tokens",
+    "diffllama": "its heads subtract one map from another, so that none of them is what they attend to",
+    "mobilevitv2": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "lxmert": (
+        "it reads words and regions that a detector found as two sequences, with layers of attention between "
+        "them; give another model"
+    ),
+    "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
+    "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    **dict.fromkeys(
+        ("encoder-decoder", "speech-encoder-decoder"),
+        "it holds two models; save the one that you ask as a checkpoint of its own, with its tokenizer "
+        "(EncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))",
+    ),
+    "vision-encoder-decoder": (
+        "it holds two models; save the one that sees as a checkpoint of its own, with its processor "
+        "(VisionEncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))"
+    ),
+    "lilt": "each of its layers takes two softmaxes, of the text and of its layout on a page",
+    **dict.fromkeys(
+        (
+            "clap_audio_model",
+            "donut-swin",
+            "hiera",
+            "maskformer-swin",
+            "mobilevit",
+            "swin",
+            "swin2sr",
+            "swinv2",
+        ),
+        "its layers part an image into windows",
+    ),
+    **dict.fromkeys(
+        ("timesformer", "videomae", "vivit", "vjepa2"),
+        "it reads videos; give another model",
+    ),
+    "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
+}
+
+
+_TWO = "its image and its text are two sequences"
+_BEHIND = "its image stands behind the text without a token of it"
+_ALONE = "give text alone, or a folder of images"
+#: Models that read an image and a text, not as one sequence: ``config.model_type`` to the reason, and what
+#: to do.
+NOT_TOGETHER = {
+    "blip": f"{_TWO}, and its text looks at the image in layers between them; give a folder of images",
+    "bridgetower": f"{_TWO}, with layers of attention between them; give another model",
+    "flava": f"{_TWO}, which a third encoder reads together without saying where; {_ALONE}",
+    "git": "its image stands before the text without a token of it; give another model",
+    "kosmos-2": "a mask of its own says where its image is; give text alone",
+    "layoutlmv3": "its image is a page, of which it is told where each word stands; give text alone",
+    "vilt": f"{_BEHIND}; give another model",
+    "visual_bert": f"{_BEHIND}, as features that a detector found; give text alone",
+    "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
+}
+#: What is said of any other of them with a decoder beside an encoder.
+READS_ANOTHER_TEXT = "an encoder reads its image, and its decoder another text; give text alone"
+
+#: Types that take pad tokens in a text for padding where they are given no mask.
+GUESS_PADDING = frozenset({"flaubert", "t5gemma", "xlm"})
+
+Inputs = Mapping[str, Tensor]
+
+
+def _place_nowhere(body: Any, given: Inputs) -> Tensor | None:
+    """Where words stand on a page, which text does not say."""
+    ids = given.get("input_ids")
+    return None if ids is None else ids.new_zeros(*ids.shape, 4)
+
+
+def _keep_patches(body: Any, given: Inputs) -> Tensor | None:
+    """By what ViTMAE shuffles patches: in their order, they stay."""
+    patches = getattr(getattr(getattr(body, "embeddings", None), "patch_embeddings", None), "num_patches", 0)
+    pixels = given.get("pixel_values")
+    if pixels is None or not patches:
+        return None
+    return torch.arange(patches, device=pixels.device, dtype=body.dtype).expand(len(pixels), -1)
+
+
+def _show_patches(body: Any, given: Inputs) -> Tensor | None:
+    """That no patch of SigLIP 2 is padding."""
+    if "spatial_shapes" not in given:
+        return None
+    return given["pixel_values"].new_ones(given["pixel_values"].shape[:2])
+
+
+#: What else a forward pass takes, made of the body and what it is given; nothing where that does not hold it.
+DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
+    "bbox": _place_nowhere,
+    "noise": _keep_patches,
+    "pixel_attention_mask": _show_patches,
+}
+
+#: Classes of encoders that are saved without the decoder that they were trained with.
+LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
+#: How classes of language models and of translation end beside what all others are called.
+MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
+TRANSLATION_CLASSES = ("MTModel",)
+
+_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
+#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
+#: head's queries, keys and values, or, as ``output``, what reads the heads.
+REMOVABLE = {
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
+    "albert": (
+        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
+        r"(?:query|key|value|(?P<output>dense))$"
+    ),
+    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
+    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
+    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
+}
+
+#: How a configuration names the tokens in front of an image and behind it, where a text needs both.
+IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
+
+
+def find_sound_window(extractor: Any) -> int | None:
+    """Find the most samples that a feature extractor takes: Whisper's states them, AST's frames of 10 ms."""
+    samples, frames = getattr(extractor, "n_samples", None), getattr(extractor, "max_length", None)
+    if isinstance(samples, int):
+        return samples
+    if isinstance(frames, int) and getattr(extractor, "num_mel_bins", None):
+        return frames * int(extractor.sampling_rate) // 100
+    return None
+
+
+class UnsupportedModelError(ModelError):
+    """The attention of this architecture can't be read, or not yet."""
+
+    def __init__(self, architecture: str, reason: str) -> None:
+        super().__init__(f"attnprobe can't read the attention of {architecture!r}: {reason}.")
+        self.architecture, self.reason = architecture, reason
+
+
+class AttentionSinkError(UnsupportedModelError):
+    """Heads can attend to nothing at all, so that rows are no distributions over the tokens."""
+
+    def __init__(self, architecture: str) -> None:
+        super().__init__(architecture, "its rows do not sum to 1 (learned attention sinks)")
+
+
+def refuse_by_name(model_type: str) -> None:
+    """Raise UnsupportedModelError for an architecture of ``REFUSED``."""
+    if model_type in REFUSED:
+        raise UnsupportedModelError(model_type, REFUSED[model_type])
+
+
+#: How gpt-oss and its kin give the score of attending to nothing, for each head.
+SINKS = "s_aux"
+_FULL = "original_full"
+
+
+def find_window(module: nn.Module) -> int | None:
+    """Read how far a module of Longformer's kind sees to either side; None of any other."""
+    width = getattr(module, "one_sided_attn_window_size", None)
+    return width if isinstance(width, int) else None
+
+
+def list_reading_warnings(body: nn.Module, inputs: Inputs) -> tuple[str, ...]:
+    """Say what a part by itself lacks: tokens with global attention beside its window, or boxes of words."""
+    alone = "its sliding window is all that is read: without a task head, no token has global attention"
+    unplaced = "it reads pages; without boxes, all words stand in one place"
+    windowed = any(find_window(module) is not None for module in body.modules())
+    return (alone,) * windowed + (unplaced,) * ("bbox" in inputs)
+
+
+@contextmanager
+def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
+
+    ViTMAE hides patches, in evaluation mode too; BigBird's attention is block-sparse.
+
+    Yields:
+        A warning for each thing that was switched over.
+    """
+    config: Any = getattr(model, "config", None)
+    share = getattr(config, "mask_ratio", None)
+    if share and hasattr(model, "embeddings"):
+        config.mask_ratio = 0.0
+        try:
+            yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
+        finally:
+            config.mask_ratio = share
+        return
+    switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
+    switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
+    if switch is None or all(module.attention_type == _FULL for module in switched):
+        yield ()
+        return
+    before = [(module, module.attention_type, keep_children(module)) for module in switched]
+    try:
+        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+            switch.set_attention_type(_FULL)
+        yield (
+            f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so that "
+            "its scores and losses are those of full attention too",
+        )
+    finally:
+        for module, kind, put_back_children in before:
+            module.attention_type = kind
+            put_back_children()
