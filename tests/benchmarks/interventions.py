@@ -23,8 +23,8 @@ from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, r
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import remove_heads
 from attnprobe.model.verifying.switching import Gating
+from attnprobe.run.corpus import Corpus
 from attnprobe.run.passes import Workers, open_single_run
-from attnprobe.run.preparation import Corpus
 
 GRADIENT = (2.6, 2.1)
 RELEVANCE = (2.3, 2.05)
