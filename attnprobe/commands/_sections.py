@@ -96,7 +96,7 @@ class Sections:
             check_labels(source, read_task(self.options, self.labels))
         else:
             read_first(source)
-        if "roles" in wanted and (self.picked or self.roles.files):
+        if "roles" in wanted and (self.picked or self.roles.files or self.roles.thresholds is not None):
             self.roles.check()
             open_sources(self.texts, self.roles, self.options)
         if self.by_group is not None:

@@ -232,10 +232,10 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"by_group": "genre", "sections": "census"}, "by.group is for the section groups"),
+        ({"by_group": "genre", "sections": "census"}, "--by-group COLUMN is for the section groups"),
         (
             {"links": "x.jsonl", "sections": "census"},
-            "links is for the section roles, and for links; add one",
+            "--links FILE is for the section links; add it",
         ),
         ({"thresholds": "broad=0.5", "sections": "census"}, "thresholds is for the section roles"),
         ({"sections": "census,groups"}, "The section groups needs --by-group COLUMN; add it"),
