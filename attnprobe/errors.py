@@ -33,40 +33,34 @@ def shorten(sentence: str) -> str:
 
 
 class AttnprobeError(Exception):
-    """The request can't be served: bad usage, input or configuration. Exit code 2."""
+    """The request can't be served, in one sentence on what is wrong and what to do. Exit code 2.
+
+    Attributes:
+        table: What was measured before it failed, a table or several by their names; None for nothing.
+    """
 
     exit_code = 2
+    table: Any = None
 
     def __init__(self, sentence: str = "") -> None:
         """Say what is wrong and what to do; names that fill a screen are cut."""
         super().__init__(shorten(str(sentence)))
 
 
-class UnfinishedError(AttnprobeError):
-    """The numbers are there, and what was to come after them failed.
-
-    Attributes:
-        table: The numbers.
-    """
-
-    def __init__(self, sentence: str, table: Any) -> None:
-        """Refuse with a sentence, and keep the table."""
-        super().__init__(sentence)
-        self.table = table
+class UsageError(AttnprobeError):
+    """Options that don't go together, a value that none can have, or a name of nothing."""
 
 
-class NothingToMeasureError(AttnprobeError):
+class DataError(AttnprobeError):
+    """A text, a label, a table or a state that can't be read."""
+
+
+class NothingToMeasureError(DataError):
     """None of some documents gives anything to measure."""
 
 
-class StateError(AttnprobeError):
-    """A state of ``resume`` is damaged, or belongs to another run."""
-
-
-class CheckFailedError(AttnprobeError):
-    """The request was understood and a check on the checkpoint failed. Exit code 1."""
-
-    exit_code = 1
+class ModelError(AttnprobeError):
+    """A checkpoint whose files are there, but can't be used."""
 
 
 class AttnprobeWarning(UserWarning):

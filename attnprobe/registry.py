@@ -14,7 +14,7 @@ from functools import cached_property, wraps
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,7 +183,7 @@ class Command:
         for name, option in self.keywords.items():
             for alias in set(option.aliases) & set(given) - set(self.keywords):
                 if given.get(name) is not None:
-                    raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
+                    raise UsageError(f"{alias} is another name of {name}; give one of them.")
                 given = {name if one == alias else one: value for one, value in given.items()}
         return given
 
@@ -191,26 +191,26 @@ class Command:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                raise AttnprobeError(f"{self.name}() has no keyword {name!r}.")
+                raise UsageError(f"{self.name}() has no keyword {name!r}.")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
             beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)
             lacks = not any(self._holds(one, given) for one in rule.lacks)
             if beside and lacks and all(self._holds(one, given) for one in rule.given):
-                raise AttnprobeError(rule.said)
+                raise UsageError(rule.said)
 
     def _check_value(self, option: Option, value: Any) -> None:
         if option.choices and value not in option.choices:
             words = ", ".join(str(word) for word in option.choices if word is not None)
-            raise AttnprobeError(f"{option.keyword} must be one of {words}, not {value!r}.")
+            raise UsageError(f"{option.keyword} must be one of {words}, not {value!r}.")
         if isinstance(value, int | float):
             spelled = max(option.flags, key=len)
             if option.low is not None and value < option.low:
-                raise AttnprobeError(f"{spelled} must be at least {option.low}, not {value}.")
+                raise UsageError(f"{spelled} must be at least {option.low}, not {value}.")
             if option.above is not None and not value > option.above:
-                raise AttnprobeError(f"{spelled} must be more than {option.above}, not {value}.")
+                raise UsageError(f"{spelled} must be more than {option.above}, not {value}.")
             if option.high is not None and value > option.high:
-                raise AttnprobeError(f"{spelled} must be at most {option.high}, not {value}.")
+                raise UsageError(f"{spelled} must be at most {option.high}, not {value}.")
 
     def _holds(self, condition: str, given: Mapping[str, Any]) -> bool:
         """Tell whether an option is given, or has a value."""

@@ -19,7 +19,7 @@ from transformers import AutoModelForSequenceClassification
 
 import attnprobe
 from attnprobe.attention.block import AttentionBlock, build_uniform_block
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.kinds import Observed
 from attnprobe.corpus.sources.text import Source, read_documents, read_embedded
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import pytest
 from attnprobe import files
 from attnprobe.cli.app import run
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import TokenSequence
-from attnprobe.errors import AttnprobeError, StateError
+from attnprobe.corpus.tokens import TokenSequence
+from attnprobe.errors import AttnprobeError, DataError
 from attnprobe.files import held, name_unfinished, tidy, write_together
 from attnprobe.run.state import State, check_state
 from attnprobe.table.destination import check_file, check_free_file
@@ -62,7 +62,7 @@ def test_a_state_behind_a_link(tmp_path):
 
 def test_a_state_behind_a_link_into_nowhere_is_refused_early(tmp_path):
     (tmp_path / "state").symlink_to(tmp_path / "gone" / "state")
-    with pytest.raises(StateError, match="There is no folder"):
+    with pytest.raises(DataError, match="There is no folder"):
         check_state(tmp_path / "state")
 
 

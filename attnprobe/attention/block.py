@@ -6,9 +6,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.kernels.divergence import pairwise_divergence
 from attnprobe.kernels.products import weigh_rows
 from attnprobe.kernels.rows import RowSummary, summarise_rows

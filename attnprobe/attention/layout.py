@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
 
 if TYPE_CHECKING:
     from torch import Tensor

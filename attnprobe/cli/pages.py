@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnprobe.cli.session import Given, call, is_first_process, prepare_picture, print_written
 from attnprobe.cli.stopping import stopping
-from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
+from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import reason
 from attnprobe.registry import Command
 
@@ -48,7 +48,9 @@ def report(command: Command, given: Given) -> None:
     try:
         with _note_left(folder):
             found = call(command, given)
-    except UnfinishedError as error:
+    except AttnprobeError as error:
+        if error.table is None:
+            raise
         raise _keep_tables(error, str(error), error.table, folder) from error
     if not is_first_process():  # which writes for all
         return

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from attnprobe.cli.session import Given, call, choose_destination, emit, prepare
-from attnprobe.errors import AttnprobeError, CheckFailedError, UnfinishedError
+from attnprobe.errors import AttnprobeError, ModelError
 from attnprobe.registry import Command
 
 #: How many heads that disagree a terminal shows.
@@ -17,7 +17,9 @@ def doctor(command: Command, given: Given) -> None:
     emit(table, given)
     checks = zip(table["status"], table["detail"], strict=True)
     if failed := [detail for status, detail in checks if status == "failed"]:
-        raise CheckFailedError(str(failed[0]))
+        error = ModelError(str(failed[0]))
+        error.exit_code = 1
+        raise error
 
 
 def prune(command: Command, given: Given) -> None:
@@ -29,8 +31,9 @@ def prune(command: Command, given: Given) -> None:
         check_outside(given["output"], given["save"], "-o")
     try:
         table = call(command, given)
-    except UnfinishedError as error:
-        emit(error.table, given)
+    except AttnprobeError as error:
+        if error.table is not None:
+            emit(error.table, given)
         raise
     emit(table, given)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.corpus.tokens import Tokenizer
     from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Unpack
 
+from attnprobe.errors import ModelError
 from attnprobe.options import (
     HubOptions,
     ImageOptions,
@@ -42,7 +43,6 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.model.refusals import BadCheckpointError
     from attnprobe.session.session import (
         check_model,
         describe_call,
@@ -56,7 +56,7 @@ def doctor(
 
     with open_call(options, model) as call:
         source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
-        with suppress(BadCheckpointError):  # which goes into the table
+        with suppress(ModelError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.run.record import record_versions
         from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table
@@ -64,7 +64,7 @@ def doctor(
         call.progress.stage("examining", None)
         try:
             checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
-        except BadCheckpointError as error:
+        except ModelError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:
             name = checkpoint.name

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.options import LabelsArgument, ModelArgument, ScoreOptions, TableOutput, TextsArgument
 from attnprobe.registry import Option, Rule, command
 
@@ -121,7 +121,7 @@ def prune(
     from attnprobe.table.destination import check_outside
 
     if share == 1:
-        raise AttnprobeError("--share must be less than 1: of no head there is no checkpoint.")
+        raise UsageError("--share must be less than 1: of no head there is no checkpoint.")
     criterion = Criterion.parse(by, highest_first=highest_first)
     for option, given in (("--rerank", rerank), ("--rank-data", rank_texts is not None)):
         if given:

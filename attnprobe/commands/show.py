@@ -231,7 +231,7 @@ def report(
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do. Where a section fails behind
-            others, it is an ``UnfinishedError`` that has their tables as ``error.table``, by name.
+            others, it has their tables as ``error.table``, by name.
 
     >>> made = report("demo", ["The parcel came late.", "Who rang?"], sections="census,sentences")
     >>> made

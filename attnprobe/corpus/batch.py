@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds
 

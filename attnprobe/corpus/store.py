@@ -11,10 +11,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.tokens import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokenization import TokenSequence
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import TokenSequence
+from attnprobe.errors import DataError
 from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents
 
@@ -58,7 +58,7 @@ class Spool:
             yield
         except OSError as error:
             where = tempfile.tempdir or "of this machine"
-            raise AttnprobeError(
+            raise DataError(
                 f"{self._what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
                 "at a larger disk."
             ) from error

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.streams import decode_lines, open_file, strip_ends
-from attnprobe.corpus.tokenization import Frame, Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Frame, Tokenizer
+from attnprobe.errors import DataError
 
 #: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
 _NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
@@ -207,7 +207,7 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
         elif name is not None and not name.startswith("##"):
             found[token] = listed.get(spell_token(tokenizer, token), 0.0)
     if not found.any():
-        raise AttnprobeError(f"{path}: none of its words is a token of this model; is it the right file?")
+        raise DataError(f"{path}: none of its words is a token of this model; is it the right file?")
     return found
 
 
@@ -223,7 +223,7 @@ def _read_table(path: Path) -> dict[str, float]:
             if token and math.isfinite(frequency) and frequency >= 0:
                 listed[token] = max(frequency, listed.get(token, 0.0))
             elif line.strip() and number > 1:  # the first line may be a header
-                raise AttnprobeError(
+                raise DataError(
                     f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
                 )
     return listed

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader, plan_batches
 from attnprobe.errors import AttnprobeError

@@ -7,7 +7,7 @@ from typing import Literal
 
 from attnprobe.corpus.sources.document import Document, find_gold
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.tasks import OBJECTIVES, Gold
 
 #: How importance is measured.
@@ -45,13 +45,13 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         if self.seed < 0:
-            raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
+            raise UsageError(f"--seed must be at least 0, not {self.seed}.")
         if self.objective is None:
             if self.force_head:
-                raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
+                raise UsageError("--force-head needs to know which head: pass --objective too.")
             return
         if self.objective not in OBJECTIVES:
-            raise AttnprobeError(
+            raise UsageError(
                 f"There is no objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
             )
         if self.metric is not None:
@@ -64,9 +64,7 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
     if name is None:
         return known[0]
     if name not in known:
-        raise AttnprobeError(
-            f"The objective {objective} has no metric {name!r}; choose {' or '.join(known)}."
-        )
+        raise UsageError(f"The objective {objective} has no metric {name!r}; choose {' or '.join(known)}.")
     return name
 
 
@@ -74,7 +72,7 @@ def check_gold(objective: str | None, labelled: Gold, data: str = "the text") ->
     """Refuse an objective that needs other labels than the data have, by the name of the data."""
     gold = OBJECTIVES[objective].gold if objective else ()
     if gold and labelled not in gold:
-        raise AttnprobeError(
+        raise UsageError(
             f"--objective {objective} needs {gold[0]}, and {data} has {labelled or 'no labels'}; "
             f"{WHERE[gold[0]]}."
         )
@@ -98,5 +96,5 @@ def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
     if different == {Gold.CLASS, Gold.SEVERAL}:  # a list of one may be written without brackets
         return Gold.SEVERAL
     if len(different) > 1:
-        raise AttnprobeError(f"The data have {' and '.join(kinds)}; a task needs labels of one kind.")
+        raise UsageError(f"The data have {' and '.join(kinds)}; a task needs labels of one kind.")
     return different.pop()

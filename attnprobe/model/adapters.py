@@ -9,11 +9,10 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model.folders import ADAPTER, damage_error
 from attnprobe.model.location import Adapter
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
@@ -65,14 +64,14 @@ def read_with_adapter(
     import peft
 
     if adapter.kind not in peft.PeftType.__members__:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is an adapter of the kind {adapter.kind}, which peft {peft.__version__} does not know; "
             "update peft."
         )
     try:
         tensors = peft.load_peft_weights(str(adapter.folder), device="cpu")
     except Exception as error:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
         ) from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
@@ -89,19 +88,19 @@ def read_with_adapter(
         config.num_labels = labels.pop()
     found = read_model(folder, adapter.base, config, head, **options)
     if found is None or lacks_encoder(found):
-        raise BadCheckpointError(
+        raise ModelError(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."
         )
     if Quantisation.of(found.model) is not None:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The base {clean(adapter.base)} of {name} is quantised, and an adapter can't be merged into it; "
             "name its base in full precision with --base."
         )
     missing = tuple(key for key in found.missing if key not in saved)
     usable = head if head in wanted and not missing else None
     if force and usable is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is an adapter that was trained without that head, and none can be made up for it; leave "
             "out --force-head."
         )
@@ -126,7 +125,7 @@ def _check_size(adapter: Adapter, name: str, skeleton: PreTrainedModel, tensors:
     """Refuse an adapter whose description makes peft allocate far more than its file holds."""
     held = sum(map(torch.numel, tensors.values()))
     if _count_places(adapter, skeleton) > 2 * held + _SPARE:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The {ADAPTER} of {name} describes far more weights than its file holds ({held:,}); take both "
             "from where the adapter comes from."
         )
@@ -171,7 +170,7 @@ def _merge(adapter: Adapter, name: str, model: PreTrainedModel, tensors: dict[st
     except (TypeError, AttributeError, RecursionError) as error:
         raise damage_error(adapter.folder / ADAPTER, name, error) from error
     except Exception as error:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The adapter {name} can't be merged into {clean(adapter.base)}: {first_line(error)}."
         ) from error
     if placed.keys() - tensors.keys() or any(
@@ -181,8 +180,8 @@ def _merge(adapter: Adapter, name: str, model: PreTrainedModel, tensors: dict[st
     return merged
 
 
-def _misfit_error(name: str, adapter: Adapter) -> BadCheckpointError:
-    return BadCheckpointError(
+def _misfit_error(name: str, adapter: Adapter) -> ModelError:
+    return ModelError(
         f"The adapter {name} changes modules that {clean(adapter.base)} does not have; name the base that it "
         "was trained on with --base."
     )

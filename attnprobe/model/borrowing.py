@@ -11,14 +11,14 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_transformer
 from attnprobe.model.folders import Prompts, acts_outside_layers
+from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
 #: Where torch's wrappers of training hold the model.
 _TRAINING = (DataParallel, DistributedDataParallel)
@@ -44,7 +44,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     if config is None or not hasattr(config, "model_type"):
         inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
         there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
-        raise AttnprobeError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
+        raise UsageError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
     base = getattr(config, "name_or_path", "") or type(model).__name__
     loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
     assert tokenizer is not None  # or it would have been refused
@@ -99,7 +99,7 @@ def _list_active_adapters(model: Any) -> list[str]:
     kinds = {name: str(getattr(one.peft_type, "value", one.peft_type)) for name, one in active.items()}
     for name, config in active.items():
         if acts_outside_layers(config):
-            raise AttnprobeError(
+            raise UsageError(
                 f"The adapter {name} ({kinds[name]}) adds virtual tokens or other parts "
                 "outside of the base model's layers, which attnprobe does not read; give "
                 "model.get_base_model() to ask the base without it."

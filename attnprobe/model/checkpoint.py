@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.media_batches import flatten_pairs
+from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import SentenceFolder
+from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
-from attnprobe.model.transformers_private import list_execution_devices
 
 
 def list_devices(model: nn.Module) -> list[str]:
@@ -57,8 +57,6 @@ def list_modalities(kind: type) -> list[str]:
     return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
-#: Types that take pad tokens in a text for padding where they are given no mask.
-_GUESSING = {"flaubert", "t5gemma", "xlm"}
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
@@ -152,7 +150,7 @@ class Checkpoint:
     def masked(self) -> bool:
         """Whether it is given a mask of ones, as a tokenizer gives; it would guess another from pad ids."""
         named = self.tokenizer.model_input_names if self.processor is None else ()
-        return self.model_type in _GUESSING and "attention_mask" in named
+        return self.model_type in GUESS_PADDING and "attention_mask" in named
 
     @property
     def longest(self) -> int | None:
@@ -235,16 +233,9 @@ class Checkpoint:
         if self.masked and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         takes = list_forward_parameters(type(self.body))
-        if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
-            # Where words stand on a page, which text does not say.
-            inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
-        if "pixel_attention_mask" in takes and "spatial_shapes" in inputs:  # nothing is padded
-            inputs["pixel_attention_mask"] = inputs["pixel_values"].new_ones(inputs["pixel_values"].shape[:2])
-        embedded: Any = getattr(self.body, "embeddings", None)
-        patches = getattr(getattr(embedded, "patch_embeddings", None), "num_patches", 0)
-        if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
-            order = torch.arange(patches, device=device, dtype=self.body.dtype)
-            inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
+        for name in takes & DEFAULTS.keys() - inputs.keys():
+            if (value := DEFAULTS[name](self.body, inputs)) is not None:
+                inputs[name] = value
         return self._add_options(inputs)
 
     def _add_options(self, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -257,7 +248,7 @@ class Checkpoint:
         if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
             return
         if isinstance(known, int) and int(types.max()) >= known:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
             )
 
@@ -297,7 +288,7 @@ def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
     if requested is None:
         return checkpoint.embedded_length or longest or WITHOUT_LIMIT
     if longest is not None and requested > longest:
-        raise AttnprobeError(
+        raise UsageError(
             f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
         )
     return requested
@@ -345,4 +336,4 @@ def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -
     if not found:
         raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
     read = " and ".join(_PLURAL[one] for one in found)
-    raise AttnprobeError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")
+    raise UsageError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")

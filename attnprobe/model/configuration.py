@@ -18,12 +18,11 @@ from transformers import (
 )
 from transformers.activations import ACT2FN
 
-from attnprobe.errors import first_line
+from attnprobe.errors import ModelError, first_line
 from attnprobe.model.folders import damage_error, read_object
-from attnprobe.model.refusals import (
+from attnprobe.model.quirks import (
     NOT_TOGETHER,
     READS_ANOTHER_TEXT,
-    BadCheckpointError,
     UnsupportedModelError,
 )
 from attnprobe.table.naming import join_names
@@ -46,17 +45,15 @@ def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> 
     except Exception as error:
         kind = read_object(folder / "config.json").get("model_type")
         if isinstance(kind, str) and kind not in CONFIG_MAPPING:
-            raise BadCheckpointError(
-                f"The config.json of {name} can't be used: {first_line(error)}."
-            ) from error
+            raise ModelError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
         raise _config_error(folder, name, error) from error
 
 
-def _config_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+def _config_error(folder: Path, name: str, error: Exception) -> ModelError:
     return damage_error(folder / "config.json", name, next(_find_impossible(folder), error))
 
 
-def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
     """Say why weights can't be loaded: a configuration that no model can be built from, or a file of them."""
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -70,7 +67,7 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
             AutoModel.from_config(read_config(folder, name))
     except Exception as damage:
         return _config_error(folder, name, damage)
-    return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
+    return ModelError(f"The weights of {name} can't be loaded: {first_line(error)}.")
 
 
 def _find_impossible(folder: Path) -> Iterator[str]:

@@ -13,8 +13,8 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
-from attnprobe.corpus.tokenization import count_prompt_tokens
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.corpus.tokens import count_prompt_tokens
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
@@ -36,8 +36,6 @@ _USUAL_SETTINGS = {
     "query_length": None,
     "document_length": None,
 }
-#: Of whose types sentence-transformers runs the encoder alone.
-_ENCODERS = {"t5", "mt5", "umt5", "longt5"}
 #: What tokenizers without a limit state is more.
 _NO_LIMIT = 1_000_000
 #: What stands for no prompt at all, and the prompts that stand before queries and before what they look for.
@@ -57,7 +55,7 @@ def choose_prompts(described: Mapping[str, Any], name: str | None, model: str) -
         The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document".
 
     Raises:
-        AttnprobeError: When there is no prompt of that name.
+        UsageError: When there is no prompt of that name.
     """
     texts = _read_prompts(described)
     if name == _NO_PROMPT and name not in texts:
@@ -66,7 +64,7 @@ def choose_prompts(described: Mapping[str, Any], name: str | None, model: str) -
         there = "it has no prompts (config_sentence_transformers.json)"
         if texts:
             there = f"it knows {join_names(list(map(clean, texts)))}, or {_NO_PROMPT}"
-        raise AttnprobeError(f"--prompt {clean(name)}: {model} has no such prompt; {there}.")
+        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; {there}.")
     usual = described.get("default_prompt_name")
     chosen = name or (usual if isinstance(usual, str) and usual in texts else None)
     roles = {role: next(filter(None, map(texts.get, names)), "") for role, names in _ROLES.items()}
@@ -144,7 +142,7 @@ class Embedding:
         """The modules after the transformer, loaded when they are first needed.
 
         Raises:
-            AttnprobeError: When one can't be.
+            UsageError: When one can't be.
         """
         import torch
 
@@ -176,7 +174,7 @@ class Embedding:
         where all have the usual one.
 
         Raises:
-            AttnprobeError: When a module can't be read.
+            UsageError: When a module can't be read.
         """
         if len(set(roles)) > 1:
             import torch
@@ -224,7 +222,9 @@ def find_kind(kind: str) -> str:
 
 def reads_encoder(config: Any) -> bool:
     """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
-    return bool(config.is_encoder_decoder) and config.model_type in _ENCODERS
+    from attnprobe.model.quirks import EMBEDDING_ENCODERS
+
+    return bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
 
 
 def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
@@ -234,7 +234,7 @@ def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
         The transformer, its tokenizer, and whether it scores two texts.
 
     Raises:
-        AttnprobeError: When the first module is no transformer.
+        UsageError: When the first module is no transformer.
     """
     package = sys.modules.get("sentence_transformers")
     if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
@@ -242,7 +242,7 @@ def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
     first = next(model.children(), None)
     inner = getattr(first, "auto_model", None)
     if inner is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"The first module of the loaded {type(model).__name__} is no transformer, and has no attention; "
             "give another model."
         )
@@ -290,8 +290,8 @@ def _find_unsafe(folder: SentenceFolder) -> str:
     return ""
 
 
-def _make_error(reason: str) -> AttnprobeError:
-    return AttnprobeError(
+def _make_error(reason: str) -> UsageError:
+    return UsageError(
         f"The embeddings of this model can't be made: {reason}. What needs none, such as census, works."
     )
 

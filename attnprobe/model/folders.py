@@ -11,9 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.files import try_writing
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -46,13 +45,13 @@ def read_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def damage_error(path: Path, name: str, error: object) -> BadCheckpointError:
+def damage_error(path: Path, name: str, error: object) -> ModelError:
     """Say which file of a checkpoint is damaged, and how."""
     reason = first_line(error) if isinstance(error, BaseException) else str(error)
     is_object = path.suffix == ".json" and path.name != MODULES
     if is_object and path.is_file() and not isinstance(read_json(path), dict):
         reason = "it holds no JSON object"
-    return BadCheckpointError(f"{path.name} of {name} is damaged: {reason}.")
+    return ModelError(f"{path.name} of {name} is damaged: {reason}.")
 
 
 def check_object(path: Path, name: str) -> dict[str, Any]:
@@ -65,24 +64,24 @@ def check_object(path: Path, name: str) -> dict[str, Any]:
 def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub."""
     if not name.strip():
-        raise AttnprobeError("The name of the model is blank; give a folder, or an id of the hub.")
+        raise UsageError("The name of the model is blank; give a folder, or an id of the hub.")
     try:
         folder = Path(name).expanduser()
         if folder.is_dir():
             return folder
         if folder.exists():
-            raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+            raise UsageError(f"{name} is a file; give the folder that holds config.json and the weights.")
     except (OSError, RuntimeError) as error:  # such as a name too long
         reason = getattr(error, "strerror", None) or first_line(error)
-        raise AttnprobeError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
+        raise UsageError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise AttnprobeError(f"There is no folder {name}.")
+        raise UsageError(f"There is no folder {name}.")
     return None
 
 
 def check_config(folder: Path, name: str) -> None:
     if not (folder / CONFIG).is_file():
-        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+        raise ModelError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
@@ -98,12 +97,12 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
     begin = "*" if (folder / CONFIG).is_file() else _ADAPTER_WEIGHTS
-    raise BadCheckpointError(f"{name} holds no weights ({begin}.safetensors).")
+    raise ModelError(f"{name} holds no weights ({begin}.safetensors).")
 
 
 def acts_outside_layers(config: Any) -> bool:
@@ -119,16 +118,16 @@ def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
     described = check_object(folder / ADAPTER, name)
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
         )
     if find_spec("peft") is None:  # without it, transformers would read the base alone
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) of {of}, and needs peft: pip install peft."
         )
     if not has_base and (folder / CONFIG).is_file():
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
             "config.json away to read the adapter on its base."
         )
@@ -141,10 +140,10 @@ def _choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
     if adapter is not None:
         if adapter not in inside:
             there = f"it holds {named or 'no named adapters'}"
-            raise AttnprobeError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
+            raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
         return folder / adapter
     if inside and not (folder / ADAPTER).is_file() and not (folder / CONFIG).is_file():
-        raise AttnprobeError(f"{name} holds the adapters {named}; choose one with --adapter.")
+        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
     return folder
 
 
@@ -206,7 +205,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     """Read a folder of sentence-transformers; None for any other.
 
     Raises:
-        BadCheckpointError: When a module lies outside of the folder, or a file that describes it is damaged.
+        ModelError: When a module lies outside of the folder, or a file that describes it is damaged.
     """
     if not (root / MODULES).is_file():
         return None
@@ -221,7 +220,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     modules = tuple((entry["type"], entry["path"]) for entry in entries)
     for _, path in modules:
         if not is_inside(root, path):
-            raise BadCheckpointError(
+            raise ModelError(
                 f"The {MODULES} of {name} names {clean(path)}, which is not inside the folder; take it from "
                 "where the model comes from."
             )
@@ -251,14 +250,14 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
     """Find the folder of a checkpoint's transformer, or of its adapter: itself, or that of the first module.
 
     Raises:
-        BadCheckpointError: When the first module is not there, or is no transformer.
+        ModelError: When the first module is not there, or is no transformer.
     """
     sentences = read_sentence_folder(root, name)
     if sentences is None:
         return _choose_adapter(root, name, adapter)
     (kind, place), folder = sentences.modules[0], sentences.transformer
     if not any((folder / file).is_file() for file in (CONFIG, ADAPTER)):
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is a folder of sentence-transformers, and its first module, {clean(kind)} in "
             f"{clean(place) or 'the folder itself'}, is no transformer that is there; download all of {name}, or "
             "give another model."
@@ -304,15 +303,15 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
     except (OSError, RuntimeError) as error:
         raise write_error(folder, error) from error
     if not overwrite:
-        raise AttnprobeError(f"{folder} exists; choose another folder or pass --overwrite.")
+        raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
     if not (target / RECORD).is_file():  # nobody meant to lose anything else
-        raise AttnprobeError(
+        raise UsageError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint and is not replaced; "
             "choose another folder."
         )
     return target
 
 
-def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
+def write_error(folder: Path, error: OSError | RuntimeError) -> UsageError:
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
-    return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")
+    return UsageError(f"{folder} can't be written ({reason}); choose another folder.")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.private import sdpa_attention_forward
 from attnprobe.model.reading.blocks import attend_in_blocks, force_full_attention
 from attnprobe.model.reading.gating import tap_gates
 from attnprobe.model.reading.routing import (
@@ -24,7 +25,6 @@ from attnprobe.model.reading.routing import (
     build_mask,
     route_attention,
 )
-from attnprobe.model.transformers_private import sdpa_attention_forward
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe-gates"

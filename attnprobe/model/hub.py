@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.model.folders import (
     DEMO,
     SentenceFolder,
@@ -129,7 +129,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
     first, *others = checkpoints
     for one in others:
         if one.config.model_type != first.config.model_type:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{first.full_name} is of type {first.config.model_type} and {one.full_name} of type "
                 f"{one.config.model_type}; give checkpoints of one training run."
             )
@@ -137,12 +137,12 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
         for name, words in _SHAPE.items():
             mine, other = getattr(ours, name, None), getattr(theirs, name, None)
             if mine != other:
-                raise AttnprobeError(
+                raise UsageError(
                     f"{first.full_name} has {mine} {words} and {one.full_name} {other}; give checkpoints of "
                     "one training run."
                 )
         if not one.shares_tokenizer(first):
-            raise AttnprobeError(
+            raise UsageError(
                 f"{first.full_name} and {one.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
             )

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.corpus.tokens import NoTokenizer, Tokenizer
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
@@ -53,9 +53,9 @@ from attnprobe.model.pruned import (
     read_removed_heads,
     silence_transformers,
 )
-from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
+from attnprobe.model.quantisation import Quantisation, check_packages, find_packing, place_weights
+from attnprobe.model.quirks import UnsupportedModelError, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 #: What describes a tokenizer.
@@ -169,7 +169,7 @@ def _load(
 
 def _find_base(adapter: Adapter, name: str, options: LoadOptions) -> tuple[Path, list[Path], dict[str, Any]]:
     if options.device_map is not None:
-        raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
+        raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     base = locate(adapter.base, choose_base_options(adapter, options))
     weights = find_weights(base.folder, adapter.base, allow_bin=options.allow_bin)
     check_config(base.folder, adapter.base)
@@ -192,11 +192,11 @@ def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[
     if device_map is None:
         return {}
     if device != "auto":
-        raise AttnprobeError(f"--device-map spreads the model over all devices; leave out --device {device}.")
+        raise UsageError(f"--device-map spreads the model over all devices; leave out --device {device}.")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
+        raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
     if find_spec("accelerate") is None:
-        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+        raise UsageError("--device-map needs accelerate: pip install accelerate.")
     # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
     logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
     return {"device_map": device_map}
@@ -214,11 +214,9 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise AttnprobeError(
-            f"There is no device {name!r} on this machine; use {_name_devices()}."
-        ) from error
+        raise UsageError(f"There is no device {name!r} on this machine; use {_name_devices()}.") from error
     if device.type == "meta":
-        raise AttnprobeError(f"The device 'meta' computes nothing; use {_name_devices()}.")
+        raise UsageError(f"The device 'meta' computes nothing; use {_name_devices()}.")
     return device
 
 
@@ -231,9 +229,7 @@ def _name_devices() -> str:
 def find_dtype(name: str) -> torch.dtype:
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise AttnprobeError(
-            f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64."
-        )
+        raise UsageError(f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64.")
     return dtype
 
 
@@ -249,11 +245,11 @@ def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool
     if pruning is None:
         return
     if adapted:
-        raise AttnprobeError(
+        raise UsageError(
             f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
         )
     if spread:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
         )
 
@@ -265,7 +261,7 @@ def _read_pruned(
         model = load_stored(folder, name, physical=True, dtype=dtype)
     own = infer_head(model)
     if force and own not in heads:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is physically pruned, and no other head can be made up for it; leave out --force-head."
         )
     return Weights(model, own if own in heads else None, (), ())
@@ -291,7 +287,7 @@ def load_tokenizers(
     return own, other
 
 
-def _explain_tokenizer(folder: Path, name: str, model_type: str, error: Exception) -> BadCheckpointError:
+def _explain_tokenizer(folder: Path, name: str, model_type: str, error: Exception) -> ModelError:
     """Say which file of a tokenizer is damaged; or what else keeps it from loading, such as a package."""
     if isinstance(error, ImportError):
         return UnsupportedModelError(
@@ -311,8 +307,8 @@ def _explain_tokenizer(folder: Path, name: str, model_type: str, error: Exceptio
     return damage_error(folder / _TOKENIZER_CONFIG, name, error)
 
 
-def _tokenizer_error(name: str) -> BadCheckpointError:
-    return BadCheckpointError(
+def _tokenizer_error(name: str) -> ModelError:
+    return ModelError(
         f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
         "the files of the tokenizer that the model was trained with into the folder."
     )
@@ -322,7 +318,7 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
     """Refuse weights that are not numbers, but for those on disk or quantised, which are seen as they run."""
     for key, weight in model.named_parameters():
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
-            raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+            raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
 def _hash_files(

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model.folders import (
     ADAPTER,
     CONFIG,
@@ -27,7 +27,6 @@ from attnprobe.model.folders import (
     read_object,
     read_sentence_folder,
 )
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.cells import clean
 
 #: A device for each part of a model, or how to choose them.
@@ -193,7 +192,7 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Checkpoi
     try:
         name.encode()
     except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
-        raise AttnprobeError(
+        raise UsageError(
             f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
         ) from None
     folder, origin, sentences = _find(name, options, weights=weights)
@@ -216,7 +215,7 @@ def _find(
     if name == DEMO:
         for option in ("adapter", "revision"):
             if getattr(options, option) is not None:
-                raise AttnprobeError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
+                raise UsageError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
         return Path(str(files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}, None
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
@@ -239,7 +238,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
     first, *others = checkpoints
     for other in others:
         if other.config.model_type != first.config.model_type:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{first.full_name} is of type {first.config.model_type} and {other.full_name} of type "
                 f"{other.config.model_type}; give checkpoints of one training run."
             )
@@ -247,12 +246,12 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
         for key, words in _SHAPE.items():
             ours, theirs = (getattr(config, key, None) for config in configs)
             if ours != theirs:
-                raise AttnprobeError(
+                raise UsageError(
                     f"{first.full_name} has {ours} {words} and {other.full_name} {theirs}; give checkpoints of "
                     "one training run."
                 )
         if not other.shares_tokenizer(first):
-            raise AttnprobeError(
+            raise UsageError(
                 f"{first.full_name} and {other.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
             )
@@ -269,7 +268,7 @@ def _find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ad
         return None
     named = base or described.get("base_model_name_or_path")
     if not isinstance(named, str) or not named:
-        raise BadCheckpointError(f"The adapter {name} names no base model; name it with --base.")
+        raise ModelError(f"The adapter {name} names no base model; name it with --base.")
     trained_on = f"The adapter {name} was trained on {clean(named)}"
     if base is None and named != DEMO:
         try:
@@ -279,11 +278,11 @@ def _find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ad
         if named.startswith(("/", ".", "~")) or named.count("/") > 1:
             if hub or not is_here:
                 machine = "another machine" if hub else "its own machine, and not here"
-                raise BadCheckpointError(
+                raise ModelError(
                     f"{trained_on}, which is a folder of {machine}; name its base with --base."
                 )
         elif hub and is_here:
-            raise BadCheckpointError(
+            raise ModelError(
                 f"{trained_on}, and a folder here has this name, too; name its base with --base."
             )
     revision = described.get("revision") if base is None else None
@@ -325,24 +324,24 @@ def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str
             name, revision=options.revision, allow_patterns=wanted, ignore_patterns=ignored
         )
     except errors.HFValidationError as error:
-        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
+        raise UsageError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
     except errors.GatedRepoError as error:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is gated: ask for access on its page, then set HF_TOKEN or run `hf auth login`."
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
+        raise UsageError(f"{name} has no revision {options.revision!r}.") from error
     except errors.RepositoryNotFoundError as error:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one set HF_TOKEN)."
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
-        raise AttnprobeError(
+        raise UsageError(
             f"{name!r} is neither a folder here nor in the local cache, and {reason}."
         ) from error
     except (errors.HfHubHTTPError, OSError, ValueError) as error:
-        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
+        raise UsageError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
     return Path(folder)
 
 

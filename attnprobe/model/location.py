@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model.folders import (
     ADAPTER,
     DEMO,
@@ -20,7 +20,6 @@ from attnprobe.model.folders import (
     read_folder,
     read_object,
 )
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.cells import clean
 
 #: A device for each part of a model, or how to choose them.
@@ -78,13 +77,13 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location
     try:
         name.encode()
     except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
-        raise AttnprobeError(
+        raise UsageError(
             f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
         ) from None
     if name == DEMO:
         for option in ("adapter", "revision"):
             if getattr(options, option) is not None:
-                raise AttnprobeError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
+                raise UsageError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
         folder = Path(str(files("attnprobe") / DEMO))
         return Location(folder, {"folder": "attnprobe/demo"})
     root = find_local_folder(name)
@@ -127,16 +126,16 @@ def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ada
         return None
     named = base or described.get("base_model_name_or_path")
     if not isinstance(named, str) or not named:
-        raise BadCheckpointError(f"The adapter {name} names no base model; name it with --base.")
+        raise ModelError(f"The adapter {name} names no base model; name it with --base.")
     local = Path(named).expanduser()
     is_path = local.is_absolute() or named.startswith((".", "~")) or named.count("/") > 1
     if base is None and named != DEMO and is_path and (hub or not _is_folder(local)):
-        raise BadCheckpointError(
+        raise ModelError(
             f"The adapter {name} was trained on {clean(named)}, which is a folder of "
             f"{'another machine' if hub else 'its own machine, and not here'}; name its base with --base."
         )
     if base is None and hub and named != DEMO and _is_folder(local):  # a stranger's adapter may choose none
-        raise BadCheckpointError(
+        raise ModelError(
             f"The adapter {name} was trained on {clean(named)}, and a folder here has this name, too; name "
             "its base with --base."
         )
@@ -195,24 +194,24 @@ def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str
             ignore_patterns=ignored,
         )
     except errors.HFValidationError as error:
-        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
+        raise UsageError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
     except errors.GatedRepoError as error:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is gated: ask for access on its page, then set HF_TOKEN or run `hf auth login`."
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
+        raise UsageError(f"{name} has no revision {options.revision!r}.") from error
     except errors.RepositoryNotFoundError as error:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one set HF_TOKEN)."
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
-        raise AttnprobeError(
+        raise UsageError(
             f"{name!r} is neither a folder here nor in the local cache, and {reason}."
         ) from error
     except (errors.HfHubHTTPError, OSError, ValueError) as error:
-        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
+        raise UsageError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
     return Path(folder)
 
 

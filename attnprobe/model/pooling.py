@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import UsageError, first_line
 from attnprobe.model.folders import PICKLED, WEIGHTS
 from attnprobe.table.cells import clean
 
@@ -126,7 +126,7 @@ class Dense:
     def __call__(self, state: Tensor) -> Tensor:
         wanted, given = self.weight.shape[1], state.shape[-1]
         if wanted != given:
-            raise AttnprobeError(
+            raise UsageError(
                 f"The Dense of this model takes vectors of {wanted} numbers, and is given {given}; take all "
                 "of its modules from one place."
             )

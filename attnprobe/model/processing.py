@@ -17,13 +17,13 @@ from transformers import (
 )
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder
 from attnprobe.model.folders import quote, read_object
-from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import build_processor, find_processor_class
+from attnprobe.model.private import build_processor, find_processor_class
+from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound_window
 
 #: What is said of each kind of data, and the package that it needs.
 _NEEDS = {"image": ("images", "Images need Pillow: pip install pillow."), "sound": ("sound", "")}
@@ -53,14 +53,16 @@ class Processor:
         """
         plural, needed = _NEEDS[kind]
         if needed and find_spec("PIL") is None:
-            raise AttnprobeError(needed)
+            raise UsageError(needed)
         try:
             if kind == "image":
                 # Without torchvision, which few have and which rounds otherwise, the result is the same
                 # on every machine.
                 return cls(kind, AutoImageProcessor.from_pretrained(folder, backend="pil", **options))
             own: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
-            return cls(kind, own, int(own.sampling_rate), _find_window(own))
+            return cls(
+                kind, own, int(own.sampling_rate), find_sound_window(own) or SECONDS * int(own.sampling_rate)
+            )
         except AttnprobeError:
             raise
         except Exception as error:
@@ -105,7 +107,7 @@ def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     try:
         found = own(*given, return_tensors="pt", **options)
     except Exception as error:
-        raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+        raise UsageError(f"The checkpoint's processor fails: {first_line(error)}.") from error
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
@@ -116,22 +118,11 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         return inputs
     length = int(mask.sum())
     if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise AttnprobeError(_PADS)
+        raise UsageError(_PADS)
     return {
         key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
         for key, value in inputs.items()
     }
-
-
-def _find_window(own: Any) -> int:
-    """Find the most samples that a feature extractor takes at once, or those of 30 seconds."""
-    stated = getattr(own, "n_samples", None)  # Whisper's
-    if isinstance(stated, int):
-        return stated
-    frames = getattr(own, "max_length", None)
-    if isinstance(frames, int) and getattr(own, "num_mel_bins", None):  # AST's, of 10 milliseconds
-        return frames * int(own.sampling_rate) // 100
-    return SECONDS * int(own.sampling_rate)
 
 
 #: Where a folder names the class of its processor.
@@ -201,7 +192,7 @@ class SeeingProcessor:
         """List what may stand for an image in a text, what the model was trained with first."""
         names = self.own.tokenizer.convert_ids_to_tokens
         own = str(getattr(self.own, "image_token", names(self.placeholder)))
-        ends = [getattr(config, f"vision_{end}_token_id", None) for end in ("start", "end")]
+        ends = [getattr(config, name, None) for name in IMAGE_ENDS]
         around = [f"{names(ends[0])}{own}{names(ends[1])}"] if None not in ends else []
         return [*around, own]
 
@@ -220,7 +211,7 @@ class SeeingProcessor:
         inputs.pop("labels", None)
         for name in ("attention_mask", "pixel_mask"):
             if name in inputs and not bool(inputs[name].all()):
-                raise AttnprobeError(_PADS)
+                raise UsageError(_PADS)
         inputs.pop("attention_mask", None)
         return inputs
 

@@ -21,26 +21,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, ModelError, first_line
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
-from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.model.transformers_private import Conv1D, list_tied_weights
+from attnprobe.model.private import Conv1D, list_tied_weights
+from attnprobe.model.quirks import REMOVABLE
 
 Shapes = Mapping[str, tuple[int, ...]]
-#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
-#: head's queries, keys and values, or, as ``output``, what reads the heads.
-_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
-_PROJECTIONS = {
-    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
-    "albert": (
-        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
-        r"(?:query|key|value|(?P<output>dense))$"
-    ),
-    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
-    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
-    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
-}
 
 
 @dataclass(frozen=True)
@@ -117,7 +104,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
 def read_record(folder: Path) -> PruningRecord:
     """Read what was removed from a pruned checkpoint."""
     if not (folder / RECORD).is_file():
-        raise BadCheckpointError(
+        raise ModelError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
     found = read_object(folder / RECORD)
@@ -131,7 +118,7 @@ def read_record(folder: Path) -> PruningRecord:
     ):
         pairs = tuple((layer, head) for layer, head in removed)
         return PruningRecord(physical, pairs, tuple(kept))
-    raise BadCheckpointError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
+    raise ModelError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
 
 
 def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
@@ -140,7 +127,7 @@ def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
         return None
     record = read_record(folder)
     if not record.consistent:
-        raise BadCheckpointError(
+        raise ModelError(
             f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
         )
     return record
@@ -150,7 +137,7 @@ def read_removed_heads(config: Any, name: str) -> PruningRecord | None:
     """Read which heads transformers 4 removed from a checkpoint; None where it removed none.
 
     Raises:
-        BadCheckpointError: When heads can't be removed from a model of this type.
+        ModelError: When heads can't be removed from a model of this type.
     """
     stated = getattr(config, "pruned_heads", None)
     if not stated:
@@ -159,9 +146,9 @@ def read_removed_heads(config: Any, name: str) -> PruningRecord | None:
     layers = config.num_hidden_layers * inner
     groups = getattr(config, "num_hidden_groups", config.num_hidden_layers)
     gone = _find_gone(config) if isinstance(stated, dict) else None
-    if config.model_type not in _PROJECTIONS or gone is None or not gone.keys() <= {*range(groups * inner)}:
-        raise BadCheckpointError(
-            f"The config.json of {name} states pruned_heads, which are read of {', '.join(_PROJECTIONS)}, "
+    if config.model_type not in REMOVABLE or gone is None or not gone.keys() <= {*range(groups * inner)}:
+        raise ModelError(
+            f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
             "with a list of heads for each layer; give the checkpoint from before its heads were removed."
         )
     # Layers of ALBERT share the weights of their group.
@@ -207,7 +194,7 @@ def _cut_heads(model: nn.Module, config: Any) -> None:
     """Put smaller projections in the place of those whose heads are removed."""
     gone, width = _find_gone(config) or {}, config.hidden_size // config.num_attention_heads
     for path, module in list(model.named_modules()):
-        match = re.search(_PROJECTIONS[config.model_type], path)
+        match = re.search(REMOVABLE[config.model_type], path)
         if match is None:
             continue
         place = match.groupdict()
@@ -288,7 +275,7 @@ def find_stored_dtype(folder: Path) -> torch.dtype | None:
 def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:
     """Load the class that the configuration names, with Linears of the stored shapes if need be."""
     if not list_weight_files(folder):
-        raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
+        raise ModelError(f"{name} holds no weights (model.safetensors).")
     local = {"local_files_only": True, "trust_remote_code": False}
     config = read_config(folder, name)
     architecture = _find_model_class(config, name)
@@ -308,7 +295,7 @@ def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) 
     model.__class__ = architecture
     _check_complete(sorted(info["missing_keys"]), name)
     if unexpected := sorted(info["unexpected_keys"]):
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} holds {len(unexpected)} weights that its model has no place for (such as "
             f"{unexpected[0]})."
         )
@@ -319,7 +306,7 @@ def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) 
 
 def _check_complete(missing: list[str], name: str) -> None:
     if missing:
-        raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
+        raise ModelError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
 
 
 def _find_model_class(config: PreTrainedConfig, name: str) -> Any:
@@ -333,9 +320,7 @@ def _find_model_class(config: PreTrainedConfig, name: str) -> Any:
         and isinstance(config, kind.config_class)
     ):
         return kind
-    raise BadCheckpointError(
-        f"The config.json of {name} names no model class of transformers ({str(named)[:80]!r})."
-    )
+    raise ModelError(f"The config.json of {name} names no model class of transformers ({str(named)[:80]!r}).")
 
 
 def _read_shapes(folder: Path) -> Shapes:
@@ -381,9 +366,9 @@ def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     return (rows < all_rows and columns == all_columns) or (rows == all_rows and columns < all_columns)
 
 
-def _shape_error(name: str, path: str, shape: tuple[int, ...]) -> BadCheckpointError:
+def _shape_error(name: str, path: str, shape: tuple[int, ...]) -> ModelError:
     found = "x".join(map(str, shape))
-    return BadCheckpointError(
+    return ModelError(
         f"The weight {path} of {name} ({found}) contradicts its config.json: only a Linear that lost rows or "
         "columns may differ from it."
     )
@@ -397,4 +382,4 @@ def _check_runs(model: PreTrainedModel, name: str) -> None:
         with torch.inference_mode():
             body.eval()(input_ids=torch.ones(1, 2, dtype=torch.long))
     except Exception as error:
-        raise BadCheckpointError(f"The weights of {name} do not go together: {first_line(error)}.") from error
+        raise ModelError(f"The weights of {name} do not go together: {first_line(error)}.") from error

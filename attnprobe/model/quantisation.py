@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.lean import silence_loggers
-from attnprobe.model.refusals import BadCheckpointError, find_packing
-from attnprobe.model.transformers_private import Conv1D, find_compressor
+from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
+#: What is said of weights that models compute with and nobody else can read.
+PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
+#: What models of plain weights are stored and computed in.
+_PLAIN = {"float64", "float32", "bfloat16", "float16"}
 #: For each method that a config.json names, the packages that read its weights.
 _PACKAGES = {
     "torchao": ("torchao",),
@@ -42,7 +45,7 @@ def check_packages(config: Any, name: str) -> None:
     method = find_method(config)
     missing = [package for package in _PACKAGES.get(method, ()) if not _is_installed(package)]
     if missing:
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} is quantised ({method}), and needs {' and '.join(missing)}: pip install "
             f"{' '.join(missing)}."
         )
@@ -75,6 +78,15 @@ def unpack_model(model: Any) -> None:
     """Unpack weights that stay compressed up to the first pass of the whole model, of which parts are run."""
     if (compressor := find_compressor(model)) is not None:
         compressor.decompress_model(model)
+
+
+def find_packing(weight: Any) -> str:
+    """Find how a quantised weight is packed, such as Int8Tensor or int8; "" where it is plain numbers."""
+    kind = type(weight).__name__
+    if kind not in {"Tensor", "Parameter"}:
+        return kind
+    stored = str(weight.dtype).removeprefix("torch.")
+    return "" if stored in _PLAIN else stored
 
 
 def is_packed(module: nn.Module) -> bool:
@@ -161,7 +173,7 @@ class Quantisation:
 
     def check_gradients(self, model_type: str) -> None:
         """Refuse derivatives, which projections that round pass on wrongly or not at all."""
-        raise AttnprobeError(
+        raise UsageError(
             f"The gradients of {model_type!r} can't be told: it is quantised ({self.name}); use ablate (in "
             "prune, --by ablation), which needs none."
         )

@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.pruned import silence_transformers
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 
 
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
@@ -35,17 +35,17 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     """
     name, model = checkpoint.name, checkpoint.model
     if checkpoint.quantisation is not None:
-        raise AttnprobeError(
+        raise UsageError(
             f"The weights of {name} are quantised ({checkpoint.quantisation.name}), and no random ones can "
             "take their place; give the checkpoint of plain weights, or leave out --random-weights."
         )
     if checkpoint.pruning is not None and checkpoint.pruning.physical:
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is physically pruned, so that its configuration does not say what to build with random "
             "weights; give the checkpoint before pruning, or leave out --random-weights."
         )
     if list_devices(model):
-        raise AttnprobeError(
+        raise UsageError(
             f"{name} is spread over devices, where it can't be built with random weights; leave out "
             "--device-map, or --random-weights."
         )
@@ -75,7 +75,7 @@ def _match(built: PreTrainedModel, model: PreTrainedModel, name: str) -> None:
     for key, weight in model.named_parameters():
         found = weights.get(key)
         if found is None or found.shape != weight.shape:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{name} has weights that its configuration knows nothing of (such as {key}), so that it "
                 "can't be built with random ones; merge adapters first (merge_and_unload()), or leave out "
                 "--random-weights."

@@ -20,11 +20,12 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import UsageError, first_line
 from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import RECORD, check_free, copy_modules, write_error
 from attnprobe.model.gates import gate_attention
+from attnprobe.model.private import Conv1D
 from attnprobe.model.pruned import (
     find_stored_dtype,
     list_computed_heads,
@@ -33,7 +34,6 @@ from attnprobe.model.pruned import (
     silence_transformers,
 )
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
@@ -100,7 +100,7 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
     pruning = checkpoint.pruning
     shape = (len(projections), pruning.heads if pruning else max(found.heads for found in projections))
     if keep.dtype != np.bool_ or keep.shape != shape:
-        raise AttnprobeError(
+        raise UsageError(
             f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
         )
     return projections
@@ -246,7 +246,7 @@ def save_pruned(
         raise write_error(folder, error) from error
     except SafetensorError as error:  # such as a full disk, which it names by a number
         if (code := re.search(r"\(os error (\d+)\)", str(error))) is None:
-            raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
+            raise UsageError(f"{folder} can't be written: {first_line(error)}.") from error
         number = int(code[1])
         raise write_error(folder, OSError(number, os.strerror(number))) from error
 
@@ -305,7 +305,7 @@ def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path) -> None
     if found.keys() != expected.keys() or not all(
         torch.equal(found[name], weight.cpu()) for name, weight in expected.items()
     ):
-        raise AttnprobeError(
+        raise UsageError(
             f"{folder} was not written, since transformers reads other weights back than were given it; "
             "please report this."
         )

@@ -9,19 +9,18 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
+from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
-from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.model.transformers_private import list_tied_weights
+from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
 #: Weights of the base model that no attention depends on and many checkpoints lack.
 _OPTIONAL_WEIGHTS = ("pooler",)
-#: Encoders that are saved without the decoder that they were trained with.
-_ENCODERS_ALONE = {"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,11 @@ class TaskHead:
     endings: tuple[str, ...]
 
 
-_LM = ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
-_SEQ2SEQ = ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM")
+_LM = ("ForMaskedLM", *MASKED_CLASSES)
+_SEQ2SEQ = ("ForConditionalGeneration", *TRANSLATION_CLASSES, "ForSeq2SeqLM")
 _QA = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
 _AUDIO = ("ForAudioClassification", "ForSequenceClassification")
 
-#: XLM and FlauBERT have one class for both kinds of language model; nearly all were trained on masks.
 MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", _LM)
 CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
 CLASSIFICATION = TaskHead(
@@ -107,7 +105,7 @@ def read_weights(
         return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
-        raise BadCheckpointError(
+        raise ModelError(
             f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
             f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
         )
@@ -210,7 +208,7 @@ def read_model(
 def _name_body(config: Any) -> str:
     """Name the class that loads a model without a head: of an encoder that was saved without its decoder."""
     stated = getattr(config, "architectures", None) or ("",)
-    return "AutoModelForTextEncoding" if str(stated[0]) in _ENCODERS_ALONE else "AutoModel"
+    return "AutoModelForTextEncoding" if str(stated[0]) in LONE_ENCODERS else "AutoModel"
 
 
 def _find_class(config: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 from transformers import TrainerCallback
 
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 
 
 class StepCallback(TrainerCallback, ABC):
@@ -82,7 +82,7 @@ def _find_tokenizer(given: Mapping[str, Any]) -> Any:
 def _check_whole(model: nn.Module) -> None:
     """Refuse a model of whose weights each process holds a part."""
     if any(weight.numel() == 0 or hasattr(weight, "full_tensor") for weight in model.parameters()):
-        raise AttnprobeError(
+        raise UsageError(
             "The weights are in parts on several processes (FSDP or ZeRO-3), and can't be measured between "
             "steps; measure the saved checkpoints with attnprobe dynamics."
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from attnprobe.reports.picture import VEGA_LITE
+from attnprobe.reports.theme import VEGA_LITE
 from attnprobe.table.cells import clean
 
 #: What could end a block of data, or begin something in it, though JSON may hold it.

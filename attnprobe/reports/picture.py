@@ -10,11 +10,9 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.reports.theme import Theme
+from attnprobe.reports.theme import VEGA_LITE, Theme
 from attnprobe.table.destination import Saveable
 
-#: The Vega-Lite that altair writes, and that pages bring along.
-VEGA_LITE = "6.4"
 #: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
 SCALE = 2.0
 #: The first two of an svg are the size of the whole.

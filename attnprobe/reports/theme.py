@@ -11,6 +11,8 @@ from attnprobe.table.naming import MIXED
 
 ThemeName = Literal["light", "dark", "paper"]
 
+#: The Vega-Lite that altair writes, and that pages bring along.
+VEGA_LITE = "6.4"
 #: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
 #: same widths, so that an svg is laid out alike where Liberation is missing.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"

@@ -7,13 +7,12 @@ from itertools import islice
 from typing import Any, Literal
 
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.contrasts import ContrastBatches, Readout
-from attnprobe.corpus.sequences import CHUNK_DOCUMENTS
+from attnprobe.corpus.batches import ContrastBatches, Readout
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence, tokenize
+from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, TokenSequence, tokenize
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window

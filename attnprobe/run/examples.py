@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.attention.tokens import TokenAnnotation
 from attnprobe.corpus.sources.document import (
     Annotation,
     Asked,
@@ -26,7 +25,8 @@ from attnprobe.corpus.sources.document import (
     find_gold,
 )
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
+from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.corpus.tokens import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
+from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.media import (
 )
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import SequenceStore, Spool
-from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 
 _PART = re.compile(r"\s*([0-9]{1,18})\s*/\s*([0-9]{1,18})\s*")
 #: No array has more jobs.
@@ -33,19 +33,19 @@ def parse_until(said: "str | float | Mapping[str, float]") -> dict[str, float]:
     for name, value in pairs:
         number = _read_width(value)
         if number is None or (named and not name):
-            raise AttnprobeError(
+            raise UsageError(
                 "--until must be the half-width of the widest 95 % interval, such as 0.05, or one for each "
                 f"column, such as entropy=0.1,previous=0.02; not {said!r}."
             )
         if not 0 < number < math.inf:
-            raise AttnprobeError(
+            raise UsageError(
                 f"--until must be above 0, not {value}: it is how far off a number may be, in its own unit."
             )
         if name in found:
-            raise AttnprobeError(f"--until names {name} twice; name it once.")
+            raise UsageError(f"--until names {name} twice; name it once.")
         found[name] = number
     if not found:
-        raise AttnprobeError("--until names no column; give a number such as 0.05, or entropy=0.1.")
+        raise UsageError("--until names no column; give a number such as 0.05, or entropy=0.1.")
     return found
 
 
@@ -57,18 +57,18 @@ def parse_part(said: str) -> tuple[int, int]:
     """
     found = _PART.fullmatch(str(said))
     if found is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"--part must be the number of a part and how many there are, such as 3/100, not {said!r}."
         )
     number, of = map(int, found.groups())
     if not of:
-        raise AttnprobeError(f"--part needs at least one part, not {said!r}; give 1/1 for all documents.")
+        raise UsageError(f"--part needs at least one part, not {said!r}; give 1/1 for all documents.")
     if not number:
-        raise AttnprobeError(f"--part counts from 1, so there is no {said!r}: the first part is 1/{of}.")
+        raise UsageError(f"--part counts from 1, so there is no {said!r}: the first part is 1/{of}.")
     if of > MOST_PARTS:
-        raise AttnprobeError(f"--part takes at most {MOST_PARTS:,} parts, not {of:,}.")
+        raise UsageError(f"--part takes at most {MOST_PARTS:,} parts, not {of:,}.")
     if number > of:
-        raise AttnprobeError(f"--part names part {number}, but there are {of}; the last is {of}/{of}.")
+        raise UsageError(f"--part names part {number}, but there are {of}; the last is {of}/{of}.")
     return number, of
 
 
@@ -124,10 +124,10 @@ class CorpusOptions:
         for option in ("max_length", "limit", "sample", "batch_tokens"):
             value = getattr(self, option)
             if value is not None and value < 1:
-                raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+                raise UsageError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
         if self.seed < 0:
-            raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
+            raise UsageError(f"--seed must be at least 0, not {self.seed}.")
         if self.turn and self.targets:
-            raise AttnprobeError(
+            raise UsageError(
                 "--part reads its share of all documents, and --until as many as it takes; leave one out."
             )

@@ -7,15 +7,13 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.batches import Batches, BatchReader
-from attnprobe.corpus.media_batches import MediaBatches
-from attnprobe.corpus.sequences import CHUNK_DOCUMENTS, SequenceReader
+from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, StateError, first_line
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError, first_line
 from attnprobe.files import lock, reason, try_writing, write_together
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, select_prefix
@@ -121,7 +121,7 @@ class State:
         """Hold the state, and write it however the work inside ends, at Ctrl-C and SIGTERM too.
 
         Raises:
-            StateError: When another run holds it.
+            DataError: When another run holds it.
         """
         with ExitStack() as stack:
             if self.path is not None:
@@ -139,10 +139,10 @@ class State:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise StateError(f"The state {path} can't be read: {error.strerror}.") from error
+            raise DataError(f"The state {path} can't be read: {error.strerror}.") from error
         digest, body = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
         if hashlib.sha256(body).digest() != digest:
-            raise StateError(f"The state {path} is damaged; delete it to start over.")
+            raise DataError(f"The state {path} is damaged; delete it to start over.")
         head, _, numbers = body.partition(b"\n")
         try:
             found = json.loads(head)
@@ -156,14 +156,14 @@ class State:
                 for place, one in enumerate(found["stages"])
             }
         except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
-            raise StateError(f"The state {path} is damaged; delete it to start over.") from error
+            raise DataError(f"The state {path} is damaged; delete it to start over.") from error
         self._check_key(key, self._key)
         self._stages = stages
 
     def _check_key(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
         for name, mine in ours.items():
             if kept.get(name) != mine:
-                raise StateError(
+                raise DataError(
                     f"The state {self.path} belongs to a run with another {name}; go on with the same "
                     "command, or delete it to start over."
                 )
@@ -176,18 +176,18 @@ def check_state(path: Path) -> None:
             with path.open("rb") as content:
                 begin = content.read(len(_MAGIC))
         elif not path.resolve().parent.is_dir():
-            raise StateError(f"There is no folder {path.parent} to keep the state {path.name} in.")
+            raise DataError(f"There is no folder {path.parent} to keep the state {path.name} in.")
         else:
             begin = _MAGIC
     except (OSError, RuntimeError, ValueError) as error:
         said = reason(error) if isinstance(error, OSError) else first_line(error)
-        raise StateError(f"The state {path} can't be read: {said}.") from error
+        raise DataError(f"The state {path} can't be read: {said}.") from error
     if begin != _MAGIC:
-        raise StateError(f"{path} is no state of attnprobe; give another name to --resume.")
+        raise DataError(f"{path} is no state of attnprobe; give another name to --resume.")
     try:
         try_writing(path.resolve().parent)
     except OSError as error:
-        raise StateError(f"The state {path} can't be written: {reason(error)}.") from error
+        raise DataError(f"The state {path} can't be written: {reason(error)}.") from error
 
 
 #: The states that this process holds.
@@ -199,7 +199,7 @@ def hold_state(path: Path) -> Iterator[None]:
     """Hold a state while a run goes on, so that no other run writes over it.
 
     Raises:
-        StateError: When a run of another process holds it.
+        DataError: When a run of another process holds it.
     """
     path = path.resolve()
     beside = path.with_name(f"{path.name}.lock")
@@ -209,7 +209,7 @@ def hold_state(path: Path) -> Iterator[None]:
     beside.touch()
     descriptor = lock(beside)
     if descriptor is None and sys.platform != "win32":
-        raise StateError(
+        raise DataError(
             f"Another run holds the state {path}; wait until it ends, or give another name to --resume."
         )
     _held.add(path)
@@ -283,9 +283,7 @@ class TableStore:
                 try:
                     found[number] = decode_table(stage.arrays["table"].tobytes())
                 except (ValueError, KeyError, TypeError) as error:
-                    raise AttnprobeError(
-                        f"The state {self.path} is damaged; delete it to start over."
-                    ) from error
+                    raise DataError(f"The state {self.path} is damaged; delete it to start over.") from error
         with Ranks.detect().join() as processes:  # one may have been stopped before it wrote its own
             done = set.intersection(*processes.gather(set(found)))
         return {number: found[number] for number in sorted(done)}

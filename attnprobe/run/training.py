@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.model.folders import DEMO
 
 #: Words that stand before the number of a step, the surest first.
@@ -40,7 +40,7 @@ def list_run(
         names = pair_revisions(models, revisions)
     else:
         if steps is not None and (pattern := next(filter(is_pattern, models), None)):
-            raise AttnprobeError(
+            raise UsageError(
                 f"--steps says the step of each checkpoint in order, and {pattern} names them in no order; "
                 "name them one by one."
             )
@@ -48,14 +48,14 @@ def list_run(
     given = [revision or model for model, revision in names]
     if len(names) < 2:
         found = f"{given[0]} is one." if given else "none is named."
-        raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
+        raise UsageError(f"A training run has at least two checkpoints; {found}")
     numbers = read_steps(given) if steps is None else list(steps)
     if len(numbers) != len(names):
-        raise AttnprobeError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
+        raise UsageError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
     by_step: dict[int, SavedCheckpoint] = {}
     for saved in (SavedCheckpoint(step, *name) for step, name in zip(numbers, names, strict=True)):
         if (other := by_step.setdefault(saved.step, saved)) is not saved:
-            raise AttnprobeError(f"{other.name} and {saved.name} are both of step {saved.step}; {_INSTEAD}.")
+            raise UsageError(f"{other.name} and {saved.name} are both of step {saved.step}; {_INSTEAD}.")
     return [by_step[step] for step in sorted(by_step)]
 
 
@@ -64,7 +64,7 @@ def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | Non
     if revisions is None:
         return None
     if revision is not None:
-        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+        raise UsageError("--revision is one of --revisions; leave it out.")
     if isinstance(revisions, str):
         return [name.strip() for name in revisions.split(",") if name.strip()]
     return [str(name) for name in revisions]
@@ -73,10 +73,10 @@ def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | Non
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
     """Pair the one model there is with each revision."""
     if len(models) != 1 or not isinstance(models[0], str | Path):
-        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
+        raise UsageError("--revisions are those of one MODEL; name one, or leave them out.")
     name = str(models[0])
     if name == DEMO or Path(name).is_dir():
-        raise AttnprobeError(f"{name} is a folder, which has no revisions; leave out --revisions.")
+        raise UsageError(f"{name} is a folder, which has no revisions; leave out --revisions.")
     return [(name, revision) for revision in revisions]
 
 
@@ -90,7 +90,7 @@ def expand_patterns(models: Iterable[str]) -> list[str]:
         every = glob.glob(str(Path(model).expanduser()))  # noqa: PTH207 - the whole path is a pattern
         matches = sorted((match for match in every if Path(match).is_dir()), key=_natural_key)
         if not matches:
-            raise AttnprobeError(f"No folder matches {model}.")
+            raise UsageError(f"No folder matches {model}.")
         found += matches
     return found
 
@@ -109,7 +109,7 @@ def read_steps(names: Sequence[str]) -> list[int]:
     epochs = [name for name, (word, _) in zip(names, found, strict=True) if word == "epoch"]
     others = [name for name, (word, _) in zip(names, found, strict=True) if word != "epoch"]
     if epochs and others:
-        raise AttnprobeError(f"{epochs[0]} counts epochs and {others[0]} steps; {_INSTEAD}.")
+        raise UsageError(f"{epochs[0]} counts epochs and {others[0]} steps; {_INSTEAD}.")
     return [step for _, step in found]
 
 
@@ -123,7 +123,7 @@ def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
         if isinstance(step, str) and re.fullmatch(r"\d{1,18}", step):
             step = int(step)
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise AttnprobeError(f"--steps must be whole numbers such as 0,500,1000, not {one!r}.")
+            raise UsageError(f"--steps must be whole numbers such as 0,500,1000, not {one!r}.")
         found.append(step)
     return found
 
@@ -134,7 +134,7 @@ def _read_step(name: str) -> tuple[str, int]:
     for word in _WORDS:
         if numbers := re.findall(rf"(?<![a-z]){word}s?[-_=]?(\d{{1,18}})(?![.a-z0-9])", last, re.IGNORECASE):
             return word, int(numbers[-1])
-    raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.")
+    raise UsageError(f"The name {name} says no step of training; {_INSTEAD}.")
 
 
 def _natural_key(name: str) -> list[tuple[int, str]]:

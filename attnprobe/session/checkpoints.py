@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, TextOptions
 from attnprobe.registry import list_names
@@ -167,7 +167,7 @@ def list_checkpoints(models: Iterable[Any]) -> list[str]:
     """List the names of checkpoints; refuse a loaded model, which could not be freed before the next."""
     found = list(models)
     if wrong := next((one for one in found if not isinstance(one, str | Path)), None):
-        raise AttnprobeError(
+        raise UsageError(
             "Checkpoints are loaded one after the other; give folders or ids of the hub, not a loaded "
             f"{type(wrong).__name__}."
         )

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
@@ -140,7 +140,7 @@ def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | No
 
 
 def _refuse_layers(said: object) -> AttnprobeError:
-    return AttnprobeError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {said!r}.")
+    return UsageError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {said!r}.")
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
     for name in ("workers", "threads"):
         number = options.get(name)
         if number is not None and number > _MOST_THREADS:  # systems run out, and OpenMP ends the process
-            raise AttnprobeError(
+            raise UsageError(
                 f"--{name} must be at most {_MOST_THREADS}, not {number}; this machine has {os.cpu_count()} "
                 "processors."
             )
@@ -173,20 +173,18 @@ def check_model(
     """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
         if tokenizer is None and not _is_sentence_transformer(model):
-            raise AttnprobeError(
-                "A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer)."
-            )
+            raise UsageError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
         return
     device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
     if not _DEVICES.fullmatch(str(device)):
-        raise AttnprobeError(
+        raise UsageError(
             f"There is no device {device!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
         )
     if dtype not in (*_TYPES, *_ALIASES):
-        raise AttnprobeError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
+        raise UsageError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
     spread = options.get("device_map")
     if spread is not None and importlib.util.find_spec("accelerate") is None:
-        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+        raise UsageError("--device-map needs accelerate: pip install accelerate.")
     folder = None if str(model) == DEMO else find_local_folder(str(model))
     if folder is not None:
         transformer = find_transformer(folder, str(model), options.get("adapter"))
@@ -215,7 +213,7 @@ def read_first(source: OpenSource) -> OpenSource:
 def check_queries(source: OpenSource, options: Mapping[str, Any]) -> None:
     """Refuse queries of one modality where only one is read."""
     if options.get("queries") is not None and source.kind != BOTH:
-        raise AttnprobeError(
+        raise UsageError(
             f"--queries tells an image from a text, and {source.name} holds no images that the model reads "
             "with its texts; leave it out, or name their column with --image-column."
         )
@@ -277,7 +275,7 @@ def load_model(
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
     if modality == BOTH:
-        raise AttnprobeError("Images with texts need a model that is named, a folder or a hub id.")
+        raise UsageError("Images with texts need a model that is named, a folder or a hub id.")
     checkpoint, seed = wrap_model(model, tokenizer, load.prompt), load.random_weights
     if seed is None:
         return checkpoint
@@ -302,7 +300,7 @@ def make_loader(
 
     def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
-            raise AttnprobeError("Images and sound need a model that is named, a folder or a hub id.")
+            raise UsageError("Images and sound need a model that is named, a folder or a hub id.")
         return replace(checkpoint, head=own if own in heads else None)
 
     return with_own_head

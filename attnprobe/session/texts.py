@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.formats import Row, Table, make_table
+from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
 from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.corpus.sources.document import Contrast, Document, Label
@@ -21,14 +22,13 @@ from attnprobe.corpus.sources.gold import (
     read_tags,
     read_words,
 )
-from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows
 from attnprobe.corpus.sources.strata import is_file, name_files
 from attnprobe.corpus.sources.streams import check_unicode
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.run.process_group import Ranks
 from attnprobe.tasks import OBJECTIVES
 
@@ -74,21 +74,21 @@ def open_texts(
     if texts is None or isinstance(texts, str | Path | Source):
         source = _open_source(texts, columns, named, usual, sees, find_labels=find_labels)
         if labels is not None:
-            raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
+            raise UsageError("labels go with a list of texts; of a file, name label_column.")
     elif named.get("no_header"):
-        raise AttnprobeError("Only a file has a line of column names; leave out --no-header.")
+        raise UsageError("Only a file has a line of column names; leave out --no-header.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
-        raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
+        raise UsageError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
         source = _open_table(texts, columns, usual, image, find_labels=find_labels)
         if labels is not None:
-            raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
+            raise UsageError("labels go with a list of texts; of a table, name label_column.")
     else:
         spelled = {"pair_column": "text_pair_column", "group_column": "by_group"}
         keywords = {spelled.get(name, name): column for name, column in columns.items()}
         keywords["image_column"] = image
         if given := next((name for name, value in keywords.items() if value is not None), None):
-            raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
+            raise UsageError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
     if objective is not None and objective.relation and source.kind == "text":
         source = replace(source, documents=relate_rows(source.documents, objective.relation))
@@ -101,9 +101,9 @@ def check_standard_input(*texts: Any) -> None:
     named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
     piped = sum(isinstance(name, str) and name == "-" for name in named)
     if piped > 1:
-        raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
+        raise UsageError("Standard input can be read once only; name a file in the other places.")
     if piped and Ranks.detect().size > 1:
-        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+        raise UsageError("Standard input can be read by one process only; give a file to several.")
 
 
 class GoldLinks(Enum):
@@ -149,7 +149,7 @@ def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> Open
             )
         return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs])
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
-        raise AttnprobeError(
+        raise UsageError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
         )
     name = options.get("name") or "texts"
@@ -170,7 +170,7 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
     if isinstance(pairs, str | Path | Source):
         source = pairs if isinstance(pairs, Source) else Source(str(pairs))
         if source.spec == EMBEDDED and any(vars(columns).values()):
-            raise AttnprobeError("The pairs that ship with attnprobe have columns of their own; name none.")
+            raise UsageError("The pairs that ship with attnprobe have columns of their own; name none.")
         given = {
             field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
         }
@@ -178,7 +178,7 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
         given |= {"header": False} if options.get("no_header") else {}
         found = open_anything(replace(source, **given, read_rows=columns.read))
         if found.kind != "text":
-            raise AttnprobeError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
+            raise UsageError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
         named = {
             "text_column": columns.clean,
             "pair_column": columns.corrupted,
@@ -197,7 +197,7 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
 def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Document]:
     for document in documents:
         if not isinstance(document.label, Contrast):
-            raise AttnprobeError(
+            raise UsageError(
                 f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, "
                 "xlsx) with columns clean and corrupted."
             )
@@ -210,7 +210,7 @@ def _read_pairs(pairs: Any) -> tuple[Table, str]:
         read = {str(key): key for key in keys}
         return Table([*read], _read_rows(pairs, read, kind)), kind
     if not isinstance(pairs, Iterable):
-        raise AttnprobeError(
+        raise UsageError(
             "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
             f"{type(pairs).__name__}."
         )
@@ -220,7 +220,7 @@ def _read_pairs(pairs: Any) -> tuple[Table, str]:
 def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
     for number, pair in enumerate(pairs, start=1):
         if not isinstance(pair, Mapping):
-            raise AttnprobeError(
+            raise UsageError(
                 f"Pair {number} is of type {type(pair).__name__}; give dicts with clean, corrupted and "
                 "answer."
             )
@@ -267,7 +267,7 @@ def _open_table(
     listed = ", ".join(map(repr, known[:10])) or "none"
     if columns["text_column"] is None and not usual:
         example = known[0] if known else "text"
-        raise AttnprobeError(
+        raise UsageError(
             f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
             f"{listed})."
         )
@@ -305,11 +305,11 @@ def _read_rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Ro
     parts = {name: texts[key] for name, key in columns.items()}
     for name, part in parts.items():
         if isinstance(part, str):
-            raise AttnprobeError(f"The column {name!r} of {kind} is one string; make it a list of strings.")
+            raise UsageError(f"The column {name!r} of {kind} is one string; make it a list of strings.")
     rows = zip_longest(*map(_read_cells, parts.values()), fillvalue=_NOTHING)
     for number, cells in enumerate(rows, start=1):
         if any(cell is _NOTHING for cell in cells):
-            raise AttnprobeError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
+            raise UsageError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
         yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
 
 
@@ -332,12 +332,12 @@ def _is_missing(cell: Any) -> bool:
 
 def _read_documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
     if not isinstance(texts, Iterable):
-        raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
+        raise UsageError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
         return (_read_document(text, place) for place, text in enumerate(_read_cells(texts, lists=False)))
     every, found = list(_read_cells(texts, lists=False)), list(_read_cells(labels))
     if len(found) != len(every):
-        raise AttnprobeError(f"There are {len(every)} texts, but {len(found)} labels.")
+        raise UsageError(f"There are {len(every)} texts, but {len(found)} labels.")
     pairs = zip(every, found, strict=True)
     return iter([_label_document(text, label, place) for place, (text, label) in enumerate(pairs)])
 
@@ -347,7 +347,7 @@ def _label_document(text: Any, label: Any, place: int) -> Document:
     if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
         document = _read_document(text, place)
         if document.pair is None:
-            raise AttnprobeError(f"{where} has answers; give its question and its context as a pair.")
+            raise UsageError(f"{where} has answers; give its question and its context as a pair.")
         return replace(document, label=read_answers(document.pair, label, where))
     if isinstance(label, list | tuple) and words is not None and not isinstance(text, tuple):
         document = _read_document(" ".join(word for word in words if word.strip()), place)
@@ -369,7 +369,7 @@ def _read_document(text: Any, place: int) -> Document:
         case (str() as first, str() as second):
             return Document(first, second)
     what = "missing" if text is None else f"of type {type(text).__name__}"
-    raise AttnprobeError(f"texts must be strings or pairs of strings; text {place} is {what}.")
+    raise UsageError(f"texts must be strings or pairs of strings; text {place} is {what}.")
 
 
 # What is read more than once

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.tokens import TokenAnnotation
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
 from attnprobe.statistics import best_heads
 from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkAnswers, LinkCondition

@@ -11,7 +11,7 @@ from attnprobe.statistics.special import Mark, count_seen, lift, mass_on
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
 
 if TYPE_CHECKING:
-    from attnprobe.attention.features import TokenFeatures
+    from attnprobe.attention.tokens import TokenFeatures
     from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 

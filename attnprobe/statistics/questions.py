@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.rules import (
     INPUT,
     NONE,

@@ -16,7 +16,7 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 
 if TYPE_CHECKING:
-    from attnprobe.attention.observed import HeadParameters
+    from attnprobe.attention.kinds import HeadParameters
     from attnprobe.statistics.statistic import AttentionBlock, Layout, Tensor
 
 

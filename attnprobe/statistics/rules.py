@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenLink, TokenSpan
+from attnprobe.attention.tokens import TokenLink, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from attnprobe.attention.observed import OBSERVABLE, UNEMBEDDING
+from attnprobe.attention.kinds import OBSERVABLE, UNEMBEDDING
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.sums.base import Constant, Sum
 from attnprobe.sums.clustered import Clustered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
+from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.questions import make_array

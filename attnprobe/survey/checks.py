@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from attnprobe.attention.observed import UNEMBEDDING
+from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError

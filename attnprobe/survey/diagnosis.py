@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.attention.observed import OBSERVABLE
-from attnprobe.corpus.tokenization import Frame
+from attnprobe.attention.kinds import OBSERVABLE, Kind
+from attnprobe.corpus.tokens import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.task_heads import find_trained_heads, infer_head

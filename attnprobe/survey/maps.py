@@ -15,7 +15,7 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.media_batches import MediaBatches, PairBatches
+from attnprobe.corpus.batches import MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.attention.observed import UNEMBEDDING
+from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media

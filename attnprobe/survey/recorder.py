@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock, measure_lengths
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.kinds import Kind, Observed
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece

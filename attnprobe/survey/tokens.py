@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.links import find_words
-from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.links import find_words
+from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.table.sequence import Side, number_groups

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.files import lies_in, reason, same_file, write_together
 from attnprobe.table.formats import FORMATS, either, extension
 
@@ -31,16 +31,16 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     ending = extension(output)
     chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
-        raise AttnprobeError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
+        raise UsageError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
     if ending in FORMATS and ending != chosen:
-        raise AttnprobeError(f"{output} ends in .{ending}, but --format is {chosen}: leave --format out")
+        raise UsageError(f"{output} ends in .{ending}, but --format is {chosen}: leave --format out")
     path = _check_path(output, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = find_description(path)
     _check_path(description, overwrite)
     if description.exists() and not _is_description(description, path):  # --overwrite was said of the table
-        raise AttnprobeError(
+        raise UsageError(
             f"{description} is not the description of {path.name} and would be replaced: {_OTHER}"
         )
     return Destination(chosen, path, description)
@@ -50,7 +50,7 @@ def find_format(output: Path, endings: Sequence[str]) -> str:
     """Tell the format of a file from its name; raises AttnprobeError for one that is none of ``endings``."""
     ending = extension(output)
     if ending not in endings:
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {either(endings, before='.')}")
+        raise UsageError(f"can't tell the format of {output}: end it in {either(endings, before='.')}")
     return ending
 
 
@@ -90,22 +90,22 @@ def _resolve(output: Path) -> tuple[Path, Path]:
                 file.stat()
     except (OSError, RuntimeError, ValueError) as error:  # too long, a link in circles, a NUL
         why = reason(error) if isinstance(error, OSError) else error
-        raise AttnprobeError(f"can't write to {str(output)!r}: {why}") from error
+        raise UsageError(f"can't write to {str(output)!r}: {why}") from error
     return path, find_description(path)
 
 
 def _check_path(output: Path, overwrite: bool) -> Path:
     path, _ = _resolve(output)
     if not path.parent.is_dir():
-        raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
+        raise UsageError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
+        raise UsageError(f"can't write {path}: you have no permission to write in {path.parent}")
     if path.is_dir():
-        raise AttnprobeError(f"{path} is a folder: name a file in it")
+        raise UsageError(f"{path} is a folder: name a file in it")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
-        raise AttnprobeError(f"{path} is not an ordinary file: name another file")
+        raise UsageError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
-        raise AttnprobeError(f"{path} already exists: {_OTHER}, or add --overwrite to replace it")
+        raise UsageError(f"{path} already exists: {_OTHER}, or add --overwrite to replace it")
     return path
 
 
@@ -119,9 +119,9 @@ def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = F
             with suppress(OSError, ValueError):  # no path at all
                 inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
                 if read.exists() and (inside or same_file(written, read)):
-                    raise AttnprobeError(f"-o would write over {written}, which this command reads: {_OTHER}")
+                    raise UsageError(f"-o would write over {written}, which this command reads: {_OTHER}")
         if standard_input and _is_standard_input(written):
-            raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
+            raise UsageError(f"-o would write over {written}, which is standard input: {_OTHER}")
 
 
 def check_apart_from_state(output: Path, state: Path) -> None:
@@ -130,13 +130,13 @@ def check_apart_from_state(output: Path, state: Path) -> None:
         rank = written.name.removeprefix(f"{state.name}.")
         of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
         if of_a_process or same_file(written, state):
-            raise AttnprobeError("--resume and -o name the same file; give the state a name of its own.")
+            raise UsageError("--resume and -o name the same file; give the state a name of its own.")
 
 
 def check_outside(output: Path, folder: Path, what: str) -> None:
     """Refuse an output, named by the option ``what``, in the folder that ``--save`` writes as a whole."""
     if lies_in(output, folder):
-        raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
+        raise UsageError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
 
 def _is_standard_input(path: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import DataError, first_line
 from attnprobe.table.cells import Column, Role, to_plain_column
 from attnprobe.table.destination import find_description
 from attnprobe.table.formats import FORMATS, READABLE, either, extension
@@ -37,13 +37,13 @@ def read_table(path: Path) -> Any:
     """Read the rows of a table as a data frame; raises AttnprobeError when there is no such table."""
     read = FORMATS[extension(path)].read if extension(path) in READABLE else None
     if read is None:
-        raise AttnprobeError(f"{path} is no table; give a file that ends in {either(READABLE, '.')}.")
+        raise DataError(f"{path} is no table; give a file that ends in {either(READABLE, '.')}.")
     if not path.is_file():
-        raise AttnprobeError(f"There is no file {path}.")
+        raise DataError(f"There is no file {path}.")
     try:
         return read(path, _WORDS)
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        raise DataError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
 def read_parts(path: Path) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ def _read_description(path: Path) -> Mapping[str, Any]:
     try:
         about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
-        raise AttnprobeError(
+        raise DataError(
             f"{beside}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
             "the table again with -o."
         ) from error

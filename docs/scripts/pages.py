@@ -1,18 +1,13 @@
-"""Write into the pages of docs/ whatever the code itself says, so that they are whole wherever they are read.
+"""What the code itself says, put into the pages when the site is built: a hook of mkdocs.
 
-    python docs/scripts/pages.py
-
-A generated part stands between a comment such as ``<!-- statistics -->`` and ``<!-- end of statistics -->``.
-Run this after a change of an option, of a docstring of a number, or of the layout. Only the run over all
-types of models takes long; its record lies in docs/model-types.md
+``<!-- statistics -->`` in a page is where the part of that name goes. Only the run over all types of models
+takes long; its record lies in docs/model-types.md
 (``python tests/model/test_every_type.py > docs/model-types.md``).
 """
 
-import ast
 import inspect
 import pkgutil
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -286,19 +281,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def rooms() -> str:
-    """List the packages in the order in which they import, and what each one's docstring says."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
-    lines = ["| room | what it does |", "|---|---|"]
-    for layer in layers:
-        path = ROOT / "attnprobe" / layer
-        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        said = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
-        lines.append(f"| `{layer}{'/' if path.is_dir() else '.py'}` | {_first_paragraph(said)} |")
-    return "\n".join(lines)
-
-
 def _first_paragraph(docstring: str) -> str:
     return docstring.partition("\n\n")[0].replace("\n", " ").replace("``", "`")
 
@@ -315,30 +297,13 @@ GENERATED: dict[str, Callable[[], str]] = {
     "functions": functions,
     "keywords": keywords,
     "models": models,
-    "rooms": rooms,
 }
 
 
-_PART = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->$")
-
-
-def fill(markdown: str) -> str:
-    """Generate anew the parts of a page that the code says."""
-
-    def generate(part: re.Match[str]) -> str:
-        name = part["name"]
-        return f"<!-- {name} -->\n\n{GENERATED[name]().strip()}\n\n<!-- end of {name} -->"
-
-    return _PART.sub(generate, markdown)
-
-
-def main() -> None:
-    """Write the pages anew that hold a generated part."""
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        page = path.read_text(encoding="utf-8")
-        if _PART.search(page):
-            path.write_text(fill(page), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the parts into a page that have a place there."""
+    return re.sub(
+        r"(?m)^<!-- (\w+) -->$",
+        lambda place: GENERATED[place[1]]().strip() if place[1] in GENERATED else place[0],
+        markdown,
+    )

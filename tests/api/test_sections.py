@@ -6,7 +6,7 @@ import re
 import pytest
 
 import attnprobe
-from attnprobe.errors import AttnprobeError, UnfinishedError
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.survey import recorder
 
@@ -220,7 +220,7 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
     monkeypatch.setattr("attnprobe.commands.call.sections.importance", fails)
     asked = {"sections": "census,importance", "objective": "representation", **SMALL}
     folder = tmp_path / "tables"
-    with pytest.raises(UnfinishedError, match=r"The section importance failed: .*(wrong|boom)") as raised:
+    with pytest.raises(AttnprobeError, match=r"The section importance failed: .*(wrong|boom)") as raised:
         attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
     assert list(raised.value.table) == ["census", "profile"]
     assert sorted(path.name for path in folder.iterdir()) == KEPT

@@ -8,7 +8,7 @@ from figures import Figure
 from ratios import as_figure, paired_ratios
 from shapes import BERT_BASE, MINILM, random_batch
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture

@@ -14,8 +14,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way

@@ -13,7 +13,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.configuration import refuse_unseeing
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.reports.charts.draw import list_kinds
 

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from attnprobe.attention.annotation import TokenLink, TokenSpan
-from attnprobe.corpus.annotation import Alignment, annotate_shifted, annotate_target, convert_link
-from attnprobe.corpus.sequences import SequenceReader
+from attnprobe.attention.tokens import TokenLink, TokenSpan
+from attnprobe.corpus.links import find_words
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import find_words
+from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.tokens import Frame, SequenceReader
 
 TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"
 

@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from attnprobe.corpus.sequences import SequenceReader
+from attnprobe.corpus.links import find_words
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tag
-from attnprobe.corpus.sources.links import find_words
-from attnprobe.corpus.tokenization import count_prompt_tokens
+from attnprobe.corpus.tokens import SequenceReader, count_prompt_tokens
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
 WORDS = find_words(TEXT)

@@ -8,10 +8,9 @@ from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus import sequences as reading
-from attnprobe.corpus.sequences import SequenceReader
+from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokenization import Frame, TokenSequence
+from attnprobe.corpus.tokens import Frame, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]

@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
-from attnprobe.corpus.tokenization import TokenSequence
+from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise

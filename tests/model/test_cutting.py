@@ -14,7 +14,7 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.removing import bake, shrink
 from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.model.verifying.probing import relative_difference

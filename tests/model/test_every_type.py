@@ -23,13 +23,13 @@ from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, PreTrainedTo
 from transformers.models.auto import modeling_auto
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model import refusals
+from attnprobe.model import quirks
 from attnprobe.model.checkpoint import Checkpoint, find_tower
 from attnprobe.model.processing import Processor
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
@@ -354,8 +354,8 @@ def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
 
 def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
     """Name a type, how it is reached, what refuses it, and how that is known or why it is not reached."""
-    if name in refusals.REFUSED:
-        yield name, "refused", "", refusals.REFUSED[name]
+    if name in quirks.REFUSED:
+        yield name, "refused", "", quirks.REFUSED[name]
         return
     if reason := every_type.TYPES[name].reason:
         yield name, "not tried", "", reason
@@ -377,7 +377,7 @@ def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 def support_table() -> str:
     """Run every type once and tabulate what came out, as Markdown."""
-    names = [name for name in sorted({*every_type.TYPES, *refusals.REFUSED}) if name in CONFIG_MAPPING]
+    names = [name for name in sorted({*every_type.TYPES, *quirks.REFUSED}) if name in CONFIG_MAPPING]
     lines = [
         f"| `{name}` | {way} | {lacking} | {evidence} |"
         for each in names

@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import IMPLEMENTATION, gate_attention
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.removing import bake
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates

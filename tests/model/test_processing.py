@@ -7,7 +7,7 @@ import transformers
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.processing import Processor
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
 

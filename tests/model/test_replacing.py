@@ -16,8 +16,8 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.routing import Way
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.removing import save_pruned, shrink
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_replacements

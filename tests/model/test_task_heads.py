@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.marian import modeling_marian as marian
 
+from attnprobe.errors import ModelError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
@@ -170,7 +170,7 @@ def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
     key = "bert.encoder.layer.1.attention.self.query.weight"
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
     for wanted in ((), (CLASSIFICATION,), (MASKED_LM, CLASSIFICATION)):
-        with pytest.raises(BadCheckpointError, match=r"lacks 1 weight of its encoder \(such as encoder"):
+        with pytest.raises(ModelError, match=r"lacks 1 weight of its encoder \(such as encoder"):
             read(folder, *wanted)
 
 
@@ -189,7 +189,7 @@ def test_what_is_computed_may_be_left_out(kept: Saved, tmp_path: Path, monkeypat
     if computed:
         assert all("embed_positions" in key for key in read(folder).missing)
         return
-    with pytest.raises(BadCheckpointError, match=r"lacks 2 weights of its encoder .*embed_positions"):
+    with pytest.raises(ModelError, match=r"lacks 2 weights of its encoder .*embed_positions"):
         read(folder)
 
 

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.kinds import NOTHING, Kind, Observed
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics import all_statistics

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.kinds import Observed
 
 #: Parts of what is observed beside probabilities that go with queries, and that go with the model.
 OF_QUERIES, OF_MODEL = {"scores", "outputs", "queries"}, {"projection"}

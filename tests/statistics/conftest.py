@@ -9,11 +9,10 @@ import torch
 from block_parts import DRAWN_PARTS, of_queries
 from torch import Tensor
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import Modalities, TokenFeatures
+from attnprobe.attention.kinds import Observed
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
 from attnprobe.statistics import Statistic
 
 Marks = tuple[int, ...]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.statistics import Statistic, all_statistics, census_statistics
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families

@@ -12,8 +12,8 @@ from block_parts import in_every_way
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.statistics import Statistic, all_statistics, select_statistics
 from attnprobe.statistics.positional import FURTHEST_STEP
 

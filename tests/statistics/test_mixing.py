@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.kinds import Observed
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
 from attnprobe.statistics.mixing import (
     CORRELATION,
     COSINE,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.kinds import Observed
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK
 
 WIDTH = 5

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import Modalities, TokenFeatures
 from attnprobe.statistics.roles import (
     EFFECTIVE,
     RAREST,

@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 import attnprobe
-from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.tokens import Frame
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.observations import find_unembedding
 from attnprobe.run.repeated import RepeatedTokens

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.statistics.questions import questions_of

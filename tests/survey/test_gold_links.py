@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.kinds import PARTS, Kind
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect

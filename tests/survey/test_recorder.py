@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece

@@ -19,7 +19,7 @@ from by_definition import Heard, Rarity, Sample, Text, apart, read, reference
 from census_differences import differences
 
 import attnprobe
-from attnprobe.attention.observed import UNEMBEDDING
+from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions

@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.formats import find_tables
-from attnprobe.corpus.sources.alignments import (
+from attnprobe.corpus.alignments import (
     align_documents,
     list_lines,
     open_lines,
     read_joined,
     read_parallel,
 )
+from attnprobe.corpus.formats import find_tables
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import strip_packing
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
 
 #: What errors call alignments, or pairs, that a program holds.
@@ -51,12 +51,12 @@ def _take_one(texts: Any) -> Any:
     files: list[Any] = list(texts) if isinstance(texts, list | tuple) else [texts]
     if files and all(isinstance(one, str | Path) for one in files):
         if len(files) > 1:
-            raise AttnprobeError(
+            raise UsageError(
                 "--alignments goes with one file of pairs; name the file of the second texts with --targets."
             )
         texts = files[0]
     if texts is None or texts == EMBEDDED:
-        raise AttnprobeError("--alignments needs the texts that are aligned; name their file with --dataset.")
+        raise UsageError("--alignments needs the texts that are aligned; name their file with --dataset.")
     check_standard_input(texts)
     return texts
 
@@ -66,7 +66,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     spec = str(texts) if isinstance(texts, str | Path) else None
     path = None if spec in (None, STDIN) else Path(spec)
     if targets is not None and (columns or path is None) and isinstance(targets, str | Path):
-        raise AttnprobeError(
+        raise UsageError(
             "--targets is a file of second texts, a line for each line of --dataset, which is a file of text "
             "then; leave it out where columns or pairs hold both."
         )
@@ -81,7 +81,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     else:
         found = open_texts(texts, targets, named=options, label_column=options.get("label_column"))
         if found.kind != "text":
-            raise AttnprobeError(f"{found.name} holds {found.kind}; alignments are between words of text.")
+            raise UsageError(f"{found.name} holds {found.kind}; alignments are between words of text.")
     name = options.get("name")
     return found if name is None else replace(found, name=name)
 
@@ -110,7 +110,7 @@ def check_pairs(documents: Iterable[Document]) -> Iterator[Document]:
     """Refuse a text that stands alone, as alignments are between two."""
     for document in documents:
         if document.pair is None and not isinstance(document.label, str):
-            raise AttnprobeError(
+            raise UsageError(
                 f"The text {document.text[:60]!r} stands alone, and --metric aer is about alignments of two "
                 "texts; give each a target that a decoder reads, or a text_pair."
             )

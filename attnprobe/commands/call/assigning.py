@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.links import filter_links
+from attnprobe.corpus.links import filter_links
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
 from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
 from attnprobe.table.naming import MIXED, find_role_kind
@@ -85,7 +85,7 @@ def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> 
     if texts is not None:
         source = read_first(open_texts(texts, named=options, label_column=own.label_column))
         if source.kind != "text":
-            raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
+            raise UsageError("Roles are those of heads that read text; for images and sound, see census.")
         found["texts"] = source
     files = own.files if found else {GoldLinks.TREEBANK: None, **own.files}
     for gold, one in files.items():
@@ -156,16 +156,16 @@ def check_role_name(name: str | None, *, given: bool) -> None:
     if name is None:
         return
     if not given:
-        raise AttnprobeError("A name for roles by links goes with a file of links; add --links FILE.")
+        raise UsageError("A name for roles by links goes with a file of links; add --links FILE.")
     if not isinstance(name, str) or name != name.strip() or not name.isprintable():
-        raise AttnprobeError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
+        raise UsageError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
     if not 0 < len(name) <= _LONGEST_NAME or set(_PARTING) & set(name):
-        raise AttnprobeError(
+        raise UsageError(
             f"Roles by links can't be called {shorten(repr(name))}; give 1 to {_LONGEST_NAME} characters, "
             "none of them a colon or a semicolon."
         )
     if find_role_kind(name) not in {MIXED, "links", "aligns"} or name == MIXED:
-        raise AttnprobeError(f"{name} is another role already; give the roles by links another name.")
+        raise UsageError(f"{name} is another role already; give the roles by links another name.")
 
 
 def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
@@ -178,14 +178,14 @@ def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float
         pairs = [part.partition("=") for part in said.split(",") if part.strip()]
         said = {name.strip(): _read_number(value) for name, _, value in pairs}
     if not isinstance(said, Mapping):
-        raise AttnprobeError(
+        raise UsageError(
             f"Thresholds must be numbers by their names, such as {{'broad': 0.7}}, not {said!r}."
         )
     for name, value in said.items():
         if name not in THRESHOLDS:
-            raise AttnprobeError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")
+            raise UsageError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")
         if not isinstance(value, int | float) or not 0 < value <= 1:
-            raise AttnprobeError(f"The threshold {name} must be above 0 and at most 1, not {value!r}.")
+            raise UsageError(f"The threshold {name} must be above 0 and at most 1, not {value!r}.")
     return {name: float(value) for name, value in said.items()}
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import pair_revisions, parse_revisions
 from attnprobe.session.session import (
@@ -53,7 +53,7 @@ def compare(
     """Compare the heads of two checkpoints; the arguments are those of the command."""
     named = _name_pair(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
-        raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
+        raise UsageError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = parse_layers(options.get("layers"))
@@ -114,10 +114,10 @@ def _name_pair(
     names = parse_revisions(revisions, options.get("revision"))
     if names is None:
         if len(listed) != 2:
-            raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}.")
+            raise UsageError(f"compare takes two checkpoints, not {len(listed)}.")
         return [(model, options.get("revision")) for model in listed]
     if len(listed) == 1 and len(names) != 2:
-        raise AttnprobeError(f"compare takes two --revisions, not {len(names)}.")
+        raise UsageError(f"compare takes two --revisions, not {len(names)}.")
     return [*pair_revisions(listed, names)]
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
 from attnprobe.run.record import record_versions
@@ -67,11 +67,11 @@ def compare_sides(
     facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
     if any(one is None or (isinstance(one, str) and not one) for one in domains):
-        raise AttnprobeError("Give the tables or the data of both sides, --in-domain and --out-domain.")
+        raise UsageError("Give the tables or the data of both sides, --in-domain and --out-domain.")
     if model is None:
         used = {name for name, value in options.items() if value != DEFAULTS.get(name)} - {"progress"}
         if unused := [*sorted(used), *(["measure"] if measure else [])]:
-            raise AttnprobeError(
+            raise UsageError(
                 f"Two tables are compared as they are; give a MODEL too, or leave out {unused[0]}."
             )
         first = _read_side(in_domain, "the first table", column)
@@ -80,13 +80,13 @@ def compare_sides(
         pair = PairedSides.of(first, other, across=across_models)
         return ComparedSides(pair, {**facts, **described, **record_versions()})
     if column is not None:
-        raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
+        raise UsageError("--column is for tables; with a MODEL, --measure says what is compared.")
     if across_models:
-        raise AttnprobeError("--across-models is for tables.")
+        raise UsageError("--across-models is for tables.")
     measure = measure or "gradient"
     if options.get("metric") is not None and measure != "ablation":
         of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
-        raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
+        raise UsageError(f"--metric is for --measure ablation; {of}.")
     with open_call({**options, "tokenizer": tokenizer}, model) as call:
         sides, record = _measure_domains(model, domains, measure, options, call)
     return ComparedSides(PairedSides.of(*sides), record | facts)
@@ -100,9 +100,9 @@ def _measure_domains(
     call: Call,
 ) -> "tuple[tuple[TableSide, TableSide], dict[str, Any]]":
     if all(isinstance(one, str) and one == _STDIN for one in domains):
-        raise AttnprobeError("Standard input can be read once; give a file for one side.")
+        raise UsageError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
-        raise AttnprobeError("With a model, give texts; two tables are compared without one.")
+        raise UsageError("With a model, give texts; two tables are compared without one.")
     task = read_task(options, None)
     check_model(model, call.tokenizer, options)
     column = options.get("label_column")
@@ -125,7 +125,7 @@ def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
     if isinstance(table, str | Path) and extension(Path(table)) in READABLE:
         return TableSide.from_table(HeadTable.read(table), str(table), column)
     data = str(table) if isinstance(table, str | Path) else name
-    raise AttnprobeError(f"{data} is no table of heads; {MODEL_IS_MISSING}")
+    raise UsageError(f"{data} is no table of heads; {MODEL_IS_MISSING}")
 
 
 def _describe(table: Any) -> dict[str, str]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
+from attnprobe.corpus.links import filter_links
 from attnprobe.corpus.sources.document import SEVERAL, Document
-from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.registry import split_names
 from attnprobe.session.session import (
     check_model,
@@ -43,7 +43,7 @@ def find_links(
     layers = parse_layers(options.get("layers"))
     best = metric == "accuracy" and by not in {"trees", "head"}
     if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
-        raise AttnprobeError(
+        raise UsageError(
             "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
             "give --by head."
         )
@@ -65,7 +65,7 @@ def find_links(
             from attnprobe.statistics.links import make_control
 
             statistics = [*statistics, make_control(statistics[0])]
-        from attnprobe.corpus.sources.alignments import read_as_pairs
+        from attnprobe.corpus.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.statistic import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
@@ -100,12 +100,12 @@ def probe_links(
     """Fit probes of all heads to gold links; ``how`` holds options of ``ProbePlan``."""
     chosen["labels"] = _read_labels(chosen["labels"])
     if not how["penalty"] > 0:
-        raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
+        raise UsageError(f"--penalty must be above 0, not {how['penalty']:g}.")
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))
         if source.kind != "text":
-            raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+            raise UsageError("Gold links lie between words of text; images and sound have none.")
         documents = _choose_links(source, gold, chosen)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import links
@@ -115,7 +115,7 @@ def probe_links(
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
         if labelled:
-            raise AttnprobeError(
+            raise UsageError(
                 "probe reads what words of one text attend to in it; leave out target, and links into it."
             )
         task = {
@@ -140,7 +140,7 @@ def probe_links(
 def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
     found = split_names(named)
     if found == []:
-        raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
+        raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
     return found
 
 

@@ -12,7 +12,7 @@ from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.record import record_versions
@@ -79,7 +79,7 @@ class Measure:
             choose(names)
         except AttnprobeError as error:
             others = ", ".join([*_FUNCTIONS, "everything", *chain(*COLUMNS.values())])
-            raise AttnprobeError(f"{error} Beside these, --measure takes {others}.") from error
+            raise UsageError(f"{error} Beside these, --measure takes {others}.") from error
         return cls(name, "census", own={"statistics": names})
 
     @property
@@ -93,7 +93,7 @@ class Measure:
         for name in sorted(special - takes[self.function]):
             if name in options and options[name] is not False and options_of[name].is_given(options[name]):
                 owners = ", ".join(owner for owner, taken in takes.items() if name in taken)
-                raise AttnprobeError(
+                raise UsageError(
                     f"{options_of[name].flags[0]} is for --measure {owners}; leave it out for {self.name}."
                 )
         taken = {name for name in options if name not in special or name in takes[self.function]}
@@ -108,7 +108,7 @@ class Measure:
             return table
         if self.column not in table.data:
             said = next((note for note in table.notes if self.column in note), "the model does not give it")
-            raise AttnprobeError(f"{self.column} can't be measured: {said}")
+            raise UsageError(f"{self.column} can't be measured: {said}")
         wanted = {self.column, f"{self.column}_se", f"{self.column}_n", "n"}
         columns = [one for one in table.columns if one.role == "key" or one.name in wanted]
         return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
@@ -201,7 +201,7 @@ def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> Task
     parse_layers(options.get("layers"))
     if not asked.labelled:
         if labels is not None:
-            raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")
+            raise UsageError(f"labels are for importance and prune; {asked.name} reads none.")
         return None
     task = read_task(options, labels)
     if asked.function == "importance":

@@ -9,20 +9,20 @@ from attnprobe.commands.call.sections import Sections, TableFolder
 from attnprobe.commands.call.surveying import check_groups
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.report.report import (
+from attnprobe.reports.report.contents import (
     GROUPS,
     OF_A_TASK,
     OF_GOLD,
     SECTIONS,
     Contents,
-    Report,
     Section,
     read_folder,
     sort_tables,
 )
+from attnprobe.reports.report.report import Report
 from attnprobe.run.record import record_versions
 from attnprobe.session.session import (
     check_labels,
@@ -82,7 +82,7 @@ def report(
         _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
         return _read_report(Path(from_tables))
     if model is None:
-        raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
+        raise UsageError("Name a MODEL to measure, or a folder of tables with --from DIR.")
     has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
     more: list[Section] = [section for section, name in OF_GOLD.items() if name in of_roles]
     if by_group is not None:
@@ -91,7 +91,7 @@ def report(
     _check_used(of_roles, by_group, chosen)
     check_standard_input(texts, out_domain)
     if any(_reads_stdin(one) for one in (treebank, coreference, links)):
-        raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
+        raise UsageError("A report reads gold links more than once; give a file, not standard input.")
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     with open_call(options, model) as call:
         check_model(model, tokenizer, options)
@@ -142,9 +142,9 @@ def _check_used(of_roles: Mapping[str, Any], by_group: str | None, chosen: Seque
         own = next((section for section, file in OF_GOLD.items() if file == name), "roles")
         if not {"roles", own} & set(chosen):
             more = "; add it" if own == "roles" else f", and for {own}; add one"
-            raise AttnprobeError(f"--{name.replace('_', '-')} is for the section roles{more} to --sections.")
+            raise UsageError(f"--{name.replace('_', '-')} is for the section roles{more} to --sections.")
     if by_group is not None and GROUPS not in chosen:
-        raise AttnprobeError("--by-group is for the section groups; add it to --sections.")
+        raise UsageError("--by-group is for the section groups; add it to --sections.")
 
 
 def _choose_sections(
@@ -157,27 +157,27 @@ def _choose_sections(
     named = asked.split(",") if isinstance(asked, str) else list(asked)
     names = [name.strip() for name in named if name.strip()]
     if unknown := next((name for name in names if name not in SECTIONS), None):
-        raise AttnprobeError(f"There is no section {unknown!r}; choose from {', '.join(SECTIONS)}.")
+        raise UsageError(f"There is no section {unknown!r}; choose from {', '.join(SECTIONS)}.")
     if not set(names) - {"sentences"}:
-        raise AttnprobeError("A report needs a section with numbers: add census to --sections.")
+        raise UsageError("A report needs a section with numbers: add census to --sections.")
     if "correlate" in names and not other:
-        raise AttnprobeError("The section correlate needs other data to compare with: add --out-domain DATA.")
+        raise UsageError("The section correlate needs other data to compare with: add --out-domain DATA.")
     needs = {**{section: f"--{name} FILE" for section, name in OF_GOLD.items()}, GROUPS: "--by-group COLUMN"}
     if lacking := next((one for one in needs if one in names and one not in more), None):
-        raise AttnprobeError(f"The section {lacking} needs {needs[lacking]}; add it.")
+        raise UsageError(f"The section {lacking} needs {needs[lacking]}; add it.")
     if other and "correlate" not in names:
-        raise AttnprobeError("--out-domain is for the section correlate; add it to --sections.")
+        raise UsageError("--out-domain is for the section correlate; add it to --sections.")
     return [one for one in SECTIONS if one in names]
 
 
 def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Refuse whatever asks for a measurement beside a folder of tables."""
     if any(one is not None for one in given):
-        raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
+        raise UsageError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
     asked = [name for name, one in options.items() if name not in _HARMLESS and one != DEFAULTS.get(name)]
     if asked:
         names = join_names([f"--{name.replace('_', '-')}" for name in asked])
-        raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
+        raise UsageError(f"--from DIR measures nothing; leave out {names}.")
 
 
 def _read_report(folder: Path) -> Report:

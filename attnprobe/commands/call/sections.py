@@ -18,12 +18,12 @@ from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
 from attnprobe.options import FrequencyOptions, MetricOptions, ModelOptions, TaskOptions, TextOptions
 from attnprobe.registry import list_names
-from attnprobe.reports.report.report import OF_A_TASK, OF_GOLD, Section, check_tables_folder
+from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, Section, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
@@ -95,7 +95,7 @@ class TableFolder:
             return
         check_tables_folder(self.path, names, overwrite=self._overwrite)
         if (about := self.path / _MEASURED).exists() and not self._measured:
-            raise AttnprobeError(f"{about} already exists, and is of something else; choose another folder.")
+            raise UsageError(f"{about} already exists, and is of something else; choose another folder.")
 
     def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
         """Save a table, and of what it was measured; a failure is said, as the page has the table too."""
@@ -155,8 +155,7 @@ class Sections:
         """Measure what does not lie in the folder, and save each section when it is done.
 
         Raises:
-            UnfinishedError: When a section fails behind others; it has their tables.
-            AttnprobeError: When the first one fails.
+            AttnprobeError: When a section fails; it has the tables of those before it.
         """
         self._read_folder()
         steps = self._plan()
@@ -312,7 +311,8 @@ class Sections:
         known = isinstance(error, AttnprobeError)
         why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
         text = f"The section {section} failed: {why.rstrip('.')}."
-        raised = UnfinishedError(text, dict(self.tables))
+        raised = AttnprobeError(text)
+        raised.table = dict(self.tables)
         if known:
             raised.exit_code = error.exit_code
         return raised

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.strata import check_strata
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.session.session import (
     check_model,
     check_queries,
@@ -123,7 +123,7 @@ def survey_texts(
         if targets is not None:
             source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
-            raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+            raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
         if name == "census" and source.kind == BOTH and options.get("statistics") is None:
             from attnprobe.statistics.registry import select_statistics
@@ -156,7 +156,7 @@ def check_groups(source: OpenSource, options: Mapping[str, Any]) -> OpenSource:
     if column is None:
         return source
     if source.kind not in {"text", BOTH}:
-        raise AttnprobeError("--by-group is about texts; images and sound have no groups here. Leave it out.")
+        raise UsageError("--by-group is about texts; images and sound have no groups here. Leave it out.")
     return replace(source, documents=check_strata(source.documents, column, source.name))
 
 
@@ -168,9 +168,9 @@ def describe_groups(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
     if texts is None or source.kind != "text" or isinstance(texts, str | Path):
-        raise AttnprobeError("targets go with a list of texts; of a file, name --label-column.")
+        raise UsageError("targets go with a list of texts; of a file, name --label-column.")
     documents = list(source.documents)
     if len(documents) != len(targets):
-        raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")
+        raise UsageError(f"There are {len(documents)} texts, but {len(targets)} targets.")
     pairs = zip(documents, targets, strict=True)
     return replace(source, documents=[replace(document, label=target) for document, target in pairs])

@@ -7,8 +7,8 @@ from typing import Any, cast
 from torch import nn
 
 from attnprobe.commands.census import census
-from attnprobe.corpus.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.errors import UsageError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
 from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
@@ -69,10 +69,10 @@ class HeadCallback(StepCallback):
         **options: Any,
     ) -> None:
         if type(every) is not int or every < 1:
-            raise AttnprobeError(f"every must be a number of steps, 1 or more, not {every!r}.")
+            raise UsageError(f"every must be a number of steps, 1 or more, not {every!r}.")
         for name in _ELSEWHERE:
             if name in options:
-                raise AttnprobeError(f"{name} has no meaning in a training run; leave it out.")
+                raise UsageError(f"{name} has no meaning in a training run; leave it out.")
         self._options = {"statistics": statistics, **options}
         census.command.check(self._options)  # type: ignore[attr-defined]
         if isinstance(texts, str):
@@ -106,7 +106,7 @@ class HeadCallback(StepCallback):
 
     def measure(self, model: nn.Module, tokenizer: Tokenizer | None, step: int) -> Mapping[str, float]:
         if tokenizer is None:
-            raise AttnprobeError(
+            raise UsageError(
                 "The trainer has no tokenizer: give HeadCallback(..., tokenizer=tokenizer), or the trainer a "
                 "processing_class."
             )

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.alignments import align_document
+from attnprobe.corpus.alignments import align_document
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.session.session import check_model, load_model, open_call
 from attnprobe.table.naming import join_names
 
@@ -63,7 +63,7 @@ def find_aligned(found: "SequenceAttention", attention: str | None) -> str:
     """Name the attention that lies between two texts that are aligned; the one that is asked for, if any."""
     between = [one.kind.value for one in found.maps if one.alignment is not None]
     if attention is not None and found.of(attention).alignment is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"The two texts are aligned in the {join_names(between)} attention of this model, not in that of "
             f"its {attention}; leave out --attention."
         )
@@ -91,32 +91,28 @@ def choose_start(
     if layer is not None:
         if layer not in maps.layers:
             there = _list_layers(maps.layers)
-            raise AttnprobeError(
-                f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}."
-            )
+            raise UsageError(f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}.")
         place = maps.layers.index(layer)
     if head is not None and head >= heads:
-        raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
+        raise UsageError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
     if head is not None and not maps.kept[place, head]:
-        raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
+        raise UsageError(f"Head {head} of layer {layer} was removed from this checkpoint.")
     if layer is not None and head is None and maps.rolled is None:
-        raise AttnprobeError("Cross-attention has no rollout; give a --head.")
+        raise UsageError("Cross-attention has no rollout; give a --head.")
     shown = heads if head is None else head  # of a layer without a head, its rollout
     if layer is None:
         place, shown = find_first(maps)
     sides = (maps.queries, maps.keys)
     if words and any(side.words is None for side in sides):
-        raise AttnprobeError(
+        raise UsageError(
             "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
             "which characters a token covers; leave out --words."
         )
     if not special and any(side.special.all() for side in sides):
-        raise AttnprobeError("Every token is a special one; leave out --hide-special.")
+        raise UsageError("Every token is a special one; leave out --hide-special.")
     if maps.keys.grid is not None:
         if draw == "lines":
-            raise AttnprobeError(
-                "Lines are for text; leave out --draw for the patches of an image, or give map."
-            )
+            raise UsageError("Lines are for text; leave out --draw for the patches of an image, or give map.")
         draw = draw or "patches"
     return Start(maps.kind.value, place, shown, draw or "lines", words, special)
 
@@ -126,42 +122,40 @@ def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[
     named = path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
     if named and _is_file(path):
         if pair is not None:
-            raise AttnprobeError("A second text goes with a text, not with an image or sound; leave it out.")
+            raise UsageError("A second text goes with a text, not with an image or sound; leave it out.")
         kind = EXTENSIONS[path.suffix.lower()]
         if kind == "image" and target is not None:
-            raise AttnprobeError("An image has no --target; leave it out.")
+            raise UsageError("An image has no --target; leave it out.")
         return MediaFolder(path, kind, (Item(path, target),))
     if isinstance(text, Path) or (named and len(str(text).split()) == 1):
-        raise AttnprobeError(f"There is no image or sound {str(text)!r}.")
+        raise UsageError(f"There is no image or sound {str(text)!r}.")
     if not text.strip() or (pair is not None and not pair.strip()):
-        raise AttnprobeError("The text is blank; give one with words in it.")
+        raise UsageError("The text is blank; give one with words in it.")
     return [Document(text, pair, label=target)]
 
 
 def _align(documents: list[Document] | MediaFolder, line: str) -> list[Document]:
     """Give two texts their gold alignment."""
     if isinstance(documents, MediaFolder):
-        raise AttnprobeError("--alignment is between words of text; leave it out for an image or sound.")
+        raise UsageError("--alignment is between words of text; leave it out for an image or sound.")
     if not isinstance(line, str):
-        raise AttnprobeError(
-            f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}."
-        )
+        raise UsageError(f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}.")
     if not line.strip():
-        raise AttnprobeError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
+        raise UsageError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
     (document,) = documents
     if document.pair is None and not str(document.label).strip():
-        raise AttnprobeError("The target is blank; give one with words in it.")
+        raise UsageError("The target is blank; give one with words in it.")
     return [align_document(document, line, "--alignment") or document]
 
 
 def _read_both(text: str | Path, pair: str | None, image: Path | str) -> list[Document]:
     if pair is not None:
-        raise AttnprobeError("An image is read with one text; leave out the second.")
+        raise UsageError("An image is read with one text; leave out the second.")
     if not str(text).strip():
-        raise AttnprobeError("The text is blank; give one with words in it.")
+        raise UsageError("The text is blank; give one with words in it.")
     path = Path(image)
     if not _is_file(path):
-        raise AttnprobeError(f"There is no image {str(image)!r}.")
+        raise UsageError(f"There is no image {str(image)!r}.")
     return [Document(str(text), image=Picture("--image", path))]
 
 

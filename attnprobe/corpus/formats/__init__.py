@@ -12,11 +12,10 @@ from functools import cache
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import PurePath
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, shorten, strip_packing
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeWarning, DataError
 from attnprobe.table.formats import either
 from attnprobe.table.naming import join_names
 
@@ -70,7 +69,7 @@ def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "
     options = {source.text_column, source.pair_column, source.label_column}
     if _is_title(columns, [[cell.strip() for cell in row] for row in rows], options):
         title = " ".join(cell for cell in columns if cell)
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} starts with {shorten(repr(title))}, which looks like a title above the line of "
             "column names; delete what stands above that line, give each column a name, or quote the cells "
             "that hold separators"
@@ -165,9 +164,9 @@ class CoreferenceFormat:
 def refuse_columns(source: "Source", name: str) -> None:
     """Refuse columns of what has none, which errors call ``name``."""
     if source.image_column is not None:
-        raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
+        raise DataError(f"{name} is text without columns; leave out --image-column")
     if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
-        raise AttnprobeError(
+        raise DataError(
             f"{name} is text without columns; leave out --text-column, --text-pair-column, "
             "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
             "line"
@@ -177,17 +176,30 @@ def refuse_columns(source: "Source", name: str) -> None:
 def refuse_group(source: "Source", name: str) -> None:
     """Refuse a column of groups of what has neither columns nor comments, which errors call ``name``."""
     if source.group_column is not None:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} is text without columns, which says of no document in which group it counts; give a "
             "table with such a column, or a folder with a folder of .txt files for each group and "
             f"--by-group {FOLDER}"
         )
 
 
+#: The modules that read formats, in the order in which errors list them.
+_READERS = (
+    "corefud",
+    "formats.csv",
+    "gap",
+    "formats.json",
+    "formats.parquet",
+    "formats.plain_text",
+    "formats.tagged",
+    "conllu",
+    "formats.xlsx",
+)
+
+
 @cache
 def _load_formats(kind: type[Any]) -> list[Any]:
-    names = sorted(module.name for module in iter_modules(__path__))
-    every = chain.from_iterable(import_module(f"{__name__}.{name}").FORMATS for name in names)
+    every = chain.from_iterable(import_module(f"attnprobe.corpus.{name}").FORMATS for name in _READERS)
     return [one for one in every if isinstance(one, kind)]
 
 
@@ -214,7 +226,7 @@ def find_extension(path: PurePath) -> str:
     """Give the extension that names the format, that of packing set aside; none at all means plain text."""
     extension = strip_packing(path).suffix.lower() or ".txt"
     if extension not in find_formats():
-        raise AttnprobeError(
+        raise DataError(
             f"{path} has the unknown extension {extension}; convert it to one of "
             f"{', '.join(find_formats())}, {EACH_ALSO}"
         )
@@ -231,7 +243,7 @@ def find_coreference_format(name: str | PurePath) -> CoreferenceFormat | None:
     extension = strip_packing(PurePath(name)).suffix.lower()
     found = next((one for one in _load_formats(CoreferenceFormat) if one.extension == extension), None)
     if extension and found is None:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} has the extension {extension}; coreference reads {list_coreference(join_names)}, "
             f"{EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
         )
@@ -255,5 +267,5 @@ def read_coreference(
             return iter(())
         found = next((one for one in _load_formats(CoreferenceFormat) if one.begins(first)), None)
     if found is None:
-        raise AttnprobeError(f"{name} holds no coreference; give {list_coreference()}.")
+        raise DataError(f"{name} holds no coreference; give {list_coreference()}.")
     return found.read(lines, str(name), group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import LONGEST_LINE, decode_lines, shorten, strip_ends
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -56,7 +56,7 @@ def _csv_rows(lines: Iterator[str], name: str, separator: str, start: int) -> It
             start += len(row)
             row.clear()
     except csv.Error as error:
-        raise AttnprobeError(
+        raise DataError(
             f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
             "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
         ) from None
@@ -72,7 +72,7 @@ def read_tsv(stream: BinaryIO, source: "Source") -> Table:
     """
     separator, lines = _take_separator(decode_lines(stream, source.spec))
     if separator not in {None, "\t"}:
-        raise AttnprobeError(f"{source.spec} says sep={separator} in its first line; rename it to .csv")
+        raise DataError(f"{source.spec} says sep={separator} in its first line; rename it to .csv")
     numbered = enumerate(strip_ends(lines), start=2 if separator else 1)
     return _split_header(
         ((number, line.split("\t")) for number, line in numbered), source, "tabs", strays=";,"
@@ -85,7 +85,7 @@ def _split_header(
     number, header = next((row for row in rows if any(map(str.strip, row[1]))), (1, []))
     first = list(islice(rows, PEEK_ROWS))
     if len(header) == 1 and any(stray in header[0] for stray in strays):
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
             f"{separator} and start it with a line of column names"
         )
@@ -97,7 +97,7 @@ def _split_header(
 def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:
     for number, cells in rows:
         if len(cells) > len(columns):
-            raise AttnprobeError(
+            raise DataError(
                 f"line {number} of {name} has {len(cells)} cells under a first line of {len(columns)}; "
                 "mend that line, or quote the cells that hold separators"
             )

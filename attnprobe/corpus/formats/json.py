@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from attnprobe.corpus.formats import Row, Table, TableFormat, make_table
 from attnprobe.corpus.sources.gold import ANSWERS, CONTEXT, QUESTION
 from attnprobe.corpus.sources.streams import WHOLE, decode_lines, peek_lines, shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -29,7 +29,7 @@ def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
             try:
                 value = _parse_json(line)
             except ValueError as error:
-                raise AttnprobeError(
+                raise DataError(
                     f"{where} of {name} is not JSON ({shorten(error)}); JSON Lines has an object a line"
                 ) from None
             yield _json_row(value, where, name)
@@ -48,7 +48,7 @@ def read_json(stream: BinaryIO, source: "Source") -> Table:
         if starts_with_object(peek_lines(lines)[0]):
             return parse_jsonl(lines, name)
         where = f"line {error.lineno} of " if isinstance(error, json.JSONDecodeError) else ""
-        raise AttnprobeError(
+        raise DataError(
             f"{where}{name} is not JSON ({shorten(error)}); give an array of objects or strings"
         ) from None
     array = _find_array(value, name)
@@ -65,7 +65,7 @@ def _find_array(value: object, name: str) -> list[Any]:
         arrays = [item for item in value.values() if isinstance(item, list)]
     if len(arrays) == 1 and isinstance(arrays[0], list):
         return arrays[0]
-    raise AttnprobeError(
+    raise DataError(
         f"{name} holds neither an array nor an object with just one array in it; "
         "give an array of objects or strings, or rename JSON Lines to .jsonl"
     )
@@ -76,7 +76,7 @@ def _json_row(value: object, where: str, name: str) -> Row:
         return Row(where, value)
     if isinstance(value, str):
         return Row(where, {"text": value})
-    raise AttnprobeError(f"{where} of {name} is neither a JSON object nor a string; make it one")
+    raise DataError(f"{where} of {name} is neither a JSON object nor a string; make it one")
 
 
 def starts_with_object(line: str) -> bool:
@@ -116,7 +116,7 @@ def list_questions(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
         for paragraph in _get_list(article, "paragraphs", name):
             for question in _get_list(paragraph, "qas", name):
                 if not isinstance(question, dict):
-                    raise AttnprobeError(f"{name} holds a question that is not a JSON object; make it one")
+                    raise DataError(f"{name} holds a question that is not a JSON object; make it one")
                 yield {
                     **({TITLE: article[TITLE]} if isinstance(article.get(TITLE), str) else {}),
                     QUESTION: question.get(QUESTION),
@@ -128,7 +128,7 @@ def list_questions(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
 def _get_list(holder: Any, key: str, name: str) -> list[Any]:
     found = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(found, list):
-        raise AttnprobeError(f"{name} holds an article without a list of {key}, which SQuAD's files have")
+        raise DataError(f"{name} holds an article without a list of {key}, which SQuAD's files have")
     return found
 
 

@@ -8,10 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat
+from attnprobe.corpus.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.gold import find_class_names
-from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -47,7 +47,7 @@ def _explain_damage(name: str) -> Iterator[None]:
     except (AttnprobeError, MemoryError):
         raise
     except Exception:  # pyarrow raises what it likes
-        raise AttnprobeError(
+        raise DataError(
             f"{name} is damaged: it is not a whole parquet file; write or download it again"
         ) from None
 
@@ -98,7 +98,7 @@ def _read_rows(file: Any, columns: list[str], texts: Collection[str], size: int,
                 try:
                     cells[column] = _decode(cells[column])
                 except UnicodeDecodeError:
-                    raise AttnprobeError(
+                    raise DataError(
                         f"row {number} of {name} has bytes in column {column!r} that are no UTF-8; write "
                         "the column again as text"
                     ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from attnprobe.corpus.formats import Row, Table, TableFormat
 from attnprobe.corpus.sources.document import group_parts
 from attnprobe.corpus.sources.streams import decode_lines, split_blocks
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -64,7 +64,7 @@ def _split_cells(line: str, number: int, name: str) -> list[str]:
         return []
     cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
     if len(cells) < 2 or not cells[0] or not cells[-1]:
-        raise AttnprobeError(
+        raise DataError(
             f"line {number} of {name} does not hold a word and its label; part them by a tab or a blank, and "
             "sentences by a blank line"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import check_proportion, shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -21,7 +21,7 @@ def read(stream: BinaryIO, source: "Source") -> Table:
     try:
         import openpyxl
     except ImportError:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} needs openpyxl to be read: pip install openpyxl, or save the sheet as csv"
         ) from None
     stream = io.BytesIO(stream.read())  # a zip is read from its end, and in jumps
@@ -38,9 +38,9 @@ def read(stream: BinaryIO, source: "Source") -> Table:
         raise _refuse(name) from None
     if sheet is not None and sheet not in names:
         listed = ", ".join(repr(shorten(one)) for one in names[:20])
-        raise AttnprobeError(f"{name} has no sheet {shorten(sheet)!r}; its sheets are {listed}")
+        raise DataError(f"{name} has no sheet {shorten(sheet)!r}; its sheets are {listed}")
     if not names:
-        raise AttnprobeError(f"{name} has no sheet with cells; save it as csv")
+        raise DataError(f"{name} has no sheet with cells; save it as csv")
     rows = enumerate(
         _iterate_rows(book.worksheets[0 if sheet is None else names.index(sheet)], name), start=1
     )
@@ -69,7 +69,7 @@ def _iterate_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _refuse(name: str) -> AttnprobeError:
-    return AttnprobeError(f"{name} is damaged: it is not a whole .xlsx file; save it again, or as csv")
+    return DataError(f"{name} is damaged: it is not a whole .xlsx file; save it again, or as csv")
 
 
 FORMATS = [TableFormat((".xlsx",), read, sheets=True, header=True)]

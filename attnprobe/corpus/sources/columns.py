@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, is_number
+from attnprobe.corpus.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -20,9 +21,8 @@ from attnprobe.corpus.sources.gold import (
     read_tags,
     read_words,
 )
-from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeWarning, DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.pictures import Images
@@ -94,7 +94,7 @@ def read_table(
     )
     if annotated:
         if not {LINKS, *WORD_COLUMNS.values()} & set(table.columns):
-            raise AttnprobeError(
+            raise DataError(
                 f"{name} holds no gold links: it has no column {LINKS!r}; its columns are "
                 f"{_list_columns(table.columns)}"
             )
@@ -139,7 +139,7 @@ def _read_name(row: Row, column: str, name: str, option: str) -> str | None:
     if _is_missing(cell) or cell == "":
         return None
     if not isinstance(cell, str | int | float):
-        raise AttnprobeError(
+        raise DataError(
             f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; choose a column of "
             f"strings or numbers with {option}"
         )
@@ -197,7 +197,7 @@ def _choose_columns(
         if label is not None:
             require(label, columns, name)
     if label is not None and label in (text, pair):
-        raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
+        raise DataError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
         text = _choose_text(columns, first, name, taken=(pair, label), header=header)
     return _Columns(text, pair, label, words=_most_are(read_words, text, first), lists=find_labels)
@@ -214,7 +214,7 @@ def _choose_related(
     options = {"--text-column": text, "--text-pair-column": pair}
     for (option, column), names in zip(options.items(), usual, strict=False):
         if column is None:
-            raise AttnprobeError(
+            raise DataError(
                 f"{name} has no column called {' or '.join(names[:3])}; name one with {option}: its columns "
                 f"are {_list_columns(columns)}"
             )
@@ -242,7 +242,7 @@ def _find_question(
     if question is None or context is None or question == context:
         if label is None:
             return None
-        raise AttnprobeError(
+        raise DataError(
             f"the column {label!r} of {name} holds answers, which need a question and a context; name them "
             "with --text-column and --text-pair-column"
         )
@@ -299,9 +299,9 @@ def find_column(column: str, columns: Sequence[str], name: str) -> str:
 def require(column: str, columns: Sequence[str], name: str) -> None:
     """Refuse a column that is not there, or there twice."""
     if column not in columns:
-        raise AttnprobeError(f"{name} has no column {column!r}; its columns are {_list_columns(columns)}")
+        raise DataError(f"{name} has no column {column!r}; its columns are {_list_columns(columns)}")
     if columns.count(column) > 1:
-        raise AttnprobeError(f"{name} has more than one column {column!r}; give each its own name")
+        raise DataError(f"{name} has more than one column {column!r}; give each its own name")
 
 
 def _choose_text(
@@ -324,7 +324,7 @@ def _choose_text(
     # A number in a line of names means that it is data: words and frequencies, say.
     if len(strings) != 1 or (header and any(map(is_number, columns))):
         advice = " (--no-header where the first line is data)" if header else ""
-        raise AttnprobeError(
+        raise DataError(
             f"which column of {name} holds the text is not clear; pass --text-column with one of "
             f"{_list_columns(columns)}, or with its number, from 1{advice}"
         )
@@ -353,7 +353,7 @@ def _read_text(
     if cell is None:
         return None
     if not isinstance(cell, str):
-        raise AttnprobeError(
+        raise DataError(
             f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; "
             f"choose a column of text with {option}"
         )
@@ -378,7 +378,7 @@ def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label |
         return cell if cell.strip() else None
     if isinstance(cell, int | float):
         return int(cell) if isinstance(cell, bool) else cell
-    raise AttnprobeError(
+    raise DataError(
         f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; "
         "choose a column of strings or numbers, or of lists of them, with --label-column"
     )

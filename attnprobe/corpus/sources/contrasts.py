@@ -10,7 +10,7 @@ from attnprobe.corpus.formats import PEEK_ROWS, Row, Table
 from attnprobe.corpus.sources.columns import find_column, find_usual
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: The usual names of the columns, in any letter case; the second are those of BLiMP.
 CLEAN, CORRUPTED = ("clean", "sentence_good"), ("corrupted", "sentence_bad")
@@ -68,7 +68,7 @@ class ContrastColumns:
         found = find_usual(usual, columns)
         if found is None:
             listed = ", ".join(repr(shorten(one)) for one in columns[:8]) or "none"
-            raise AttnprobeError(
+            raise DataError(
                 f"{name} has no column {usual[0]!r} (or {usual[1]!r}, as in BLiMP); name it with {option}: "
                 f"its columns are {listed}."
             )
@@ -84,7 +84,7 @@ def _read_text(row: Row, column: str, name: str) -> str:
     if _is_missing(cell):
         return ""
     if not isinstance(cell, str):
-        raise AttnprobeError(
+        raise DataError(
             f"{row.where} of {name} has no text in column {column!r}, but {shorten(repr(cell))}; name the "
             "columns of both texts with --text-column and --text-pair-column."
         )
@@ -101,7 +101,7 @@ def _read_answer(row: Row, column: str, name: str) -> Answer | None:
         return check_unicode(cell, f"{row.where} of {name} (column {column!r})") if cell.strip() else None
     if isinstance(cell, int | float):
         return cell
-    raise AttnprobeError(
+    raise DataError(
         f"{row.where} of {name} has no answer in column {column!r}, but {shorten(repr(cell))}; an answer is "
         "a word, a label or a target text."
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnprobe.corpus.sources.document import Asked, Tagged
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: Columns of words, each a list, where no column of text is named.
 USUAL_WORD_COLUMNS = ("tokens", "words")
@@ -33,12 +33,12 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
     if tags is None:
         return None
     if not isinstance(tags, list | tuple):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has a list of words, but {shorten(repr(tags))} for their labels; give a label for each "
             "word"
         )
     if len(words) != len(tags):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has {len(words)} words, but {len(tags)} labels; give one label for each word"
         )
     named = [_read_tag(tag, names, where) for tag in tags]
@@ -51,13 +51,13 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
 def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
     if isinstance(tag, str):
         if not tag.strip():
-            raise AttnprobeError(f"{where} has a blank label; give one label for each word")
+            raise DataError(f"{where} has a blank label; give one label for each word")
         return tag
     if isinstance(tag, int) and not isinstance(tag, bool):
         if tag == IGNORED:
             return None
         return names[tag] if 0 <= tag < len(names) else tag
-    raise AttnprobeError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
+    raise DataError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
 
 
 def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
@@ -65,7 +65,7 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
     found = [int(one) if isinstance(one, bool) else one for one in cell]
     for one in found:
         if not isinstance(one, str | int | float) or (isinstance(one, float) and math.isnan(one)):
-            raise AttnprobeError(f"{where} has the label {shorten(repr(one))}; labels are strings or numbers")
+            raise DataError(f"{where} has the label {shorten(repr(one))}; labels are strings or numbers")
     if len(found) == len(names) and all(one in (0, 1) for one in found):
         return tuple(found)
     return tuple(names[one] if isinstance(one, int) and 0 <= one < len(names) else one for one in found)
@@ -85,13 +85,13 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     answers: list[tuple[Any, Any]] = []
     for part in _make_list(cell):
         if not isinstance(part, Mapping) or not {"text", "answer_start"} <= part.keys():
-            raise AttnprobeError(
+            raise DataError(
                 f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
                 "answer_start"
             )
         texts, starts = _make_list(part["text"]), _make_list(part["answer_start"])
         if len(texts) != len(starts):
-            raise AttnprobeError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
+            raise DataError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
         answers += zip(texts, starts, strict=True)
     kept = [(text, start) for text, start in answers if not (isinstance(text, str) and not text.strip())]
     for text, start in kept:
@@ -105,12 +105,12 @@ def _make_list(cell: Any) -> list[Any]:
 
 def _check_place(text: Any, start: Any, context: str, where: str) -> None:
     if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, "
             "and its place a whole number"
         )
     if start < 0 or context[start : start + len(text)] != text:
-        raise AttnprobeError(
+        raise DataError(
             f"{where}: the answer {shorten(repr(text))} does not stand at character {start} of its context; "
             "count from 0, in Unicode code points"
         )

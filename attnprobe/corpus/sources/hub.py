@@ -11,7 +11,7 @@ from typing import Any
 from attnprobe.corpus.formats import Row
 from attnprobe.corpus.sources.order import SHUFFLE_BUFFER, Order
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
 
 # Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
@@ -64,9 +64,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     names = list(data)
     chosen = next((usual for usual in USUAL_SPLITS if usual in names), None)
     if chosen is None:
-        raise AttnprobeError(
-            f"{spec} has no split test, validation or train; pass --split with one of {names}"
-        )
+        raise DataError(f"{spec} has no split test, validation or train; pass --split with one of {names}")
     warnings.warn(
         f"the split {chosen!r} of {spec} is read; name another with --split.",
         AttnprobeWarning,
@@ -80,18 +78,16 @@ def _import_datasets(spec: str) -> Any:
         datasets = importlib.import_module("datasets")
         major = int(datasets.__version__.split(".")[0])
     except (ImportError, AttributeError):  # no version: a folder called datasets that Python took for it
-        raise AttnprobeError(
+        raise DataError(
             f"{spec} is not a file here; to read it from the Hugging Face Hub: pip install datasets"
         ) from None
     if major < OLDEST_WITHOUT_SCRIPTS:
-        raise AttnprobeError(
+        raise DataError(
             f"datasets {datasets.__version__} may run a script that comes with {spec}; "
             "pip install 'datasets>=4'"
         )
     if _reads_local_files(spec):
-        raise AttnprobeError(
-            f"{spec} is neither a file here nor the id of a hub dataset; give one of the two"
-        )
+        raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
     return datasets
 
 
@@ -108,7 +104,7 @@ def _reads_local_files(spec: str) -> bool:
 
 
 def _explain_failure(spec: str, error: Exception) -> AttnprobeError:
-    return AttnprobeError(
+    return DataError(
         f"{spec} is not a file here and can't be read from the Hugging Face Hub ({shorten(error)}); "
         "check the name, --split, --dataset-config and the network"
     )

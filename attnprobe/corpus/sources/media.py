@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Label
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, DataError
 
 IMAGE, SOUND = "image", "sound"
 EXTENSIONS = {
@@ -63,16 +63,16 @@ class MediaFolder:
         found = sorted(find_media(path))
         kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
-            raise AttnprobeError(
+            raise DataError(
                 f"{path} is a folder without text, images or sound; give a file, or a folder that "
                 f"holds files like .txt, {', '.join(EXTENSIONS)}."
             )
         if len(kinds) > 1:
-            raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
+            raise DataError(f"{path} holds images and sound; put them in folders of their own.")
         labels = _read_metadata(path, column)
         if labels is None:
             if column is not None:
-                raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
+                raise DataError(f"{path} has no metadata.csv that could hold a column {column!r}.")
             apart = all(file.parent != path for file in found)
             labels = {_name(file, path): file.relative_to(path).parts[0] for file in found if apart}
         items = tuple(Item(file, _find_label(labels, file, path)) for file in found)
@@ -97,7 +97,7 @@ class MediaFolder:
                     while part := content.read(_PART):
                         digest.update(part)
             except OSError as error:
-                raise AttnprobeError(f"{path} can't be read: {error.strerror}.") from error
+                raise DataError(f"{path} can't be read: {error.strerror}.") from error
             size += length
         return {
             "name": self.path.name,
@@ -120,7 +120,7 @@ def find_media(folder: Path) -> Iterator[Path]:
             if not hidden and path.suffix.lower() in EXTENSIONS and path.is_file():
                 yield path
     except OSError as error:
-        raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
+        raise DataError(f"{folder} can't be read: {error.strerror}.") from error
 
 
 def _find_label(labels: Mapping[str, Label], file: Path, folder: Path) -> Label | None:
@@ -145,28 +145,26 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
         name = column or next((usual for usual in USUAL if usual in known), None)
         for wanted in ("file_name", column):
             if wanted is not None and wanted not in known:
-                raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+                raise DataError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
         if name is None:
             return {}
         return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
-        raise AttnprobeError(
-            f"{path} is damaged: it can't be read as a table with a column file_name."
-        ) from error
+        raise DataError(f"{path} is damaged: it can't be read as a table with a column file_name.") from error
 
 
 def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
     if isinstance(error, ImportError):
-        return AttnprobeError("Sound needs soundfile: pip install soundfile.")
+        return DataError("Sound needs soundfile: pip install soundfile.")
     return _explain_damage(path, error, "sound")
 
 
 def _explain_damage(name: object, error: Exception, what: str) -> AttnprobeError:
     if "DecompressionBomb" in type(error).__name__:
-        return AttnprobeError(f"{name} has too many pixels for an image; leave it out.")
+        return DataError(f"{name} has too many pixels for an image; leave it out.")
     if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
-        return AttnprobeError(f"{name} can't be read: {error.strerror}.")
-    return AttnprobeError(f"{name} is damaged: it can't be read as {what}.")
+        return DataError(f"{name} can't be read: {error.strerror}.")
+    return DataError(f"{name} is damaged: it can't be read as {what}.")
 
 
 def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
@@ -174,13 +172,13 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise AttnprobeError("Images need Pillow: pip install pillow.") from error
+        raise DataError("Images need Pillow: pip install pillow.") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(image) as opened:
                 if opened.format in _PROGRAMS:
-                    raise AttnprobeError(
+                    raise DataError(
                         f"{name or image} can't be read as an image: {opened.format} is a program that draws."
                     )
                 return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
@@ -206,7 +204,7 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
     """Read sound as samples at ``rate`` a second, the mean of its channels."""
     samples, own = _decode_sound(path)
     if not len(samples):
-        raise AttnprobeError(f"{path} holds no sound.")
+        raise DataError(f"{path} holds no sound.")
     mono = samples.mean(1)
     if own == rate:
         return mono

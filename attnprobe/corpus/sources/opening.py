@@ -19,7 +19,7 @@ from attnprobe.corpus.sources.order import draw_key, name_group, name_place
 from attnprobe.corpus.sources.pictures import BOTH, open_captioned
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source, holds_text, open_source
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 Drawn = TypeVar("Drawn")
 
@@ -39,7 +39,7 @@ def open_anything(source: Source) -> OpenSource:
     if not media:
         return open_source(source)
     if source.annotated:
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
             "between words of text; name a file that has them."
         )
@@ -47,7 +47,7 @@ def open_anything(source: Source) -> OpenSource:
         return _open_captioned(path, source)
     folder = MediaFolder.open(path, source.label_column)
     if source.image_column is not None:
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} holds images or sound; leave out --image-column, or name the column of captions "
             "with --text-column."
         )
@@ -71,7 +71,7 @@ def _holds_only_text(path: Path) -> bool:
 def _open_benchmark(path: Path, source: Source) -> OpenSource:
     """Open a folder of queries and passages, for a task."""
     if not source.find_labels:
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; give "
             "one file of it, such as corpus.jsonl."
         )
@@ -91,7 +91,7 @@ def _refuse_options(source: Source, holds: str, *, split: str | None, label: str
     }
     for option, value in given.items():
         if value is not None:
-            raise AttnprobeError(f"{source.spec} holds {holds}; leave out {option}.")
+            raise DataError(f"{source.spec} holds {holds}; leave out {option}.")
 
 
 def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
@@ -104,14 +104,12 @@ def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     known: dict[str, str] = {}
     for source in sources:
         if source.kind != "text":
-            raise AttnprobeError(
-                f"{source.name} holds {source.kind}; only files of text can be read together."
-            )
+            raise DataError(f"{source.name} holds {source.kind}; only files of text can be read together.")
         digest = source.described.get("sha256")
         if digest in known:
             other = known[digest]
             twice = f"{source.name} is" if other == source.name else f"{source.name} and {other} are"
-            raise AttnprobeError(f"{twice} the same file named twice; name it once.")
+            raise DataError(f"{twice} the same file named twice; name it once.")
         if digest is not None:
             known[digest] = source.name
     name = " + ".join(source.name for source in sources)
@@ -177,7 +175,7 @@ def take_part(
             yield item
     if found + 1 < number:
         there = "there is only 1 document" if found == 0 else f"there are only {found + 1:,} documents"
-        raise AttnprobeError(f"Part {number}/{of} holds nothing: {there}; give fewer parts.")
+        raise DataError(f"Part {number}/{of} holds nothing: {there}; give fewer parts.")
 
 
 def draw_documents(

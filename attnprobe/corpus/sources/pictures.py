@@ -18,7 +18,7 @@ from attnprobe.corpus.formats import Row
 from attnprobe.corpus.sources.columns import find_column, find_usual
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, IMAGE, METADATA, MediaFolder, read_image
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
+from attnprobe.errors import AttnprobeWarning, DataError, first_line
 
 #: What a model is given of an image and a text that it reads together.
 BOTH = "image+text"
@@ -56,12 +56,12 @@ class Picture:
             return self.held
         try:
             if not self.path.is_file():
-                raise AttnprobeError(f"There is no image {self}.")
+                raise DataError(f"There is no image {self}.")
             if self.path.stat().st_size > _LARGEST:
-                raise AttnprobeError(f"{self} has more than {_LARGEST >> 20} MiB.")
+                raise DataError(f"{self} has more than {_LARGEST >> 20} MiB.")
             return self.path.read_bytes()
         except (OSError, ValueError) as error:
-            raise AttnprobeError(f"{self} can't be read: {first_line(error)}.") from error
+            raise DataError(f"{self} can't be read: {first_line(error)}.") from error
 
     def read(self) -> NDArray[np.uint8]:
         """Read it, (height, width, red-green-blue)."""
@@ -81,7 +81,7 @@ class Picture:
         """
         if isinstance(cell, list | tuple):
             if len(cell) > 1:
-                raise AttnprobeError(f"{where} has {len(cell)} images; one is read with a text.")
+                raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
             cell = cell[0] if cell else None
         if isinstance(cell, Mapping):
             cell = cell.get("bytes") or cell.get("path")
@@ -91,21 +91,21 @@ class Picture:
             return cls(where, held=cell)
         if isinstance(cell, str):
             if cell.startswith(("http://", "https://")):
-                raise AttnprobeError(f"{where} names an image on the web; download it, and name the file.")
+                raise DataError(f"{where} names an image on the web; download it, and name the file.")
             if not cell.startswith(_BEGINS):
                 return cls(where, folder / cell)
             encoded = _BASE64.fullmatch(cell)
             with suppress(ValueError):
                 if encoded is not None:
                     return cls(where, held=b64decode(encoded[1]))
-            raise AttnprobeError(f"{where} has an image in broken base64.")
+            raise DataError(f"{where} has an image in broken base64.")
         if isinstance(cell, Path):
             return cls(where, folder / cell)
         if hasattr(cell, "save") and hasattr(cell, "convert"):  # decoded by who read the table
             held = BytesIO()
             cell.convert("RGB").save(held, "PNG")
             return cls(where, held=held.getvalue())
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has {type(cell).__name__} for an image; give the path of a file, bytes or base64."
         )
 
@@ -141,14 +141,14 @@ def open_captioned(folder: Path, column: str) -> Iterator[Document]:
         column: Of that table.
     """
     if not any((folder / name).is_file() for name in METADATA):
-        raise AttnprobeError(f"{folder} has no metadata.csv with captions; leave out --text-column.")
+        raise DataError(f"{folder} has no metadata.csv with captions; leave out --text-column.")
     found = MediaFolder.open(folder, column)
     said = {item.path: None if item.label is None else str(item.label) for item in found.items}
     if found.kind != IMAGE:
-        raise AttnprobeError(f"{folder} holds {found.kind}; leave out --text-column.")
+        raise DataError(f"{folder} holds {found.kind}; leave out --text-column.")
     silent = sum(not caption or not caption.strip() for caption in said.values())
     if silent == len(said):
-        raise AttnprobeError(f"No image of {folder} has a caption; name another --text-column.")
+        raise DataError(f"No image of {folder} has a caption; name another --text-column.")
     if silent:
         sentence = f"{silent:,} image{'s' * (silent > 1)} of {folder} without a caption left out."
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

@@ -18,7 +18,7 @@ from attnprobe.corpus.sources.streams import (
     strip_packing,
 )
 from attnprobe.corpus.sources.text import OpenSource, Source
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
 #: What a folder of queries and passages holds, as files that may be packed or folders of them.
@@ -73,7 +73,7 @@ def _replace(document: Document, label: Pair | Triplet | Query) -> Document:
 
 def _read_negative(label: Any) -> str:
     if not isinstance(label, str):
-        raise AttnprobeError(f"The negative {shorten(repr(label))} is no text; name its column.")
+        raise DataError(f"The negative {shorten(repr(label))} is no text; name its column.")
     return label
 
 
@@ -140,7 +140,7 @@ def _find(folder: Path, name: str) -> list[Path]:
         return [found]
     inside = sorted(path for path in (folder / name).glob("*") if _find_kind(path) in kinds)
     if len(inside) > _MOST_FILES:
-        raise AttnprobeError(f"{folder / name} holds more than {_MOST_FILES:,} files; join them.")
+        raise DataError(f"{folder / name} holds more than {_MOST_FILES:,} files; join them.")
     tables = [path for path in inside if _find_kind(path) == ".tsv"]  # the same is often there twice
     return [path for path in tables or inside if path.is_file()]
 
@@ -161,15 +161,13 @@ def _sort_by_split(files: Iterable[Path]) -> dict[str, list[Path]]:
 def _choose_qrels(path: Path, split: str | None) -> tuple[str, list[Path]]:
     found = next((files for name in _QRELS if (files := _sort_by_split(_find(path, name)))), {})
     if not found:
-        raise AttnprobeError(
+        raise DataError(
             f"{path} has no judgements {QRELS}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
         )
     wanted = split if split is not None else USUAL_SPLIT if len(found) > 1 else next(iter(found))
     if wanted not in found:
         listed = ", ".join(shorten(one) for one in list(found)[:8])
-        raise AttnprobeError(
-            f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}."
-        )
+        raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
     return wanted, found[wanted]
 
 
@@ -191,7 +189,7 @@ def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tu
         with open_file(path, str(path)) as stream:
             table = find_tables()[_find_kind(path)].read(stream, Source(str(path)))
             if missing := [name for name in needed if name not in table.columns]:
-                raise AttnprobeError(f"{path} has no column {missing[0]!r}; BEIR's has {', '.join(needed)}.")
+                raise DataError(f"{path} has no column {missing[0]!r}; BEIR's has {', '.join(needed)}.")
             for row in table.rows:
                 yield row, f"{row.where} of {path}"
 
@@ -212,7 +210,7 @@ def _read_grade(cell: Any, where: str) -> int:
     except (ValueError, TypeError, OverflowError):
         grade = math.nan
     if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
         )
     return int(grade)
@@ -223,9 +221,9 @@ def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row, str]]:
     for row, where in _read_rows(files):
         name = next((row.cells[one] for one in _NAMES if row.cells.get(one) is not None), None)
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise AttnprobeError(f"{where} has no _id, which is a string or a number.")
+            raise DataError(f"{where} has no _id, which is a string or a number.")
         if str(name) in known:
-            raise AttnprobeError(f"{where} has the _id {shorten(repr(name))} of a line above.")
+            raise DataError(f"{where} has the _id {shorten(repr(name))} of a line above.")
         known.add(str(name))
         yield str(name), row, where
 
@@ -235,5 +233,5 @@ def _read_cell(row: Row, name: str, where: str) -> str:
     if cell is None:
         return ""
     if not isinstance(cell, str):
-        raise AttnprobeError(f"{where} has a {name} that is no text.")
+        raise DataError(f"{where} has a {name} that is no text.")
     return check_unicode(cell, f"{where} ({name})")

@@ -8,7 +8,7 @@ from attnprobe.corpus.formats import FILE
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeWarning, DataError
 from attnprobe.table.cells import clean
 from attnprobe.table.kinds import ALL_GROUPS
 
@@ -54,7 +54,7 @@ def check_strata(documents: Iterable[Document], column: str, name: str) -> Itera
             _check_names(known, stratum, column, name)
         yield replace(document, stratum=stratum)
     if not known:
-        raise AttnprobeError(
+        raise DataError(
             f"No document of {name} is in a group: {column!r} is empty, or not there, in each; name another "
             "column or comment with --by-group."
         )
@@ -66,12 +66,12 @@ def check_strata(documents: Iterable[Document], column: str, name: str) -> Itera
 
 def _check_names(known: set[str], stratum: str, column: str, name: str) -> None:
     if len(known) > MOST:
-        raise AttnprobeError(
+        raise DataError(
             f"{column!r} of {name} has more than {MOST} values, such as {shorten(stratum)!r}; --by-group "
             f"takes at most {MOST} groups: name a column such as a language, a genre or a source."
         )
     if stratum == ALL_GROUPS:
-        raise AttnprobeError(
+        raise DataError(
             f"{column!r} of {name} has the value {ALL_GROUPS!r}, which is what the rows over all groups are "
             "called; give the group another name."
         )

@@ -15,14 +15,14 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
 
 
 def get_standard_input() -> BinaryIO:
     """Give the bytes of standard input, or refuse where it is closed."""
     buffer = getattr(sys.stdin, "buffer", None)
     if buffer is None:
-        raise AttnprobeError("standard input is closed; pipe text into it, or name a file")
+        raise DataError("standard input is closed; pipe text into it, or name a file")
     return buffer
 
 
@@ -32,9 +32,9 @@ def explain_errors(name: str) -> Iterator[None]:
     try:
         yield
     except PermissionError:
-        raise AttnprobeError(f"{name} can't be read: permission denied; check who may read it") from None
+        raise DataError(f"{name} can't be read: permission denied; check who may read it") from None
     except OSError as error:
-        raise AttnprobeError(f"{name} can't be read: {error.strerror or error}; check the file") from None
+        raise DataError(f"{name} can't be read: {error.strerror or error}; check the file") from None
 
 
 #: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
@@ -53,14 +53,14 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
     warned = False
     for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
-            raise AttnprobeError(
+            raise DataError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
                 "give a text file in UTF-8"
             )
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
+            raise DataError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
         if not warned and "\r" in line.rstrip("\r\n"):
             warned = True
             warnings.warn(
@@ -97,7 +97,7 @@ def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[
             if size > longest:
                 raise _refuse_long(number, name, longest)
     except UnicodeError:
-        raise AttnprobeError(
+        raise DataError(
             f"line {number} of {name} is not UTF-16, as its first bytes say; save the file as UTF-8"
         ) from None
     if last := "".join(line):
@@ -112,7 +112,7 @@ def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 
 
 def _refuse_long(number: int, name: str, longest: int) -> AttnprobeError:
-    return AttnprobeError(
+    return DataError(
         f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or like "
         "one that never ends; put a document on each line"
     )
@@ -203,7 +203,7 @@ class _Unpacked(io.RawIOBase):
         except (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
             if getattr(error, "errno", None) is not None:  # the disk, not the file
                 raise
-            raise AttnprobeError(
+            raise DataError(
                 f"{self._name} is damaged: it is not a whole {self._kind} file; download it again, or rename "
                 f"it if it is not {self._kind}"
             ) from None
@@ -217,7 +217,7 @@ def check_unicode(text: str, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has half a surrogate pair, which no tokenizer takes; write it again as UTF-8."
         ) from None
     return text
@@ -226,7 +226,7 @@ def check_unicode(text: str, where: str) -> str:
 def check_proportion(size: int, packed: int, name: str) -> None:
     """Refuse what unpacks to ``size`` bytes from far fewer."""
     if size > FREELY and size > MOST * packed:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} unpacks to more than {MOST} times its size, as no text does; if it is text, "
             "unpack it and give the file"
         )

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from attnprobe.corpus.conllu import looks_like_conllu, read_conllu
 from attnprobe.corpus.formats import (
     FILE,
     FOLDER,
@@ -24,7 +25,6 @@ from attnprobe.corpus.formats import (
     refuse_group,
 )
 from attnprobe.corpus.formats.json import parse_jsonl, starts_with_object
-from attnprobe.corpus.formats.treebank import looks_like_conllu, read_conllu
 from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.gold import find_class_names
@@ -43,7 +43,7 @@ from attnprobe.corpus.sources.streams import (
     strip_ends,
     strip_packing,
 )
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 STDIN = "-"
 #: Names the package's own text where a path could stand.
@@ -95,7 +95,7 @@ def read_documents(source: Source) -> Iterator[Document]:
     path = _find_path(source)
     if source.coreference:
         if path is None and source.spec not in (EMBEDDED, STDIN):
-            raise AttnprobeError(
+            raise DataError(
                 f"{source.spec} has no coreference that could be read; name a file of {list_coreference()} "
                 "with --dataset"
             )
@@ -103,9 +103,9 @@ def read_documents(source: Source) -> Iterator[Document]:
     if not source.header and (
         path is None or path.is_dir() or not find_formats()[find_extension(path)].header
     ):
-        raise AttnprobeError(f"{source.spec} has no line of column names; leave out --no-header")
+        raise DataError(f"{source.spec} has no line of column names; leave out --no-header")
     if source.annotated and path is not None and not find_formats()[find_extension(path)].links:
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
             f"CoNLL-U ({', '.join(list_linked_extensions())}, {EACH_ALSO})"
         )
@@ -116,7 +116,7 @@ def read_documents(source: Source) -> Iterator[Document]:
         by_file = source.group_column == FILE and of_files
         if source.group_column is not None and not by_file:
             known = f"its groups are its files: give --by-group {FILE}, or" if of_files else "give"
-            raise AttnprobeError(
+            raise DataError(
                 f"the embedded text is text without columns; {known} texts of your own with --dataset"
             )
         documents = _read_pairs(source) if source.read_rows else read_embedded(part, by_file=by_file)
@@ -242,15 +242,13 @@ def _find_path(source: Source) -> Path | None:
         exists, folder = path.exists(), path.is_dir()
         link = next((one for one in (path, *path.parents) if one.is_symlink() and not one.exists()), None)
     except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
-        raise AttnprobeError(
-            f"The file {shorten(repr(source.spec))} can't be opened; check the path"
-        ) from None
+        raise DataError(f"The file {shorten(repr(source.spec))} can't be opened; check the path") from None
     if link is not None:
-        raise AttnprobeError(f"{link} is a link that leads nowhere; check what it points to")
+        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
     if folder:
         _refuse_split(source)
         if source.coreference or source.annotated or not holds_text(path):
-            raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
+            raise DataError(f"{source.spec} is a folder; give one file of it")
         return path
     if exists:
         _refuse_split(source)
@@ -258,7 +256,7 @@ def _find_path(source: Source) -> Path | None:
         return path
     if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*find_formats(), *PACKED):
         return None
-    raise AttnprobeError(f"there is no file {source.spec}; check the path")
+    raise DataError(f"there is no file {source.spec}; check the path")
 
 
 def _refuse_split(source: Source) -> None:
@@ -266,7 +264,7 @@ def _refuse_split(source: Source) -> None:
     sheets = isinstance(found, TableFormat) and found.sheets
     for option, value in (("--split", source.split), ("--dataset-config", source.config)):
         if value is not None and not (sheets and option == "--dataset-config"):
-            raise AttnprobeError(f"{source.spec} is not a hub dataset; leave out {option}")
+            raise DataError(f"{source.spec} is not a hub dataset; leave out {option}")
 
 
 def _read_file(path: Path, source: Source) -> Iterator[Document]:
@@ -324,7 +322,7 @@ def _read_stdin(source: Source) -> Iterator[Document]:
             yield from _read_table(parse_jsonl(lines, name), source, name)
         elif source.annotated:
             if not looks_like_conllu(first):
-                raise AttnprobeError(
+                raise DataError(
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
             refuse_columns(source, name)
@@ -375,7 +373,7 @@ def _require_one(documents: Iterator[Document], source: Source) -> Iterator[Docu
         yield document
     if document is None:
         name = "standard input" if source.spec == STDIN else source.spec
-        raise AttnprobeError(f"{name} holds no text: it is empty or blank; give at least one document")
+        raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
 
 
 def _hash(streams: Iterable[Any]) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.contrasts import ContrastBatches
+from attnprobe.corpus.batches import ContrastBatches
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.language_modelling import read_tokens

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from attnprobe.attention.annotation import TokenAnswers
+from attnprobe.attention.tokens import TokenAnswers
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Asked
 from attnprobe.intervention.objectives.objective import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.contrasts import ContrastBatches
+from attnprobe.corpus.batches import ContrastBatches
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.text import EMBEDDED
 from attnprobe.errors import AttnprobeError

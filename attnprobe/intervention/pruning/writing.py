@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnprobe.errors import AttnprobeError, UnfinishedError
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.orders import Order, mask_heads, order_at_random
 from attnprobe.intervention.task import TaskModel, TaskSession
 from attnprobe.intervention.trials import HeadMask
@@ -72,7 +72,7 @@ class Saving:
         """Write the checkpoint, and note that in the curve's table.
 
         Raises:
-            UnfinishedError: When it can't be written; it has the table, as hours of scores are in it.
+            AttnprobeError: When it can't be written; it has the table, as hours of scores are in it.
         """
         table, model = pruned.table, pruned.model
         if not Ranks.detect().first:
@@ -102,7 +102,8 @@ class Saving:
                 lacking=model.architecture.lacking,
             )
         except AttnprobeError as error:
-            raise UnfinishedError(str(error), table) from error
+            error.table = table
+            raise
         return replace(table, notes=[*table.notes, *notes])
 
     def _explain_loading(self, original: Checkpoint) -> Iterator[str]:

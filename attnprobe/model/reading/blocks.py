@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from attnprobe.attention.observed import NOTHING, Observed
-from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import keep_children
+from attnprobe.attention.kinds import NOTHING, Observed
+from attnprobe.model.private import keep_children
+from attnprobe.model.quirks import UnsupportedModelError
 
 _FULL = "original_full"
 

@@ -19,7 +19,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
+from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.reading.blocks import (
     attend_in_blocks,
     force_full_attention,
@@ -42,7 +43,6 @@ from attnprobe.model.reading.routing import (
     find_form,
     route_attention,
 )
-from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
 
 Function = Callable[..., Tensor]
 

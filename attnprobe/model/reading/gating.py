@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.capture import Tap, track_modules
 from attnprobe.model.reading.routing import (
     Form,
@@ -17,7 +18,6 @@ from attnprobe.model.reading.routing import (
     Sites,
     list_attention_modules,
 )
-from attnprobe.model.refusals import UnsupportedModelError
 
 
 class OutputGates(Protocol):

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, logging
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.errors import first_line
+from attnprobe.model.private import get_attn_implementation, sdpa_mask
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.blocks import find_window
-from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import get_attn_implementation, sdpa_mask
 
 
 class Way(StrEnum):

@@ -14,8 +14,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import SeeingProcessor, find_sight
 from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.routing import Way
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import (
     describe_skipped_layers,
     find_attending_layers,

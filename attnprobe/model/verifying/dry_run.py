@@ -9,10 +9,10 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Observer, Sites, Way, evaluation_mode
-from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.checks import (
     NO_LAYER,

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import PARTS, Kind
-from attnprobe.corpus.media_batches import stack_inputs, stack_pairs
+from attnprobe.corpus.batches import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokenization import Frame, Tokenizer
+from attnprobe.corpus.tokens import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.configuration import reads_both
+from attnprobe.model.private import count_writes, get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.routing import Piece, switch_attention
-from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.

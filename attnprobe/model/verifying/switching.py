@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import BatchReplay, Gates, find_outermost_block, freeze_weights, gate_attention
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.routing import Way, evaluation_mode
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture

@@ -21,7 +21,7 @@ from attnprobe.reports.findings import state_finding
 from attnprobe.reports.page import embed_bytes, embed_json, render_page
 from attnprobe.reports.profile import join_beside_profile, read_profile
 from attnprobe.reports.report import text
-from attnprobe.reports.report.report import GROUPS, OF_GOLD, OTHER, Contents
+from attnprobe.reports.report.contents import GROUPS, OF_GOLD, OTHER, Contents
 from attnprobe.reports.report.text import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.columns import name_measure
-from attnprobe.reports.report.report import Contents, read_record
+from attnprobe.reports.report.contents import Contents, read_record
 from attnprobe.reports.view.notes import read_roles
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json

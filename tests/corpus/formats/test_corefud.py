@@ -5,7 +5,7 @@ import random
 import pytest
 
 from attnprobe.corpus.formats import read_coreference
-from attnprobe.corpus.sources.links import NEAREST, SAME_WORD
+from attnprobe.corpus.links import NEAREST, SAME_WORD
 from attnprobe.errors import AttnprobeError
 
 DECLARED = "# global.Entity = eid-etype-head-other"

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from attnprobe.corpus.formats.treebank import read_conllu
+from attnprobe.corpus.conllu import read_conllu
 from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.errors import AttnprobeError
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from attnprobe.corpus.formats.treebank import read_conllu
+from attnprobe.corpus.conllu import read_conllu
 
 PLAIN = """# text = Who rang, "Ann"?
 1\tWho\twho\tPRON\t_\t_\t2\tnsubj\t_\t_

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import (
+from attnprobe.corpus.links import (
     REACH,
     SAME_WORD,
     Mention,
@@ -24,6 +23,7 @@ from attnprobe.corpus.sources.links import (
     link_mentions,
     read_linked_rows,
 )
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from attnprobe.corpus.formats.treebank import find_comment
+from attnprobe.corpus.conllu import find_comment
 from attnprobe.corpus.sources.strata import MOST, check_strata
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError, AttnprobeWarning

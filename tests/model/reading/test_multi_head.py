@@ -4,7 +4,7 @@ import every_type
 import pytest
 import torch
 
-from attnprobe.corpus.tokenization import NoTokenizer
+from attnprobe.corpus.tokens import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import Processor

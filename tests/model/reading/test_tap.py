@@ -13,9 +13,9 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.gates import gate_attention
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
-from attnprobe.model.refusals import UnsupportedModelError
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 HEADS, WIDTH, LAYERS = 4, 8, 3

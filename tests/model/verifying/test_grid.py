@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.tokenization import NoTokenizer
+from attnprobe.corpus.tokens import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 from attnprobe.model.verifying.dry_run import inspect

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.kinds import Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention

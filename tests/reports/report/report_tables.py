@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.report.report import Contents, sort_tables
+from attnprobe.reports.report.contents import Contents, sort_tables
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 from attnprobe.table.table import Column, HeadTable
 

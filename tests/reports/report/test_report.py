@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.report.report import read_folder, sort_tables
+from attnprobe.reports.report.contents import read_folder, sort_tables
 
 TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
 

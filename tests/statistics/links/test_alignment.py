@@ -8,9 +8,9 @@ import torch
 from links_by_definition import spans, tokens_of
 
 import attnprobe
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.kernels.words import find_most_attended
 from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, ask_alignment, score_best_head
 from attnprobe.statistics.best_heads import LinkCondition

@@ -8,9 +8,9 @@ import torch
 from links_by_definition import spans, tokens_of
 
 import attnprobe
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.links import LINKS_TASK
 from attnprobe.statistics.questions import questions_of
 

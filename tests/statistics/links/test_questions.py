@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, LinkTask
 from attnprobe.sums.links import FAR

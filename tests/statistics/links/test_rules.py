@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.statistics.links import LINKS_TASK, score_best_head

@@ -14,11 +14,10 @@ from scipy.stats import ttest_1samp, ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

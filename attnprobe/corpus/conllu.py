@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from attnprobe.corpus.formats import DocumentFormat, refuse_columns
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
 from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -235,13 +235,13 @@ def _choose_tags(source: "Source") -> str | None:
     if source.annotated or not source.find_labels:
         return None
     if any((source.text_column, source.pair_column, source.document_column)):
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
             "--text-pair-column and --document-column"
         )
     column = source.label_column or TAGS[0]
     if column not in TAGS:
-        raise AttnprobeError(
+        raise DataError(
             f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(TAGS)}; pass one of them to "
             "--label-column"
         )
@@ -302,7 +302,7 @@ def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Rea
         except (ParseException, ValueError, KeyError) as error:
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
-            raise AttnprobeError(
+            raise DataError(
                 f"the sentence at line {start} of {name} is not CoNLL-U ({shorten(wrong)}); mend it, "
                 "or rename the file to .txt if it holds a document a line"
             ) from None

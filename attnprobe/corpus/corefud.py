@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnprobe.corpus.formats import CoreferenceFormat
-from attnprobe.corpus.formats.treebank import (
+from attnprobe.corpus.conllu import (
     Sentence,
     find_comment,
     find_parts_of_speech,
@@ -16,8 +15,8 @@ from attnprobe.corpus.formats.treebank import (
     parse_conllu,
     place_words,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.links import (
+from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.links import (
     NOMINAL,
     OTHER,
     PRONOUN,
@@ -25,8 +24,9 @@ from attnprobe.corpus.sources.links import (
     Mention,
     link_mentions,
 )
+from attnprobe.corpus.sources.document import Annotation, Document, Span
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, DataError
 
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
 _CHUNK = re.compile(r"\([^()]+\)?|[^()]+\)")
@@ -69,7 +69,7 @@ class Brackets:
         """Read the brackets that stand at a node."""
         chunks = _split_brackets(brackets)
         if not set(self.fields) & set(_ENTITY):
-            raise AttnprobeError(
+            raise DataError(
                 f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
                 "in it; write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
             )
@@ -139,7 +139,7 @@ class Brackets:
         return values[place] if place < len(values) else ""
 
     def _wrong(self, line: int, what: str) -> AttnprobeError:
-        return AttnprobeError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
+        return DataError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
 
 
 def _split_brackets(brackets: str) -> list[str]:
@@ -177,7 +177,7 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
             document = found
             yield document if group is None else replace(document, stratum=text.find_comment(group))
     if text is not None and document is None:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
             "mentions from Entity= in the last column, as CorefUD has them."
         )
@@ -235,7 +235,7 @@ class _Text:
             number, entity = token["id"], (token.get("misc") or {}).get("Entity")
             if _is_range(number):
                 if entity:
-                    raise AttnprobeError(
+                    raise DataError(
                         f"line {line} of {self._name} has Entity= at a multi-word token; move it to the "
                         "words of the token."
                     )

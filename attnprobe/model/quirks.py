@@ -1,8 +1,17 @@
-"""Architectures refused by name, each with its reason, and the errors of checkpoints that can't be read."""
+"""Every fact about one type of model, of transformers 5.23, and the errors of models that can't be read.
 
+No other file names a type, or what only some types have (``tests/model/test_quirks.py`` looks for them):
+a fact is an entry of a table here, by ``config.model_type`` or by the name under which a model states it, and
+the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+import torch
+from torch import Tensor
+
+from attnprobe.errors import ModelError
 
 _NO_MAP = "it has no attention map"
 
@@ -72,15 +81,78 @@ NOT_TOGETHER = {
 #: What is said of any other of them with a decoder beside an encoder.
 READS_ANOTHER_TEXT = "an encoder reads its image, and its decoder another text; give text alone"
 
-#: What is said of weights that models compute with and nobody else can read.
-PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
+#: Types that take pad tokens in a text for padding where they are given no mask.
+GUESS_PADDING = frozenset({"flaubert", "t5gemma", "xlm"})
+
+Inputs = Mapping[str, Tensor]
 
 
-class BadCheckpointError(AttnprobeError):
-    """The files of a checkpoint are there, but can't be used."""
+def _place_nowhere(body: Any, given: Inputs) -> Tensor | None:
+    """Where words stand on a page, which text does not say."""
+    ids = given.get("input_ids")
+    return None if ids is None else ids.new_zeros(*ids.shape, 4)
 
 
-class UnsupportedModelError(BadCheckpointError):
+def _keep_patches(body: Any, given: Inputs) -> Tensor | None:
+    """By what ViTMAE shuffles patches: in their order, they stay."""
+    patches = getattr(getattr(getattr(body, "embeddings", None), "patch_embeddings", None), "num_patches", 0)
+    pixels = given.get("pixel_values")
+    if pixels is None or not patches:
+        return None
+    return torch.arange(patches, device=pixels.device, dtype=body.dtype).expand(len(pixels), -1)
+
+
+def _show_patches(body: Any, given: Inputs) -> Tensor | None:
+    """That no patch of SigLIP 2 is padding."""
+    if "spatial_shapes" not in given:
+        return None
+    return given["pixel_values"].new_ones(given["pixel_values"].shape[:2])
+
+
+#: What else a forward pass takes, made of the body and what it is given; nothing where that does not hold it.
+DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
+    "bbox": _place_nowhere,
+    "noise": _keep_patches,
+    "pixel_attention_mask": _show_patches,
+}
+
+#: Classes of encoders that are saved without the decoder that they were trained with.
+LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
+#: Types of which sentence-transformers runs the encoder alone.
+EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
+#: How classes of language models and of translation end beside what all others are called.
+MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
+TRANSLATION_CLASSES = ("MTModel",)
+
+_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
+#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
+#: head's queries, keys and values, or, as ``output``, what reads the heads.
+REMOVABLE = {
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
+    "albert": (
+        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
+        r"(?:query|key|value|(?P<output>dense))$"
+    ),
+    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
+    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
+    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
+}
+
+#: How a configuration names the tokens in front of an image and behind it, where a text needs both.
+IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
+
+
+def find_sound_window(extractor: Any) -> int | None:
+    """Find the most samples that a feature extractor takes: Whisper's states them, AST's frames of 10 ms."""
+    samples, frames = getattr(extractor, "n_samples", None), getattr(extractor, "max_length", None)
+    if isinstance(samples, int):
+        return samples
+    if isinstance(frames, int) and getattr(extractor, "num_mel_bins", None):
+        return frames * int(extractor.sampling_rate) // 100
+    return None
+
+
+class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:
@@ -99,16 +171,3 @@ def refuse_by_name(model_type: str) -> None:
     """Raise UnsupportedModelError for an architecture of ``REFUSED``."""
     if model_type in REFUSED:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
-
-
-#: What models of plain weights are stored and computed in.
-_PLAIN = {"float64", "float32", "bfloat16", "float16"}
-
-
-def find_packing(weight: Any) -> str:
-    """Find how a quantised weight is packed, such as Int8Tensor or int8; "" where it is plain numbers."""
-    kind = type(weight).__name__
-    if kind not in {"Tensor", "Parameter"}:
-        return kind
-    stored = str(weight.dtype).removeprefix("torch.")
-    return "" if stored in _PLAIN else stored

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.links import PRONOUN, PROPER, Mention, link_antecedent
 from attnprobe.corpus.sources.columns import require
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.links import PRONOUN, PROPER, Mention, link_antecedent
 from attnprobe.corpus.sources.streams import shorten, strip_ends
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: The columns that are read; a file has two more, an identifier and an address.
 COLUMNS = ("Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
@@ -36,7 +36,7 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
             document = found
             yield found if group is None else replace(found, stratum=_read_stratum(cells, group, name))
     if number > 1 and document is None:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
             "rows that do."
         )
@@ -52,7 +52,7 @@ def _read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[s
         if not columns:
             columns = _read_header(cells, name)
         elif len(cells) != len(columns):
-            raise AttnprobeError(
+            raise DataError(
                 f"line {number} of {name} has {len(cells)} cells under a header of {len(columns)}; part them "
                 "by single tabs."
             )
@@ -65,7 +65,7 @@ def _read_header(header: Sequence[str], name: str) -> Sequence[str]:
     found = [usual.get(cell.strip().casefold(), cell) for cell in header]
     missing = [column for column in COLUMNS if found.count(column) != 1]
     if missing:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} is no file of GAP, the only table that coreference reads: it has no column "
             f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
         )
@@ -98,7 +98,7 @@ def _read_document(cells: Mapping[str, str], where: str) -> Document | None:
 def _read_truth(cells: Mapping[str, str], column: str, where: str) -> bool:
     cell = cells[column].strip().casefold()
     if cell not in {"true", "false"}:
-        raise AttnprobeError(f"{where} has {shorten(repr(cells[column]))} for {column}; write TRUE or FALSE.")
+        raise DataError(f"{where} has {shorten(repr(cells[column]))} for {column}; write TRUE or FALSE.")
     return cell == "true"
 
 
@@ -107,7 +107,7 @@ def _read_span(cells: Mapping[str, str], column: str, where: str) -> Span:
     words, offset = cells[column], cells[f"{column}-offset"].strip()
     start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has {shorten(repr(words))} for {column}, which does not stand at {shorten(offset)} in "
             "its text; offsets count Unicode code points from 0."
         )

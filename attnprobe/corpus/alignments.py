@@ -10,7 +10,7 @@ from typing import Any
 
 from attnprobe.corpus.sources.document import POSSIBLE, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import decode_lines, open_file, shorten, strip_ends
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: The label of a link that an alignment has to have.
 SURE = "sure"
@@ -31,7 +31,7 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         there = False
     if not there:
-        raise AttnprobeError(f"There is no file {path}; check the path.")
+        raise DataError(f"There is no file {path}; check the path.")
     with open_file(path, str(path)) as stream:
         yield strip_ends(decode_lines(stream, str(path)))
 
@@ -42,7 +42,7 @@ def read_parallel(source: Path, target: Path) -> Iterator[Document]:
         for number, (text, other) in enumerate(zip_longest(ours, theirs), start=1):
             if text is None or other is None:
                 short, long = (source, target) if text is None else (target, source)
-                raise AttnprobeError(
+                raise DataError(
                     f"{short} has {number - 1:,} lines, and {long} more; give two files with a line for each "
                     "pair."
                 )
@@ -55,7 +55,7 @@ def read_joined(path: Path) -> Iterator[Document]:
         for number, line in enumerate(lines, start=1):
             parts = line.split(BETWEEN)
             if len(parts) != 2:
-                raise AttnprobeError(
+                raise DataError(
                     f"line {number} of {path} does not hold two texts with {BETWEEN} between them; name the "
                     "file of the second texts with --targets, or give a table with columns."
                 )
@@ -79,12 +79,12 @@ def align_documents(
     for number, (document, line) in enumerate(zip_longest(documents, lines, fillvalue=nothing), start=1):
         if not isinstance(document, Document) or not isinstance(line, str):
             short, long = (name, texts) if line is nothing else (texts, name)
-            raise AttnprobeError(
+            raise DataError(
                 f"{short} ends behind {number - 1:,} pairs, and {long} goes on; give a line of alignments "
                 "for each pair of texts."
             )
         if not isinstance(document.label if document.pair is None else document.pair, str):
-            raise AttnprobeError(
+            raise DataError(
                 f"Pair {number} of {texts} has one text alone; name the other with --target-column, or its "
                 "file with --targets."
             )
@@ -117,7 +117,7 @@ def _read_links(
     for part in dict.fromkeys(line.split()):
         match = _LINK.fullmatch(part)
         if match is None:
-            raise AttnprobeError(
+            raise DataError(
                 f"{where}: {shorten(repr(part))} is no link; write the numbers of two words, such as 0-2, or "
                 "0p2 for a link that is possible."
             )
@@ -126,7 +126,7 @@ def _read_links(
             if not 0 <= place < len(side):
                 counted = f"from {int(bool(one_based))} to {len(side) - (not one_based)}"
                 advice = "" if one_based is None else "; see --one-based"
-                raise AttnprobeError(
+                raise DataError(
                     f"{where}: {part} names a word of the {text} text that is not there: it has "
                     f"{len(side)} words, which count {counted}{advice}."
                 )
@@ -135,7 +135,7 @@ def _read_links(
         else:
             labels.setdefault((first, second), POSSIBLE)
     if len(labels) > _MOST * sum(map(len, words)):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} has {len(labels):,} links between {len(words[0]):,} and {len(words[1]):,} words, more "
             f"than {_MOST} for each word; give the links of an alignment, not all pairs of words."
         )
@@ -165,7 +165,7 @@ def list_lines(said: Any) -> list[str]:
     """Take lines that a program holds, or refuse what is none."""
     found = list(said) if isinstance(said, Iterable) else [said]
     if wrong := next((one for one in found if not isinstance(one, str)), None):
-        raise AttnprobeError(
+        raise DataError(
             f"Alignments are the path of a file, or a string such as '0-0 1-2' for each pair, not of type "
             f"{type(wrong).__name__}."
         )

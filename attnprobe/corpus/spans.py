@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from attnprobe.attention.annotation import Asks, TokenAnnotation, TokenAnswers, TokenLink, TokenSpan, TokenTag
+from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenAnswers, TokenLink, TokenSpan, TokenTag
 from attnprobe.corpus.sources.document import Annotation, Link, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 #: So many labels are named where one is not found.
 _NAMED = 50
@@ -39,7 +39,7 @@ def filter_links(
             links = [kept for link in links if (kept := _filter_labels(link, labels)) is not None]
         yield replace(document, annotation=replace(annotation, links=tuple(links)))
     if not seen:
-        raise AttnprobeError(f"{name} can't be asked about: {nothing}.")
+        raise DataError(f"{name} can't be asked about: {nothing}.")
     if missing := [label for label in labels or () if label not in seen]:
         named = sorted(seen - {""})
         more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
@@ -48,7 +48,7 @@ def filter_links(
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
         names = " or ".join(map(repr, missing))
-        raise AttnprobeError(f"{name} has no link called {names}; it has {there}{hint}.")
+        raise DataError(f"{name} has no link called {names}; it has {there}{hint}.")
 
 
 def fold_subtype(relation: str) -> str:
@@ -191,12 +191,12 @@ def _read_row(row: Any, where: str) -> Document:
         texts = list_texts(row.text, row.pair, target)
         return replace(row, annotation=complete_words(row.annotation, texts))
     if not isinstance(row, Mapping):
-        raise AttnprobeError(
+        raise DataError(
             f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
         )
     text, pair, target = (_read_text(row.get(column), column, where) for column in TEXT_COLUMNS.values())
     if text is None:
-        raise AttnprobeError(f"{where} has no text; give it as text.")
+        raise DataError(f"{where} has no text; give it as text.")
     return Document(text, pair, target, read_annotation(row, where, list_texts(text, pair, target)))
 
 
@@ -210,7 +210,7 @@ def _read_text(cell: Any, column: str, where: str) -> str | None:
     if cell is None:
         return None
     if not isinstance(cell, str):
-        raise AttnprobeError(f"{where}: {column} must be a string, not of type {type(cell).__name__}.")
+        raise DataError(f"{where}: {column} must be a string, not of type {type(cell).__name__}.")
     return check_unicode(cell, where) if cell.strip() else None
 
 
@@ -218,7 +218,7 @@ def _read_words(words: list[Any], text: Where, where: str, texts: Mapping[Where,
     found = sorted({_read_span(word, text, where, texts) for word in words}, key=lambda word: word.start)
     for one, other in pairwise(found):
         if other.start < one.stop:
-            raise AttnprobeError(
+            raise DataError(
                 f"{where}: the words [{one.start}, {one.stop}] and [{other.start}, {other.stop}] of its "
                 f"{text} overlap."
             )
@@ -227,9 +227,9 @@ def _read_words(words: list[Any], text: Where, where: str, texts: Mapping[Where,
 
 def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
     if not isinstance(link, Mapping) or link.get("source") is None or link.get("target") is None:
-        raise AttnprobeError(f"{where}: a link must be an object with source and target, not {_quote(link)}.")
+        raise DataError(f"{where}: a link must be an object with source and target, not {_quote(link)}.")
     if unknown := [key for key in link if key not in LINK_KEYS and link[key] is not None]:
-        raise AttnprobeError(
+        raise DataError(
             f"{where}: a link has the key {_quote(unknown[0])}, which means nothing; its keys are "
             f"{', '.join(LINK_KEYS)}."
         )
@@ -248,7 +248,7 @@ def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
     )
     if candidates and not {target, *also} <= set(candidates):
         missing = next(one for one in (target, *also) if one not in candidates)
-        raise AttnprobeError(
+        raise DataError(
             f"{where}: [{missing.start}, {missing.stop}] is a right answer of a link, but not among its "
             "candidates."
         )
@@ -262,7 +262,7 @@ def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
 def _read_possible(cell: Any, where: str) -> bool:
     if cell is None or isinstance(cell, bool) or type(cell).__name__ == "bool_":  # numpy's
         return bool(cell)
-    raise AttnprobeError(f"{where}: possible of a link must be true or false, not {_quote(cell)}.")
+    raise DataError(f"{where}: possible of a link must be true or false, not {_quote(cell)}.")
 
 
 def _read_label(label: Any, where: str) -> str:
@@ -272,20 +272,20 @@ def _read_label(label: Any, where: str) -> str:
         return ""
     if isinstance(label, Real) and not isinstance(label, bool):
         return str(label)
-    raise AttnprobeError(f"{where}: the label of a link must be a string, not {_quote(label)}.")
+    raise DataError(f"{where}: the label of a link must be a string, not {_quote(label)}.")
 
 
 def _read_side(name: Any, key: str, where: str) -> Where:
     for side in get_args(Where):
         if side == ("text" if name is None else name):
             return side
-    raise AttnprobeError(f"{where}: {key} must be text, pair or target, not {_quote(name)}.")
+    raise DataError(f"{where}: {key} must be text, pair or target, not {_quote(name)}.")
 
 
 def _read_span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -> Span:
     if text not in texts:
         column = TEXT_COLUMNS[text]
-        raise AttnprobeError(f"{where}: the span {_quote(ends)} lies in {column}, which is not there.")
+        raise DataError(f"{where}: the span {_quote(ends)} lies in {column}, which is not there.")
     length = len(texts[text])
     plain = ends.tolist() if hasattr(ends, "tolist") else ends
     if (
@@ -296,7 +296,7 @@ def _read_span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -
         start, stop = int(plain[0]), int(plain[1])
         if 0 <= start < stop <= length:
             return Span(start, stop, text)
-    raise AttnprobeError(f"{where}: {_quote(ends)} is no span of its {text}, which has {length} characters.")
+    raise DataError(f"{where}: {_quote(ends)} is no span of its {text}, which has {length} characters.")
 
 
 def _read_list(cell: Any, rule: str, where: str) -> list[Any]:
@@ -304,7 +304,7 @@ def _read_list(cell: Any, rule: str, where: str) -> list[Any]:
     if plain is None:
         return []
     if not isinstance(plain, list | tuple):
-        raise AttnprobeError(f"{where}: {rule}, not {_quote(plain)}.")
+        raise DataError(f"{where}: {rule}, not {_quote(plain)}.")
     return list(plain)
 
 

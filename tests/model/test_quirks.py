@@ -1,0 +1,67 @@
+"""What only some types of models have is named in ``quirks`` and nowhere else."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from transformers import CONFIG_MAPPING
+
+import attnprobe
+
+PACKAGE = Path(attnprobe.__file__).parent
+#: What some types call what others do not have, in identifiers and strings.
+WORDS = re.compile(
+    r"skip_predictor|mask_ratio|one_sided_attn_window_size|s_aux|down_ops|original_full|attention_type"
+    r"|inner_group_num|num_hidden_groups|num_encoder_blocks|d_kv|language_model_outputs|num_mel_bins|n_samples"
+    r"|vision_(start|end)_token_id|layers_block_type|nextn|longrope|spatial_shapes|bbox|num_patches|c_attn"
+    r"|image_token_index|[a-z]*_proj|[qkv]_lin|albert_\w+|(XLM|Flaubert|M?T5|UMT5)\w*Model|MTModel"
+)
+#: What is a type and a word as well.
+COMMON = {"align", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge", "mask"}
+#: Files that still name some; the list only gets shorter.
+ALLOWED = {
+    "model/configuration.py",
+    "model/embedding.py",
+    "model/gates.py",
+    "model/pruned.py",
+    "model/quirks.py",
+    "model/reading/blocks.py",
+    "model/reading/capture.py",
+    "model/verifying/architecture.py",
+    "model/verifying/checks.py",
+    "model/verifying/dry_run.py",
+    "model/verifying/probing.py",
+}
+
+
+def list_words(file: Path) -> Iterator[str]:
+    """List the strings, attributes and keywords of a file, without its docstrings."""
+    tree = ast.parse(file.read_text())
+    described = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
+            yield node.value
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+
+
+def find_quirks(file: Path) -> set[str]:
+    """Find the words of a file that are names of types, or of what only some types have."""
+    types = {*CONFIG_MAPPING} - COMMON if "model" in file.parts else set()
+    words = [word for text in list_words(file) for word in re.findall(r"[\w-]+", text)]
+    return {word for word in words if WORDS.fullmatch(word) or word in types}
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.relative_to(PACKAGE))
+def test_only_quirks_knows_types(file: Path):
+    name = file.relative_to(PACKAGE).as_posix()
+    assert bool(find_quirks(file)) == (name in ALLOWED), sorted(find_quirks(file))
