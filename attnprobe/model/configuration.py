@@ -16,10 +16,9 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
-from transformers.activations import ACT2FN
 
 from attnprobe.errors import ModelError, first_line
-from attnprobe.model.folders import damage_error, read_object
+from attnprobe.model.folders import CONFIG, damage_error, read_object
 from attnprobe.model.quirks import (
     NOT_TOGETHER,
     READS_ANOTHER_TEXT,
@@ -27,68 +26,31 @@ from attnprobe.model.quirks import (
 )
 from attnprobe.table.naming import join_names
 
-#: Numbers of a configuration that count something there must be at least one of.
-_COUNTS = re.compile(
-    r"(num|n)_(\w+_)?(heads?|layers?|embd|positions)|(\w+_)?(attention_heads|layers)|d_model|dim|vocab_size"
-    r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
-)
-_TYPES = ("dtype", "torch_dtype")
-#: No count of a configuration is larger.
-_MOST = 10**8
-_ACTIVATIONS = ("hidden_act", "hidden_activation", "activation", "activation_function")
-
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
     """Read the configuration of a checkpoint."""
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:
-        kind = read_object(folder / "config.json").get("model_type")
+        kind = read_object(folder / CONFIG).get("model_type")
         if isinstance(kind, str) and kind not in CONFIG_MAPPING:
             raise ModelError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
-        raise _config_error(folder, name, error) from error
-
-
-def _config_error(folder: Path, name: str, error: Exception) -> ModelError:
-    return damage_error(folder / "config.json", name, next(_find_impossible(folder), error))
+        raise damage_error(folder / CONFIG, name, error) from error
 
 
 def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
-    """Say why weights can't be loaded: a configuration that no model can be built from, or a file of them."""
+    """Say why weights can't be loaded: a file of them, or a configuration that no model can be built from."""
     for file in sorted(folder.glob("*.safetensors")):
         try:
             safe_open(file, "pt")
         except (SafetensorError, OSError) as damage:
             return damage_error(file, name, damage)
-    if next(_find_impossible(folder), None):
-        return _config_error(folder, name, error)
     try:
         with torch.device("meta"):
             AutoModel.from_config(read_config(folder, name))
     except Exception as damage:
-        return _config_error(folder, name, damage)
+        return damage_error(folder / CONFIG, name, damage)
     return ModelError(f"The weights of {name} can't be loaded: {first_line(error)}.")
-
-
-def _find_impossible(folder: Path) -> Iterator[str]:
-    for key, value in read_object(folder / "config.json").items():
-        if key in _TYPES and value is not None and not _is_type(value):
-            yield f"{key} is {value!r}, which is no floating-point type of torch"
-        elif (
-            _COUNTS.fullmatch(key)
-            and isinstance(value, str | float | int)
-            and not (isinstance(value, int) and value > 0)
-        ):
-            yield f"{key} is {value!r}, and must be a whole number of at least 1"
-        elif _COUNTS.fullmatch(key) and isinstance(value, int) and value > _MOST:
-            yield f"{key} is {value:,}, more than any model has"
-        elif key in _ACTIVATIONS and isinstance(value, str) and value not in ACT2FN:
-            yield f"{key} is {value!r}, which is no activation of transformers"
-
-
-def _is_type(value: Any) -> bool:
-    name = value.removeprefix("torch.") if isinstance(value, str) else ""
-    return name == "auto" or isinstance(getattr(torch, name, None), torch.dtype)
 
 
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)

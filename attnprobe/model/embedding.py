@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from attnprobe.corpus.tokens import count_prompt_tokens
-from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.errors import UsageError, first_line
 from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
@@ -45,11 +45,13 @@ _ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 _SHOWN = 60
 
 
-def choose_prompts(described: Mapping[str, Any], name: str | None, model: str) -> tuple[str | None, dict[str, str]]:
+def choose_prompts(
+    described: Mapping[str, Any], name: str | None, model: str
+) -> tuple[str | None, dict[str, str]]:
     """Choose the prompt of a name, or what ``encode`` puts before texts by itself.
 
-    Queries and passages have those that are called so, as of ``encode_query`` and ``encode_document``. A prompt
-    that is named is that of queries; where "none" is wanted, there is none for either.
+    Queries and passages have those that are called so, as of ``encode_query`` and ``encode_document``. A
+    prompt that is named is that of queries; where "none" is wanted, there is none for either.
 
     Returns:
         The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document".
@@ -110,8 +112,10 @@ class Embedding:
     tokenizer: Any
 
     @classmethod
-    def read(cls, folder: SentenceFolder, name: str, tokenizer: Any, config: Any, prompt: str | None) -> "Embedding":
-        """Read how the model of a folder embeds texts, with the prompt of a name, or None for its usual one."""
+    def read(
+        cls, folder: SentenceFolder, name: str, tokenizer: Any, config: Any, prompt: str | None
+    ) -> "Embedding":
+        """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
         kinds = tuple(find_kind(kind) for kind, _ in folder.modules[1:])
         unread = _find_unread(kinds, folder.settings, config) or _find_unsafe(folder)
         if folder.settings.get("do_lower_case") is True:
@@ -124,7 +128,9 @@ class Embedding:
         """Take over how a loaded SentenceTransformer embeds texts."""
         first, *modules = model.children()
         kinds = tuple(find_kind(f"{type(one).__module__}.{type(one).__qualname__}") for one in modules)
-        settings = {key: getattr(first, key, None) for key in ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)}
+        settings = {
+            key: getattr(first, key, None) for key in ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+        }
         named = ("prompts", "default_prompt_name", "truncate_dim")
         described = {key: getattr(model, key, None) for key in named}
         unread = _find_unread(kinds, settings, config)
@@ -270,7 +276,8 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any)
 def _find_unsafe(folder: SentenceFolder) -> str:
     """Say what in the folders of modules is not to be opened; "" where all may be.
 
-    Sentence-transformers opens pickles, makes weights as large as a description says, and imports activations.
+    Sentence-transformers opens pickles, makes weights as large as they are said to be, and imports
+    activations.
     """
     for _, path in folder.modules[1:]:
         place = folder.root / path

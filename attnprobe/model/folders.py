@@ -123,9 +123,7 @@ def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
         )
     if find_spec("peft") is None:  # without it, transformers would read the base alone
-        raise ModelError(
-            f"{name} holds an adapter ({kind}) of {of}, and needs peft: pip install peft."
-        )
+        raise ModelError(f"{name} holds an adapter ({kind}) of {of}, and needs peft: pip install peft.")
     if not has_base and (folder / CONFIG).is_file():
         raise ModelError(
             f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
@@ -190,7 +188,7 @@ class SentenceFolder:
         listed = read_json(self.root / MODULES)
         listed[0]["path"] = ""
         (target / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
-        copies = {path: target for path in (self.root / WHOLE, *_list_settings_files(self.transformer))}
+        copies = dict.fromkeys((self.root / WHOLE, *_list_settings_files(self.transformer)), target)
         for _, place in self.modules[1:]:
             if place:
                 copies |= dict.fromkeys(sorted((self.root / place).glob("*")), target / place)
@@ -259,8 +257,8 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
     if not any((folder / file).is_file() for file in (CONFIG, ADAPTER)):
         raise ModelError(
             f"{name} is a folder of sentence-transformers, and its first module, {clean(kind)} in "
-            f"{clean(place) or 'the folder itself'}, is no transformer that is there; download all of {name}, or "
-            "give another model."
+            f"{clean(place) or 'the folder itself'}, is no transformer that is there; download all of it, "
+            "or give another model."
         )
     return folder if adapter is None else _choose_adapter(folder, name, adapter)
 

@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: in the package, in a folder, or on the hub; and what its files say before it is loaded.
+"""Where a checkpoint lies: in the package, in a folder, or on the hub; and what its files say of it.
 
 Nothing is imported that is heavy, so that a checkpoint is compared with the one on record at once.
 """
@@ -39,9 +39,10 @@ _SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentence
 _MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 #: What must be alike in the configurations of one training run, and what a person calls it.
 _SHAPE = {
+    "model_type": "type",
     "num_hidden_layers": "layers",
     "num_attention_heads": "heads a layer",
-    "hidden_size": "numbers a token",
+    "hidden_size": "size",
 }
 
 
@@ -141,10 +142,14 @@ class CheckpointFiles:
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, for the record."""
-        described = {path.relative_to(self.folder).as_posix(): path for path in list_descriptions(self.folder)}
+        described = {
+            path.relative_to(self.folder).as_posix(): path for path in list_descriptions(self.folder)
+        }
         kinds = {"weights": {path.name: path for path in self.weights}, "files": described}
         kinds |= {"modules": self.modules} if self.modules else {}
-        return {kind: {name: hash_file(path) for name, path in paths.items()} for kind, paths in kinds.items()}
+        return {
+            kind: {name: hash_file(path) for name, path in paths.items()} for kind, paths in kinds.items()
+        }
 
     @property
     def tokenizer_folder(self) -> Path:
@@ -237,18 +242,13 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
     """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers."""
     first, *others = checkpoints
     for other in others:
-        if other.config.model_type != first.config.model_type:
-            raise UsageError(
-                f"{first.full_name} is of type {first.config.model_type} and {other.full_name} of type "
-                f"{other.config.model_type}; give checkpoints of one training run."
-            )
         configs = [files.config.get_text_config() for files in (first, other)]
         for key, words in _SHAPE.items():
             ours, theirs = (getattr(config, key, None) for config in configs)
             if ours != theirs:
                 raise UsageError(
-                    f"{first.full_name} has {ours} {words} and {other.full_name} {theirs}; give checkpoints of "
-                    "one training run."
+                    f"{first.full_name} and {other.full_name} differ in their {words} ({ours} and {theirs}); "
+                    "give checkpoints of one training run."
                 )
         if not other.shares_tokenizer(first):
             raise UsageError(
@@ -278,9 +278,7 @@ def _find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ad
         if named.startswith(("/", ".", "~")) or named.count("/") > 1:
             if hub or not is_here:
                 machine = "another machine" if hub else "its own machine, and not here"
-                raise ModelError(
-                    f"{trained_on}, which is a folder of {machine}; name its base with --base."
-                )
+                raise ModelError(f"{trained_on}, which is a folder of {machine}; name its base with --base.")
         elif hub and is_here:
             raise ModelError(
                 f"{trained_on}, and a folder here has this name, too; name its base with --base."

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from attnprobe.errors import UsageError, first_line
 from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.folders import RECORD, check_free, copy_modules, write_error
+from attnprobe.model.folders import RECORD, check_free, write_error
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.private import Conv1D
 from attnprobe.model.pruned import (
@@ -238,7 +238,7 @@ def save_pruned(
             if targets is not None:
                 targets.save_pretrained(staged / "target_tokenizer")
             if (beside := original.sentences) is not None:
-                copy_modules(beside, staged)
+                beside.copy_modules(staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
             _share_mode(staged, (staged / RECORD).stat().st_mode)
             _check_read_back(staged, model, folder)

@@ -17,7 +17,7 @@ from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, SequenceRea
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
-from attnprobe.model.folders import quote
+from attnprobe.model.embedding import quote
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids
@@ -118,8 +118,10 @@ def _store_text(
     """Tokenise text, or draw random tokens; the arguments are those of ``tokenise``."""
     window = resolve_window(options.max_length, checkpoint)
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
-    prompts: dict[str, Any] = {} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
-    reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, **prompts)
+    prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
+    reader = SequenceReader(
+        checkpoint.tokenizer, window, truncate=truncate, prompt=prompts[""], role_prompts=prompts
+    )
     vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
     kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
     frequencies = None
@@ -275,22 +277,21 @@ def describe_corpus(
 
 def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
     """Say which prompt stands before the texts of an embedding model."""
-    found = checkpoint.embedding
-    if found is None:
+    embedding = checkpoint.embedding
+    if embedding is None:
         return
+    shown = {role: f"the prompt {quote(text)}" for role, text in embedding.prompts.items() if text}
+    before_any, none = shown.pop("", None), "no prompt"
     if any(isinstance(label, Uses) and label.name for label in corpus.batches.labels.values()):
-        if any(found.role_prompts.values()):
-            # As encode_query and encode_document of sentence-transformers put them.
-            shown = {role: f"the prompt {quote(text)}" for role, text in found.role_prompts.items() if text}
-            none = "no prompt"
+        if shown:  # as encode_query and encode_document of sentence-transformers put them
             yield (
                 f"Before queries stands {shown.get('query', none)}, and before passages "
                 f"{shown.get('document', none)}; texts are cut after {corpus.window} tokens."
             )
-    elif found.prompt:
+    elif before_any:
         yield (
-            f"The prompt {clean(str(found.prompt_name))} ({quote(found.prompt)}) stands before each text, "
-            f"and texts are cut after {corpus.window} tokens."
+            f"The prompt {clean(str(embedding.prompt_name))} ({quote(embedding.prompts[''])}) stands before "
+            f"each text, and texts are cut after {corpus.window} tokens."
         )
 
 

@@ -177,7 +177,7 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
         else:  # all but what a caller asked of it last
             known.append(json.loads(backend.to_str()) | {"truncation": None, "padding": None})
     alike = first.tokenizer is second.tokenizer or known[0] == known[1]
-    return alike and first.prompt == second.prompt
+    return alike and first.prompts[""] == second.prompts[""]
 
 
 def _drop_lone_decoders(

@@ -91,7 +91,7 @@ def read_maps(
         with open_evaluator(checkpoint, architecture, [], keep=True) as evaluator:
             evaluator.evaluate(batch)
     kept = evaluator.recorder.maps()
-    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompts[""])  # type: ignore[index]
     shown = []
     for kind in (kind for kind in Kind if kind in kept):
         rows, layout = kept[kind]

@@ -9,9 +9,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.location import LoadOptions
+from attnprobe.model.locate import LoadOptions, locate
 
 IMPOSSIBLE = [
     ({"num_attention_heads": 0}, "num_attention_heads is 0, and must be a whole number of at least 1"),
@@ -39,7 +38,7 @@ def test_impossible_configurations(folder, change, said):
     assert said in str(caught.value)
     if "dtype" in change:
         with pytest.raises(AttnprobeError, match="no floating-point type"):
-            _ = CheckpointFiles.read(str(folder), LoadOptions()).config
+            _ = locate(str(folder), LoadOptions(), weights=False).config
 
 
 @pytest.mark.parametrize(

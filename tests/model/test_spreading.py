@@ -14,7 +14,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import find_execution_device, list_devices
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.location import LoadOptions
+from attnprobe.model.locate import LoadOptions
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 

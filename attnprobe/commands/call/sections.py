@@ -174,13 +174,13 @@ class Sections:
 
     def _describe_question(self) -> list[Any]:
         """List all that the numbers depend on."""
-        from attnprobe.model.hub import CheckpointFiles
+        from attnprobe.model.locate import locate
 
         asked = {name: one for name, one in self.roles.items() if name in {"thresholds", "links_name"}}
         asked |= {} if self.by_group is None else {"by_group": self.by_group}
         files = [self._options.get("frequencies")]
         key = make_state_key("report", {**self._options, **asked}, self._open_all, files, self.call)
-        return [key, CheckpointFiles.read(str(self.model), self.call.load).identity]
+        return [key, locate(str(self.model), self.call.load, weights=False).identity]
 
     def _plan(self) -> list[list[Section]]:
         """List the steps: sections that share a pass over the texts first, then the others one by one."""

@@ -22,7 +22,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.location import LoadOptions
+from attnprobe.model.locate import LoadOptions
 from attnprobe.model.quirks import REFUSED
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
