@@ -55,7 +55,9 @@ def read_with_adapter(
     import peft
 
     if adapter.kind not in peft.PeftType.__members__:
-        raise ModelError(f"This peft knows no adapters of the kind {adapter.kind}, as {name} is; update peft.")
+        raise ModelError(
+            f"This peft knows no adapters of the kind {adapter.kind}, as {name} is; update peft."
+        )
     try:
         tensors = peft.load_peft_weights(str(adapter.folder), device="cpu")
     except Exception as error:

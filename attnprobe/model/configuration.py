@@ -1,7 +1,7 @@
 """What a configuration says a model reads, and what is wrong with it where transformers or torch stumble."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,16 @@ from transformers import (
 from attnprobe.errors import ModelError, first_line
 from attnprobe.model.folders import CONFIG, damage_error, read_object
 from attnprobe.model.quirks import (
+    AHEAD,
+    AHEAD_COUNTS,
     NOT_TOGETHER,
+    PLACEHOLDERS,
     READS_ANOTHER_TEXT,
     UnsupportedModelError,
 )
 from attnprobe.table.naming import join_names
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
@@ -50,13 +55,9 @@ def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
             AutoModel.from_config(read_config(folder, name))
     except Exception as damage:
         return damage_error(folder / CONFIG, name, damage)
-    return ModelError(f"The weights of {name} can't be loaded: {first_line(error)}.")
-
-
-_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
-#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads.
-_AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
-_AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
+    return ModelError(
+        f"The weights of {name} can't be loaded as its config.json describes them: {first_line(error)}."
+    )
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
@@ -69,56 +70,45 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
         One sentence for each stack of layers that is cut short.
     """
     keys, sentences, config = sorted(unexpected), [], model.config.get_text_config()
-    ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+    ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
     for path, stack in _iterate_stacks(model):
-        extra = _find_layers_beyond(keys, path, len(stack), model.base_model_prefix)
-        whole = {
+        inner = path.removeprefix(f"{model.base_model_prefix}.")
+        place = re.compile(rf"(?:{model.base_model_prefix}\.)?{re.escape(inner)}\.(\d{{1,6}})\.(.+)")
+        extra: dict[int, list[str]] = {}
+        for match in filter(None, map(place.fullmatch, keys)):
+            if int(match[1]) >= len(stack):
+                extra.setdefault(int(match[1]), []).append(match[2])
+        beyond = sorted(
             number
             for number, names in extra.items()
-            if any(map(_ATTENTION.search, names)) and not any(map(_AHEAD.search, names))
-        } or ({*extra} if _ATTENTION.search(path) else set())
-        if len(whole) > ahead:
-            kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
-            sentences.append(_describe_layers(kind, sorted(whole), len(stack)))
+            if any(map(_ATTENTION.search, names)) and not any(map(AHEAD.search, names))
+        ) or (sorted(extra) if _ATTENTION.search(path) else [])
+        if len(beyond) > ahead:
+            side = path.partition(".")[0] if model.config.is_encoder_decoder else ""
+            kind = f"{side} " if side in {"encoder", "decoder"} else ""
+            numbers = join_names([str(number) for number in beyond])
+            named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
+            sentences.append(
+                f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {len(stack)}: {named} not "
+                "measured"
+            )
     return tuple(sentences)
 
 
 def _iterate_stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+    """Go through the outermost lists of layers with attention."""
     outer: list[str] = []
     for path, module in model.named_modules():
-        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
+        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{other}.") for other in outer):
             continue
         if any(_ATTENTION.search(type(part).__name__) for part in module.modules()):
             outer.append(path)
             yield path, module
 
 
-def _find_layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
-    """Group the weights of layers behind the last by their number, without the path that they begin with."""
-    bare = path.removeprefix(f"{prefix}.")
-    places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
-    found: dict[int, list[str]] = {}
-    for key in keys:
-        match = re.fullmatch(rf"(?:{places})\.(\d{{1,6}})\.(.+)", key)
-        if match and int(match[1]) >= layers:
-            found.setdefault(int(match[1]), []).append(match[2])
-    return found
-
-
-def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
-    kind = f"{kind} " if kind in {"encoder", "decoder"} else ""
-    numbers = join_names([str(number) for number in beyond])
-    named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
-    return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
-
-
-#: How configurations name the token in whose place the image is put.
-_PLACEHOLDERS = ("image_token_id", "image_token_index")
-
-
 def find_placeholder(config: PreTrainedConfig) -> int | None:
     """Find the id of the token in whose place the model puts the image; None where it states none."""
-    stated = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    stated = (getattr(config, name, None) for name in PLACEHOLDERS)
     return next((token for token in stated if isinstance(token, int)), None)
 
 

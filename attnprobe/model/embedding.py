@@ -13,7 +13,6 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
-from attnprobe.corpus.tokens import count_prompt_tokens
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
@@ -182,9 +181,11 @@ class Embedding:
         Raises:
             UsageError: When a module can't be read.
         """
-        if len(set(roles)) > 1:
-            import torch
+        import torch
 
+        from attnprobe.corpus.tokens import count_prompt_tokens
+
+        if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
         prompt = self.prompts[roles[0] if roles else ""]
         features = {

@@ -5,6 +5,7 @@ a fact is an entry of a table here, by ``config.model_type`` or by the name unde
 the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -138,6 +139,11 @@ REMOVABLE = {
     "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
 }
 
+#: How configurations name the token in whose place the image is put.
+PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
