@@ -144,12 +144,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: a function, and the options that it takes."""
+    """A command: a function, the options that it takes, and the defaults of those that it unpacks."""
 
     function: Callable[..., Any]
     options: Sequence[Option]
     rules: Sequence[Rule] = ()
     docstring: str = ""
+    unpacked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -187,6 +188,12 @@ class Command:
                 given = {name if one == alias else one: value for one, value in given.items()}
         return given
 
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check keywords, and add the defaults of the unpacked ones that are not given."""
+        named = self.rename_aliases(dict(given))
+        self.check(named)
+        return {**self.unpacked, **named}
+
     def check(self, given: Mapping[str, Any]) -> None:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
@@ -223,8 +230,8 @@ class Command:
 def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a command of a function, whose options are its parameters and the keys of ``**options``.
 
-    Keywords reach the function as ``options``, as far as they are given. ``on_line`` are groups of options
-    that the command line alone has.
+    All keys reach the function as ``options``, with their defaults where they are not given. ``on_line`` are
+    groups of options that the command line alone has.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -235,7 +242,7 @@ def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P,
         own = read_options(
             {one.name: one.annotation for one in named}, {one.name: one.default for one in named}
         )
-        shared = read_options(group)
+        shared = list(read_options(group))
         beside = [option for one in on_line for option in read_options(one.__annotations__, python=False)]
 
         @wraps(function)
@@ -243,10 +250,11 @@ def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P,
             given = described.rename_aliases(dict(keywords))
             names = (one.name for one in named)
             described.check(dict(zip(names, arguments, strict=False)) | given)
-            return function(*arguments, **given)  # type: ignore[arg-type]
+            return function(*arguments, **{**described.unpacked, **given})  # type: ignore[arg-type]
 
         options = sorted([*own, *shared, *beside], key=lambda one: not one.argument)
-        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""))
+        unpacked = {one.keyword: one.default for one in shared}
+        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""), unpacked)
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)

@@ -102,8 +102,7 @@ def call(command: Command, given: Given, function: Callable[..., Any] | None = N
             keywords["progress"] = watcher
         if function is None:
             return command.function(**keywords)
-        command.check(keywords)
-        return function(**keywords)
+        return function(**command.complete(keywords))
 
 
 def run_command(command: Command, given: Given) -> None:

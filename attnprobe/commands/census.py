@@ -4,25 +4,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
+from attnprobe.errors import UsageError
 from attnprobe.options import TEXT, CensusOptions, ModelArgument, SurveyOptions, TableOutput, TextsArgument
-from attnprobe.registry import Option, Rule, command, split_names
+from attnprobe.registry import Option, command, split_names
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
 
 
-@command(
-    TableOutput,
-    rules=[
-        Rule(
-            "--everything measures all there is, under both weightings; leave out --statistics and "
-            "--weights.",
-            given=("everything",),
-            beside=("statistics", "weights"),
-        )
-    ],
-)
+@command(TableOutput)
 def census(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -104,10 +95,14 @@ def census(
     >>> list(table.data)[4:]
     ['n', 'entropy_norm', 'entropy_norm_se']
     """
+    if everything and (statistics is not None or options["weights"] != "attention"):
+        raise UsageError(
+            "--everything measures all there is, under both weightings; leave out --statistics and --weights."
+        )
     from attnprobe.commands.call.surveying import ask_census, ask_everything, survey_texts
 
     names = split_names(statistics)
-    ask = partial(ask_census, names, options.get("weights", "attention"))
+    ask = partial(ask_census, names, options["weights"])
     question = ask_everything if everything else ask
     return survey_texts(
         "census", model, texts, question, options, targets=targets, as_far_as_possible=everything
@@ -217,14 +212,11 @@ def special(
     """
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
-    question = partial(ask_family, "special", options.get("weights", "attention"))
+    question = partial(ask_family, "special", options["weights"])
     return survey_texts("special", model, texts, question, options)
 
 
-@command(
-    TableOutput,
-    rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
-)
+@command(TableOutput)
 def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]) -> "HeadTable":
     """Which heads look at rare tokens?
 
@@ -246,6 +238,8 @@ def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[Ce
     Returns:
         One row a head, as of ``census``.
     """
+    if options["until"] is not None:
+        raise UsageError("What is rare is counted over the whole text; leave out --until.")
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
     return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
@@ -279,14 +273,11 @@ def modality(
     """
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
-    question = partial(ask_family, "modality", options.get("weights", "attention"))
+    question = partial(ask_family, "modality", options["weights"])
     return survey_texts("modality", model, texts, question, options)
 
 
-@command(
-    TableOutput,
-    rules=[Rule("--all-pairs gives one row per pair; leave out --by.", given=("all_pairs",), beside=("by",))],
-)
+@command(TableOutput)
 def distance(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -318,6 +309,8 @@ def distance(
     Returns:
         One row a pair, a head or a layer.
     """
+    if all_pairs and by != "pair":
+        raise UsageError("--all-pairs gives one row per pair; leave out --by.")
     from attnprobe.commands.call.surveying import ask_distance, survey_texts
 
     question = partial(ask_distance, by, all_pairs=all_pairs)

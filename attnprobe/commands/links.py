@@ -1,12 +1,12 @@
 """The commands that ask what heads find: syntax, coreference, links."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
+from attnprobe.errors import UsageError
 from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, TableOutput, TargetOptions
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
+#: Folds of documents, and links of a label, unless somebody picks.
+FOLDS, MIN_LINKS = 5, 20
+
+
 class LinkOptions(GoldOptions, total=False):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
     folds: Annotated[
-        int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True, default=5)
+        int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True, default=FOLDS)
     ]
     control: Annotated[
         Literal["links"] | None,
@@ -34,28 +38,18 @@ class AlignmentOptions(LinkOptions, TargetOptions, total=False):
 
 
 _MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
-_LAYERS_OF_HEADS = Rule(
-    "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
-)
-_OF_BEST_HEADS = [
-    Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
-    for name in ("folds", "control")
-]
 
 
-@command(
-    TableOutput,
-    rules=[
-        Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
-        Rule(
-            "--trees chooses no heads; leave out --folds and --control.",
-            given=("trees",),
-            beside=("folds", "control"),
-        ),
-        replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
-        *_OF_BEST_HEADS,
-    ],
-)
+def _check_rows(options: LinkOptions, *, of_heads: bool) -> None:
+    """Refuse options of rows of heads where each row is a label's best head, and the other way round."""
+    if options["layers"] is not None and not of_heads:
+        raise UsageError("--layers picks rows of heads; give --by head with it.")
+    for name, usual in (("folds", FOLDS), ("control", None)):
+        if of_heads and options[name] != usual:  # type: ignore[literal-required]
+            raise UsageError(f"--{name} is about the best heads; leave out --by head.")
+
+
+@command(TableOutput)
 def syntax(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -74,7 +68,7 @@ def syntax(
         ),
     ] = None,
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
-    min_links: _MinLinks = 20,
+    min_links: _MinLinks = MIN_LINKS,
     trees: Annotated[
         bool,
         Option("Score the maximum spanning tree of each head instead (UUAS, UAS)."),
@@ -115,6 +109,11 @@ def syntax(
     Warns:
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
+    if trees and relations:
+        raise UsageError("--trees is about whole trees; leave out --relations.")
+    if trees and (options["folds"] != FOLDS or options["control"]):
+        raise UsageError("--trees chooses no heads; leave out --folds and --control.")
+    _check_rows(options, of_heads=trees or by == "head")
     from attnprobe.commands.call.finding import find_links
     from attnprobe.session.texts import GoldLinks
 
@@ -123,7 +122,7 @@ def syntax(
     return find_links("syntax", GoldLinks.TREEBANK, model, texts, rows, chosen, options)
 
 
-@command(TableOutput, rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS])
+@command(TableOutput)
 def coreference(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -132,7 +131,7 @@ def coreference(
         Literal["mention", "head"],
         Option("A row for each kind of mention with its best head, or for each head."),
     ] = "mention",
-    min_links: _MinLinks = 20,
+    min_links: _MinLinks = MIN_LINKS,
     **options: Unpack[LinkOptions],
 ) -> "HeadTable":
     """Which heads look from a pronoun or a name to what it stands for?
@@ -163,6 +162,7 @@ def coreference(
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
     """
+    _check_rows(options, of_heads=by == "head")
     from attnprobe.commands.call.finding import find_links
     from attnprobe.session.texts import GoldLinks
 
@@ -170,27 +170,7 @@ def coreference(
     return find_links("coreference", GoldLinks.COREFERENCE, model, texts, by, chosen, options)
 
 
-@command(
-    TableOutput,
-    rules=[
-        _LAYERS_OF_HEADS,
-        Rule(
-            "--metric aer scores whole alignments, whatever the labels; leave out --labels and --min-links.",
-            given=("metric=aer",),
-            beside=("labels", "min_links"),
-        ),
-        *(
-            Rule(
-                "--targets and --one-based go with --alignments; name the file of the alignments.",
-                given=(name,),
-                lacks=("alignments",),
-            )
-            for name in ("targets", "one_based")
-        ),
-        Rule("--metric aer has no control; leave out --control.", given=("metric=aer",), beside=("control",)),
-        *_OF_BEST_HEADS,
-    ],
-)
+@command(TableOutput)
 def links(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -255,7 +235,7 @@ def links(
             line=str | None,
         ),
     ] = None,
-    min_links: _MinLinks = 20,
+    min_links: _MinLinks = MIN_LINKS,
     **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
     """Which heads look from one end of any gold links to the other?
@@ -292,6 +272,15 @@ def links(
     Returns:
         One row a label and direction, with its best head; or see ``by``.
     """
+    _check_rows(options, of_heads=by == "head")
+    if metric == "aer" and (labels is not None or min_links != MIN_LINKS):
+        raise UsageError(
+            "--metric aer scores whole alignments, whatever the labels; leave out --labels and --min-links."
+        )
+    if metric == "aer" and options["control"] is not None:
+        raise UsageError("--metric aer has no control; leave out --control.")
+    if alignments is None and (targets is not None or one_based):
+        raise UsageError("--targets and --one-based go with --alignments; name the file of the alignments.")
     from attnprobe.commands.call.alignments import open_aligned
     from attnprobe.commands.call.finding import find_links
     from attnprobe.session.texts import GoldLinks

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
+from attnprobe.commands.links import FOLDS, MIN_LINKS
+from attnprobe.errors import UsageError
 from attnprobe.options import (
     TEXT,
     GoldArgument,
@@ -12,7 +14,7 @@ from attnprobe.options import (
     TableOutput,
     TextOptions,
 )
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
@@ -22,20 +24,7 @@ class ProbeOptions(LoadedOptions, TextOptions, ResumeOptions, total=False):
     """A survey of gold links that are kept in memory."""
 
 
-@command(
-    TableOutput,
-    rules=[
-        Rule(
-            "--subtypes is about treebanks; leave it out with another --gold.",
-            ("subtypes", "not gold=treebank"),
-        ),
-        Rule(
-            "--by head gives the weights of one probe; leave out --folds, which scores several.",
-            ("by=head",),
-            beside=("folds",),
-        ),
-    ],
-)
+@command(TableOutput)
 def probe(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -64,7 +53,7 @@ def probe(
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
     min_links: Annotated[
         int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)
-    ] = 20,
+    ] = MIN_LINKS,
     folds: Annotated[
         int,
         Option(
@@ -72,7 +61,7 @@ def probe(
             low=2,
             hidden=True,
         ),
-    ] = 5,
+    ] = FOLDS,
     penalty: Annotated[
         float,
         Option(
@@ -114,6 +103,10 @@ def probe(
     References:
         Clark et al. (2019), What does BERT look at?, section 5.
     """
+    if subtypes and gold != "treebank":
+        raise UsageError("--subtypes is about treebanks; leave it out with another --gold.")
+    if by == "head" and folds != FOLDS:
+        raise UsageError("--by head gives the weights of one probe; leave out --folds, which scores several.")
     from attnprobe.commands.call.finding import probe_links
     from attnprobe.session.texts import GoldLinks
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
+from attnprobe.errors import UsageError
 from attnprobe.options import (
     TEXT,
     FrequencyOptions,
@@ -16,7 +17,7 @@ from attnprobe.options import (
     TextsArgument,
     text_option,
 )
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,13 +103,7 @@ class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
     batch_tokens: Annotated[int | None, text_option("Number of tokens in a batch.", low=1, hidden=True)]
 
 
-#: What goes with links of one's own alone.
-NAMED = Rule(
-    "--name says what roles by links are called; add --links FILE.", given=("links_name",), lacks=("links",)
-)
-
-
-@command(TableOutput, rules=[NAMED])
+@command(TableOutput)
 def roles(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -156,7 +151,7 @@ def roles(
 
     own = RoleOptions.read(options)
     own.check()
-    layers = parse_layers(options.get("layers"))
+    layers = parse_layers(options["layers"])
     check_standard_input(texts, *own.files.values())
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
@@ -173,10 +168,7 @@ def roles(
         return found.table
 
 
-@command(
-    TableOutput,
-    rules=[Rule("Random tokens have no prompt before them; leave out --prompt.", given=("prompt",))],
-)
+@command(TableOutput)
 def induction(
     model: ModelArgument,
     *,
@@ -222,11 +214,13 @@ def induction(
     >>> list(table.data)[:7]
     ['model', 'dataset', 'layer', 'head', 'n', 'induction', 'induction_se']
     """
+    if options["prompt"] is not None:
+        raise UsageError("Random tokens have no prompt before them; leave out --prompt.")
     from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.session.session import check_model, describe_call, make_loader, open_call, parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
-    layers = parse_layers(options.get("layers"))
+    layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ

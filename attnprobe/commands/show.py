@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from attnprobe.commands.roles import NAMED, RoleGold
+from attnprobe.commands.roles import RoleGold
 from attnprobe.options import (
     TEXT,
     FrequencyOptions,
@@ -155,7 +155,7 @@ def plot(
     return draw_picture(taken, kind, split_names(only) or [], theme, width, title, clusters, columns=columns)
 
 
-@command(PageOutput, rules=[NAMED])
+@command(PageOutput)
 def report(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
@@ -237,8 +237,10 @@ def report(
     >>> made
     Report('demo': census, profile)
     """
+    from attnprobe.commands.call.assigning import check_role_name
     from attnprobe.commands.call.reporting import report as run
 
+    check_role_name(options["links_name"], given=options["links"] is not None)
     own: dict[str, Any] = {"sections": sections, "out_domain": out_domain, "overwrite": overwrite}
     own |= {"from_tables": from_tables, "save_tables": save_tables}
     return run(model, texts, labels, **own, **options)

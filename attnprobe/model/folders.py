@@ -310,6 +310,6 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
     return target
 
 
-def write_error(folder: Path, error: OSError | RuntimeError) -> UsageError:
+def write_error(folder: Path, error: Exception) -> UsageError:
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return UsageError(f"{folder} can't be written ({reason}); choose another folder.")

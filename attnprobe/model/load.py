@@ -23,7 +23,7 @@ from attnprobe.model.embedding import Embedding, choose_prompts, reads_encoder
 from attnprobe.model.folders import check_object, damage_error
 from attnprobe.model.locate import CheckpointFiles, DeviceMap, LoadOptions, list_tokenizer_files, locate
 from attnprobe.model.processing import load_processor
-from attnprobe.model.pruned import load_stored, read_physical_record, read_removed_heads, silence_transformers
+from attnprobe.model.pruning import is_physical, load_stored, read_kept_heads, silence_transformers
 from attnprobe.model.quantisation import Quantisation, find_packing, place_weights
 from attnprobe.model.quirks import UnsupportedModelError, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
@@ -66,11 +66,10 @@ def load_checkpoint(
     if files.adapter is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
-    physical = read_physical_record(base.folder, name)
     config = read_config(base.folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
-    pruning = physical or read_removed_heads(config, name)
-    if pruning is not None and (files.adapter is not None or spread):
+    kept = read_kept_heads(base.folder, name, config)
+    if kept is not None and (files.adapter is not None or spread):
         reason = "fits no adapter" if files.adapter is not None else "can't be spread over devices"
         raise UsageError(f"{name} is physically pruned, and {reason}; take the model before pruning.")
     (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
@@ -83,7 +82,7 @@ def load_checkpoint(
     processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
     how = {"dtype": dtype, "use_safetensors": base.weights[0].suffix == ".safetensors", **shared}
     how |= spread or place_weights(config, device)
-    if physical is not None:
+    if is_physical(base.folder):
         weights = _read_pruned(base.folder, name, dtype, heads, force=force_head)
     elif files.adapter is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
@@ -111,7 +110,7 @@ def load_checkpoint(
         modality=modality,
         processor=processor,
         tower=tower,
-        pruning=pruning,
+        kept=kept,
         encoder_only=embedding is not None and reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,

@@ -7,7 +7,7 @@ import torch
 
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
-from attnprobe.model.pruned import silence_transformers
+from attnprobe.model.pruning import silence_transformers
 from attnprobe.model.quirks import UnsupportedModelError
 
 
@@ -33,7 +33,7 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     reason = ""
     if checkpoint.quantisation is not None:
         reason = f"its weights are quantised ({checkpoint.quantisation.name})"
-    elif checkpoint.pruning is not None and checkpoint.pruning.physical:
+    elif checkpoint.kept is not None:
         reason = "it is physically pruned, and its configuration does not say how"
     elif list_devices(model):
         reason = "it is spread over devices by --device-map"

@@ -49,7 +49,7 @@ class Screen:
 SCREENS = {
     "report.png": Screen("report.md", "attnprobe report demo -o report.html", 1100, 900),
     "view.png": Screen(
-        "view.md",
+        "report.md",
         'attnprobe view demo "The parcel came late, and she signed for it." -o parcel.html',
         1100,
         650,

@@ -1,15 +1,14 @@
-"""What a declaration of a command gives: documentation, bounds and rules."""
+"""What a declaration of a command gives: documentation, bounds and defaults."""
 
 import inspect
-import itertools
-from typing import Annotated
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import pytest
 
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.commands import COMMANDS
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 
 @pytest.mark.parametrize("one", COMMANDS.values(), ids=lambda one: one.name)
@@ -19,43 +18,40 @@ def test_documentation_names_every_keyword(one):
     assert said.startswith(one.help.partition("\n")[0])
 
 
-@command(
-    rules=[
-        Rule("--one excludes --other.", given=("one",), beside=("other",)),
-        Rule("--kind b needs --number.", given=("kind=b",), lacks=("number",)),
-        Rule("--third is for --kind a.", given=("third", "not kind=a")),
-    ]
-)
+class Shared(TypedDict, total=False):
+    """Options that several commands would share."""
+
+    number: Annotated[int | None, Option("Number.", low=0, high=5)]
+    folds: Annotated[int, Option("Folds.", default=5)]
+    quiet: Annotated[bool, Option("Quiet.")]
+
+
+@command()
 def sample(
-    *,
-    one: Annotated[bool, Option("One.")] = False,
-    other: Annotated[str | None, Option("Other.")] = None,
-    kind: Annotated[str, Option("Kind.")] = "a",
-    number: Annotated[int | None, Option("Number.", low=0, high=5)] = None,
-    third: Annotated[bool, Option("Third.")] = False,
+    kind: Annotated[Literal["a", "b"], Option("Kind.", flags=("--kind", "--sort"))] = "a",
+    **options: Unpack[Shared],
 ):
     """Give what was given."""
-    return one, other, kind, number, third
+    return kind, options
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "sentence"),
     [
-        ({"one": True, "other": "x"}, "--one excludes --other."),
-        ({"kind": "b"}, "--kind b needs --number."),
-        ({"kind": "b", "number": 0, "third": True}, "--third is for --kind a."),
         ({"number": 6}, "--number must be at most 5, not 6."),
         ({"number": -1}, "--number must be at least 0, not -1."),
+        ({"kind": "c"}, "kind must be one of a, b, not 'c'."),
+        ({"kind": "a", "sort": "b"}, "sort is another name of kind; give one of them."),
         ({"numbr": 1}, "sample() has no keyword 'numbr'."),
     ],
 )
-def test_rules_and_bounds(given, said):
+def test_bounds_and_names(given, sentence):
     with pytest.raises(AttnprobeError) as caught:
         sample(**given)
-    assert str(caught.value) == said
+    assert str(caught.value) == sentence
 
 
-def test_what_rules_allow():
-    for one, number in itertools.product((False, True), (None, 0)):
-        assert sample(one=one, number=number) == (one, None, "a", number, False)
-    assert sample(kind="b", number=0)[2] == "b"
+def test_defaults_reach_the_body():
+    assert sample() == ("a", {"number": None, "folds": 5, "quiet": False})
+    assert sample("b", quiet=True) == ("b", {"number": None, "folds": 5, "quiet": True})
+    assert sample(sort="b", folds=2)[0] == "b"

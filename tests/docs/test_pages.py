@@ -134,7 +134,7 @@ def test_the_pages_are_built(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     built = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("index.html")}
-    assert {"numbers", "commands", "models", "reference", "house"} <= built
+    assert {"numbers", "commands", "models", "python", "house"} <= built
     for page in (tmp_path / "index.html", tmp_path / "numbers" / "index.html"):
         html = page.read_text(encoding="utf-8")
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)

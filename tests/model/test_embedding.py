@@ -18,10 +18,9 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model import embedding, load
 from attnprobe.model.folders import is_inside, read_sentence_folder
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.locate import LoadOptions, locate
-from attnprobe.model.pruned import read_record
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 
@@ -340,7 +339,10 @@ class TestRemoving:
             table = attnprobe.prune(
                 str(folder), TEXTS, objective="representation", save=target, share=0.4, physical=physical
             )
-        expected = embed_texts(folder, TEXTS, keep=read_record(target).standing)
+        record = json.loads((target / "attnprobe.json").read_text())
+        keep = np.ones((len(record["kept_per_layer"]), 4), bool)
+        keep[tuple(zip(*record["removed"], strict=True))] = False
+        expected = embed_texts(folder, TEXTS, keep=keep)
         np.testing.assert_allclose(embed_texts(target, TEXTS), expected, atol=1e-5, rtol=1e-5)
         assert np.abs(expected - embed_texts(folder, TEXTS)).max() > 0.01
         notes = " ".join(table.notes)

@@ -22,14 +22,10 @@ WORDS = re.compile(
 COMMON = {"align", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge", "mask"}
 #: Files that still name some; the list only gets shorter.
 ALLOWED = {
-    "model/gates.py",
     "model/pruned.py",
     "model/quirks.py",
-    "model/reading/blocks.py",
-    "model/reading/capture.py",
     "model/verifying/architecture.py",
     "model/verifying/checks.py",
-    "model/verifying/dry_run.py",
     "model/verifying/probing.py",
 }
 

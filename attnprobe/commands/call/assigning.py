@@ -156,7 +156,7 @@ def check_role_name(name: str | None, *, given: bool) -> None:
     if name is None:
         return
     if not given:
-        raise UsageError("A name for roles by links goes with a file of links; add --links FILE.")
+        raise UsageError("--name says what roles by links are called; add --links FILE.")
     if not isinstance(name, str) or name != name.strip() or not name.isprintable():
         raise UsageError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
     if not 0 < len(name) <= _LONGEST_NAME or set(_PARTING) & set(name):
