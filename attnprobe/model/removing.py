@@ -22,6 +22,8 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import UsageError, first_line
 from attnprobe.files import held, name_unfinished, tidy
+from attnprobe.model.check.projections import Projections, UnprunableModelError, find_projections
+from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import RECORD, check_free, copy_modules, write_error
 from attnprobe.model.private import Conv1D
@@ -34,8 +36,6 @@ from attnprobe.model.pruned import (
 )
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
-from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: A head is removed as exactly as sums in another order allow.
 _STRICTER = 100

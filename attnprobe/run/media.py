@@ -26,12 +26,12 @@ from attnprobe.corpus.store import SequenceStore, Spool
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.examples import refuse_unknown_ids, tokenise_targets
 from attnprobe.run.options import CorpusOptions
 

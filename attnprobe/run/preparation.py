@@ -16,10 +16,10 @@ from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.folders import quote
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids
 from attnprobe.run.media import choose_decoder_targets, plan_media_batches, plan_pair_batches
 from attnprobe.run.memory import report_halving

@@ -12,12 +12,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.projections import find_projections
+from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import bake, shrink
-from attnprobe.model.verifying.parameters import find_projections
-from attnprobe.model.verifying.probing import relative_difference
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

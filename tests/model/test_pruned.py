@@ -26,14 +26,14 @@ from transformers import (
 )
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.pruned import RECORD, load_pruned, read_record
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import bake, check_free, save_pruned, shrink
 from attnprobe.model.task_heads import CLASSIFICATION
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.probing import relative_difference
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Keep = NDArray[np.bool_]
