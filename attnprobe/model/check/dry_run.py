@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
@@ -28,7 +30,6 @@ from attnprobe.model.check.trace import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import SeeingProcessor, find_sight
-from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quirks import (
     HEAD_WIDTHS,
     AttentionSinkError,
@@ -103,7 +104,7 @@ def _inspect_way(
     way: Way,
     warnings: tuple[str, ...],
 ) -> Architecture:
-    name, tolerance, pruning = checkpoint.model_type, find_tolerance(checkpoint), checkpoint.pruning
+    name, tolerance, kept = checkpoint.model_type, find_tolerance(checkpoint), checkpoint.kept
     trace = trace_pass(checkpoint, inputs, way)
     maps, called = trace.maps, tuple(trace.sites.called)
     if not maps:
@@ -121,7 +122,7 @@ def _inspect_way(
     sight = Sight((Kind.ENCODER,) * len(maps))
     if not uneven:
         sight = _find_sight(checkpoint, inputs, maps)
-        _check_head_counts(name, [rows.shape[1] for rows in maps], pruning)
+        _check_head_counts(name, [rows.shape[1] for rows in maps], kept)
     evidence += _check_layers(checkpoint, sight.kinds)
     numbers = _check_numbers(checkpoint, called)
     if numbers:
@@ -146,7 +147,7 @@ def _inspect_way(
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=pruning.heads if pruning else max(rows.shape[1] for rows in maps),
+        heads=max(rows.shape[1] for rows in maps) if kept is None else kept.shape[1],
         head_width=_find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
@@ -157,7 +158,7 @@ def _inspect_way(
         layer_heads=tuple(rows.shape[1] for rows in maps) if uneven else (),
         grid=grid,
         numbers=numbers,
-        removed=pruning.removed if pruning else (),
+        removed=checkpoint.removed,
         joined=sight.joined,
         threaded=known.steady,
     )
@@ -193,11 +194,11 @@ def check_row_sums(name: str, maps: Iterable[Tensor], tolerance: float) -> str:
     return f"every attention row sums to 1 (largest error {off:.1e})"
 
 
-def _check_head_counts(name: str, counts: list[int], pruning: PruningRecord | None) -> None:
-    if pruning is not None and counts != [max(1, kept) for kept in pruning.kept_per_layer]:
+def _check_head_counts(name: str, counts: list[int], kept: NDArray[np.bool_] | None) -> None:
+    if kept is not None and counts != kept.sum(1).clip(1).tolist():
         reason = f"its layers have {counts} heads, which is not what its record says"
         raise UnsupportedModelError(name, reason)
-    if pruning is None and len(set(counts)) > 1:
+    if kept is None and len(set(counts)) > 1:
         reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
         raise UnsupportedModelError(name, reason)
 
