@@ -26,9 +26,6 @@ ALLOWED = {
     "model/embedding.py",
     "model/pruned.py",
     "model/quirks.py",
-    "model/verifying/architecture.py",
-    "model/verifying/checks.py",
-    "model/verifying/probing.py",
 }
 
 
