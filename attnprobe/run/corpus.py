@@ -13,9 +13,9 @@ from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.embedding import quote
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.table.cells import clean

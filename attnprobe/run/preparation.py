@@ -13,9 +13,9 @@ from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.contrasts import Reads, read_contrasts
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import Documents, build_decoder_sequences

@@ -19,8 +19,8 @@ from attnprobe.corpus.batches import MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import examine_part, prepare_corpus

@@ -27,6 +27,9 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.projections import find_projections
+from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import check_free
 from attnprobe.model.load import load_checkpoint
@@ -35,9 +38,6 @@ from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import remove_heads
 from attnprobe.model.task_heads import CLASSIFICATION
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.parameters import find_projections
-from attnprobe.model.verifying.probing import relative_difference
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Keep = NDArray[np.bool_]

@@ -24,9 +24,6 @@ COMMON = {"align", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge",
 ALLOWED = {
     "model/pruned.py",
     "model/quirks.py",
-    "model/verifying/architecture.py",
-    "model/verifying/checks.py",
-    "model/verifying/probing.py",
 }
 
 
