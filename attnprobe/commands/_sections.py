@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
-from attnprobe.commands.call.surveying import ask_census, ask_distance, check_groups
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.correlate import correlate, measure_domains
 from attnprobe.commands.intervene import importance
@@ -25,6 +24,7 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
 from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
+from attnprobe.session.survey import check_groups
 from attnprobe.session.texts import open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
@@ -100,20 +100,20 @@ class Sections:
             self.roles.check()
             open_sources(self.texts, self.roles, self.options)
         if self.by_group is not None:
-            named = {**self.options, "by_group": self.by_group}
-            read_first(check_groups(open_texts(self.texts, named=named), named))
+            source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
+            read_first(check_groups(source, self.by_group))
         if self.out_domain is not None:
             self.out_domain, _ = open_to_replay(self.out_domain, None, self.options, find_labels=True)
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
-        from attnprobe.model.hub import CheckpointFiles
+        from attnprobe.model.locate import locate
 
         asked = {**self.options, "by_group": self.by_group}
         asked = {name: value for name, value in asked.items() if name not in OF_GOLD.values()}
         key = make_state_key("report", asked, self._open_all, [self.options["frequencies"]], self.call)
-        files = CheckpointFiles.read(str(self.model), self.call.load).identity
-        return hashlib.sha256(json.dumps([key, files], sort_keys=True).encode()).hexdigest()
+        checkpoint = locate(str(self.model), self.call.load, weights=False).identity
+        return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
 
     def _open_all(self) -> list[OpenSource]:
         options = self.options

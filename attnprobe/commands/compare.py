@@ -430,7 +430,7 @@ def dynamics(
             keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
             opened.append((keywords["rank_texts"], None))
 
-        from attnprobe.model.hub import check_one_run
+        from attnprobe.model.locate import check_one_run
 
         series = Series([(one.model, one.revision) for one in run], call)
         check_one_run(series.checkpoints)
