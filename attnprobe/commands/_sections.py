@@ -192,14 +192,12 @@ class Sections:
             if name == "roles":
                 sources = open_sources(self.texts, self.roles, self.options)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, self.roles)
-            named = {"census": None, _PROFILE: [_PROFILE]}
-            statistics, tabulation = (
-                ask_distance(all_pairs=True) if name == "distance" else ask_census(named[name])
-            )
-            facts = {
-                "command": describe_call("census" if name == _PROFILE else name),
-                "dataset": source.described,
-            }
+            if name == "distance":
+                statistics, tabulation = select_statistics("distance"), BY_PAIR
+            else:
+                statistics, tabulation = choose([_PROFILE] if name == _PROFILE else None), HEADS
+            called = describe_call("census" if name == _PROFILE else name)
+            facts = {"command": called, "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)
             return TableRequest([corpus], source.name, facts, tabulation)
 
