@@ -183,6 +183,9 @@ class Sections:
 
     def measure_together(self, sections: Sequence[str]) -> dict[str, HeadTable]:
         """Measure sections in one pass over the texts."""
+        from attnprobe.statistics.distance import BY_PAIR
+        from attnprobe.statistics.registry import choose, select_statistics
+        from attnprobe.statistics.tabulation import HEADS
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
