@@ -4,15 +4,12 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from attnprobe.corpus.formats import DocumentFormat, refuse_columns
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
-from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
+from attnprobe.corpus.document import Annotation, Document, Link, Span, Tagged, group_parts
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import DataError
-
-if TYPE_CHECKING:
-    from attnprobe.corpus.sources.text import Source
 
 Token = Mapping[str, Any]
 
@@ -221,16 +218,16 @@ def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator
     return (replace(found, group=group) for group, found in group_parts(openings()))
 
 
-def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
+def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     """Read the sentences of a file that hold a text, with what is wanted of them."""
     tags = _choose_tags(source)
     if tags is None:
-        refuse_columns(source, source.spec)
+        source.refuse_columns(source.spec)
     lines = decode_lines(stream, source.spec)
     return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
 
 
-def _choose_tags(source: "Source") -> str | None:
+def _choose_tags(source: Source) -> str | None:
     """Tell which column labels the words, if labels are wanted."""
     if source.annotated or not source.find_labels:
         return None
@@ -371,6 +368,3 @@ def _check_heads(sentence: Iterable[Token]) -> None:
             path.append(word)
             word = heads[word] or 0
         safe.update(path)
-
-
-FORMATS = [DocumentFormat((".conllu",), read, links=True)]

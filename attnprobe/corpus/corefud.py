@@ -11,11 +11,10 @@ from attnprobe.corpus.conllu import (
     find_comment,
     find_parts_of_speech,
     is_glued,
-    looks_like_conllu,
     parse_conllu,
     place_words,
 )
-from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.document import Annotation, Document, Span
 from attnprobe.corpus.links import (
     NOMINAL,
     OTHER,
@@ -24,8 +23,7 @@ from attnprobe.corpus.links import (
     Mention,
     link_mentions,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.streams import shorten
 from attnprobe.errors import AttnprobeError, DataError
 
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
@@ -297,6 +295,3 @@ class _Text:
 def _is_range(number: Any) -> bool:
     """Tell the number of a multi-word token, such as 3-4."""
     return isinstance(number, tuple) and number[1] == "-"
-
-
-FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu)]

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span
 from attnprobe.corpus.links import PRONOUN, PROPER, Mention, link_antecedent
-from attnprobe.corpus.sources.columns import require
-from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.streams import shorten, strip_ends
+from attnprobe.corpus.schema import require
+from attnprobe.corpus.streams import shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The columns that are read; a file has two more, an identifier and an address.
@@ -118,6 +117,3 @@ def _find_last_word(text: str, name: Span) -> Span:
     words = list(re.finditer(r"\S+", text[name.start : name.stop]))
     worded = [word for word in words if any(map(str.isalnum, word[0]))] or words
     return Span(name.start + worded[-1].start(), name.start + worded[-1].end())
-
-
-FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first)]

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import ContrastBatches, Readout
-from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.document import Contrast, Document
+from attnprobe.corpus.order import select
 from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.streams import shorten
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, TokenSequence, tokenize
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError

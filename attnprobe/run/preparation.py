@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
-from attnprobe.corpus.sources.document import Document, Uses
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.document import Document, Uses
+from attnprobe.corpus.media import BOTH, MediaFolder
+from attnprobe.corpus.order import select
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.order import Order, arrange, arrange_media
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.order import Order, arrange, arrange_media
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention

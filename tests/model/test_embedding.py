@@ -9,7 +9,7 @@ import torch
 import transformers
 from sentence_layouts import LAYOUTS, TEXTS, draw_dense
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint

@@ -13,10 +13,10 @@ from attnprobe.corpus.alignments import (
     read_joined,
     read_parallel,
 )
-from attnprobe.corpus.formats import find_tables
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.streams import strip_packing
-from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.rows import TABLES
+from attnprobe.corpus.source import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.streams import strip_packing
 from attnprobe.errors import UsageError
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
 
@@ -70,7 +70,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
             "--targets is a file of second texts, a line for each line of --dataset, which is a file of text "
             "then; leave it out where columns or pairs hold both."
         )
-    plain = path is not None and _is_there(path) and strip_packing(path).suffix.lower() not in find_tables()
+    plain = path is not None and _is_there(path) and strip_packing(path).suffix.lower() not in TABLES
     if isinstance(targets, str | Path):
         assert path is not None
         other = Path(targets)

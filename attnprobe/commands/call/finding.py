@@ -6,9 +6,9 @@ from typing import Any
 
 from attnprobe.commands.call.alignments import check_pairs
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
+from attnprobe.corpus.document import SEVERAL, Document
 from attnprobe.corpus.links import filter_links
-from attnprobe.corpus.sources.document import SEVERAL, Document
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.registry import split_names
 from attnprobe.session.session import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError, refuse_by_name

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.reading.capture import capture_attention
