@@ -1,13 +1,16 @@
 """What is known of the tokens of a sequence: what each is; its words, gold links, labels and answers."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # links and labels of tokens are read before torch is needed
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,11 @@ class Modalities:
     @property
     def ahead(self) -> Tensor:
         """How many later tokens each token sees, (batch, position)."""
+        import torch
+
         return self.sees - torch.arange(self.sees.shape[1], device=self.sees.device)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Modalities":
+    def each(self, change: Callable[[Tensor], Tensor]) -> Modalities:
         return Modalities(change(self.image), change(self.asking), change(self.sees))
 
 
@@ -98,6 +103,8 @@ class TokenFeatures:
         ends = self.separator.clone()
         ends[:, 1:] &= ~self.separator[:, :-1]
         ends[:, -1:] = False  # nothing comes behind it
+        import torch
+
         return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
 
     @cached_property
@@ -116,16 +123,18 @@ class TokenFeatures:
     @cached_property
     def indicators(self) -> Tensor:
         """The features of ``MASSES`` as float32 (batch, feature, position)."""
+        import torch
+
         return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
 
-    def rows(self, start: int, stop: int) -> "TokenFeatures":
+    def rows(self, start: int, stop: int) -> TokenFeatures:
         """Select some sequences of the batch."""
         return self._each(lambda mark: mark[start:stop])
 
-    def to(self, device: torch.device | str) -> "TokenFeatures":
+    def to(self, device: torch.device | str) -> TokenFeatures:
         return self._each(lambda mark: mark.to(device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "TokenFeatures":
+    def _each(self, change: Callable[[Tensor], Tensor]) -> TokenFeatures:
         mixed = None if self.mixed is None else self.mixed.each(change)
         return TokenFeatures(*(change(getattr(self, name)) for name in self._names), mixed=mixed)
 
@@ -249,7 +258,7 @@ class TokenAnnotation:
         return json.dumps(values, default=_list_values, separators=(",", ":")).encode()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "TokenAnnotation":
+    def from_bytes(cls, content: bytes) -> TokenAnnotation:
         """Read what ``to_bytes`` gives."""
         words, links, tags, answers, keys, number, same, cut, second, numbered, *more = json.loads(content)
         return cls(

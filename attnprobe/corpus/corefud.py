@@ -3,158 +3,23 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
-from attnprobe.corpus.conllu import (
-    Sentence,
-    find_comment,
-    find_parts_of_speech,
-    is_glued,
-    parse_conllu,
-    place_words,
-)
+from attnprobe.corpus.conllu import Sentence, parse_conllu
 from attnprobe.corpus.document import Annotation, Document, Span
-from attnprobe.corpus.links import (
-    NOMINAL,
-    OTHER,
-    PRONOUN,
-    PROPER,
-    Mention,
-    link_mentions,
-)
+from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_mentions
 from attnprobe.corpus.streams import shorten
-from attnprobe.errors import AttnprobeError, DataError
+from attnprobe.errors import DataError
 
+_DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
-_CHUNK = re.compile(r"\([^()]+\)?|[^()]+\)")
+_BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
 #: The entity of a part of a mention that is not in one piece: e5[1/2].
 _PART = re.compile(r"(?P<entity>.+)\[(?P<part>[0-9]{1,6})/(?P<parts>[0-9]{1,6})\]")
 #: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
 _ENTITY = ("eid", "GRP")
-_HEAD = "head"
-
-
-@dataclass(slots=True)
-class Bracketed:
-    """A mention by its brackets."""
-
-    entity: str
-    line: int
-    parts: int = 1
-    head: int | None = None
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-
-
-class Brackets:
-    """The brackets of one document, from its first line on.
-
-    Mentions may nest, cross each other and go on in the next sentence. A closing bracket closes the mention
-    of its entity that was opened last.
-    """
-
-    def __init__(self, name: str, fields: Sequence[str]) -> None:
-        """Expect brackets with the fields that ``# global.Entity`` declares, in a file called ``name``."""
-        self.fields = fields
-        self._name = name
-        #: By entity: mentions with an open piece, and where that begins.
-        self._open: defaultdict[str, list[tuple[Bracketed, int]]] = defaultdict(list)
-        #: By entity: mentions whose next piece is to come.
-        self._broken: defaultdict[str, list[Bracketed]] = defaultdict(list)
-        self._done: list[Bracketed] = []
-
-    def read(self, brackets: str, node: int, line: int) -> None:
-        """Read the brackets that stand at a node."""
-        chunks = _split_brackets(brackets)
-        if not set(self.fields) & set(_ENTITY):
-            raise DataError(
-                f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
-                "in it; write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
-            )
-        if "".join(chunks) != brackets:
-            raise self._wrong(
-                line, f"Entity={shorten(brackets)}, which is not made of brackets like (e1 and e1)"
-            )
-        for chunk in chunks:
-            values = chunk.strip("()").split("-")
-            if chunk.startswith("("):
-                mention = self._open_mention(values, line)
-                self._open[mention.entity].append((mention, node))
-            if chunk.endswith(")"):
-                closing = not chunk.startswith("(")
-                self._close(self._find_entity(values, closing=closing), node, line)
-
-    def finish(self) -> list[Bracketed]:
-        """Give the mentions, in the order in which they end; refuse one that was never closed."""
-        left = [mention for opened in self._open.values() for mention, _ in opened]
-        if left:
-            first = min(left, key=lambda one: one.line)
-            raise self._wrong(first.line, f"a mention of {shorten(first.entity)!r} that is never closed")
-        broken = [mention for found in self._broken.values() for mention in found]
-        if broken:
-            first = min(broken, key=lambda one: one.line)
-            told = f"{len(first.ranges)} of its {first.parts} parts"
-            raise self._wrong(first.line, f"a mention of {shorten(first.entity)!r} with only {told}")
-        return self._done
-
-    def _open_mention(self, values: Sequence[str], line: int) -> Bracketed:
-        """Begin a mention, or go on with one that is in pieces."""
-        spelled = self._find_entity(values)
-        entity, part, parts = _parse_entity(spelled)
-        if not entity or not 1 <= part <= parts:
-            raise self._wrong(line, f"a mention of {shorten(spelled)!r}, which names no entity")
-        if part > 1:
-            broken = self._broken[entity]
-            for place in reversed(range(len(broken))):
-                if (len(broken[place].ranges), broken[place].parts) == (part - 1, parts):
-                    return broken.pop(place)
-            raise self._wrong(
-                line, f"part {part} of a mention of {shorten(entity)!r} without part {part - 1}"
-            )
-        head = dict(zip(self.fields, values, strict=False)).get(_HEAD, "")
-        if head and not re.fullmatch(r"[0-9]{1,9}", head):
-            raise self._wrong(line, f"{shorten(head)!r} for the head of a mention, which is no number")
-        return Bracketed(entity, line, parts, int(head) if head else None)
-
-    def _close(self, spelled: str, node: int, line: int) -> None:
-        entity, part, parts = _parse_entity(spelled)
-        opened = self._open[entity]
-        for place in reversed(range(len(opened))):
-            mention, begin = opened[place]
-            if (len(mention.ranges) + 1, mention.parts) == (part, parts):
-                break
-        else:
-            raise self._wrong(line, f"the end of a mention of {shorten(spelled)!r} that is not open")
-        del opened[place]
-        mention.ranges.append((begin, node))
-        (self._done if len(mention.ranges) == mention.parts else self._broken[entity]).append(mention)
-
-    def _find_entity(self, values: Sequence[str], *, closing: bool = False) -> str:
-        """Find the entity among the fields; a closing bracket has it alone, or fields as the opening has."""
-        if closing and len(values) == 1:
-            return values[0]
-        place = next(place for place, name in enumerate(self.fields) if name in _ENTITY)
-        return values[place] if place < len(values) else ""
-
-    def _wrong(self, line: int, what: str) -> AttnprobeError:
-        return DataError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
-
-
-def _split_brackets(brackets: str) -> list[str]:
-    chunks, place = [], 0
-    while found := _CHUNK.match(brackets, place):
-        chunks.append(found[0])
-        place = found.end()
-    return chunks
-
-
-def _parse_entity(entity: str) -> tuple[str, int, int]:
-    """Read e5[1/2] as part 1 of 2 of e5; an entity alone is whole."""
-    found = _PART.fullmatch(entity)
-    return (found["entity"], int(found["part"]), int(found["parts"])) if found else (entity, 1, 1)
-
-
-_DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
 
 
@@ -169,127 +34,182 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
-    text = document = None
-    for text in _read_texts(lines, name):
-        if (found := text.finish()) is not None:
-            document = found
-            yield document if group is None else replace(document, stratum=text.find_comment(group))
-    if text is not None and document is None:
+    text, nodes, documents = _Text(name, (), group), 0, 0
+    for sentence in chain(parse_conllu(lines, name), [None]):
+        if sentence is None or (text.nodes and sentence.find_openings("newdoc")):
+            nodes += len(text.nodes)
+            if (document := text.finish()) is not None:
+                documents += 1
+                yield document
+            text = _Text(name, text.fields, group)
+        if sentence is not None:
+            text.add(sentence)
+    if nodes and not documents:
         raise DataError(
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
             "mentions from Entity= in the last column, as CorefUD has them."
         )
 
 
-def _read_texts(lines: Iterable[str], name: str) -> Iterator["_Text"]:
-    text = _Text(name)
-    for sentence in parse_conllu(lines, name, lambda found: found):
-        if sentence.begins_document and text.nodes:
-            yield text
-            text = _Text(name, text.brackets.fields)
-        text.add(sentence)
-    if text.nodes:
-        yield text
+@dataclass(slots=True, eq=False)
+class _Brackets:
+    """A mention by its brackets, as far as they are read; ``begin`` is the first node of an open piece."""
+
+    entity: str
+    line: int
+    parts: int
+    head: str
+    begin: int | None = None
+    pieces: list[range] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(NamedTuple):
     """A word or an empty node of a document."""
 
     span: Span | None
     form: str
-    part: str
-    head: int | None = None
+    part_of_speech: str
+    head: int | None
 
 
 class _Text:
-    """A document that grows sentence by sentence."""
+    """A document that grows sentence by sentence.
 
-    def __init__(self, name: str, fields: Iterable[str] = ()) -> None:
-        self.brackets = Brackets(name, tuple(fields))
+    Mentions may nest, cross each other and go on in the next sentence. A closing bracket closes the mention
+    of its entity that was opened last.
+    """
+
+    def __init__(self, name: str, fields: Sequence[str], group: str | None) -> None:
+        """Begin a document of a file; brackets have the ``fields`` that ``# global.Entity`` declares."""
         self.nodes: list[_Node] = []
-        self._name = name
-        self._parts: list[str] = []
+        self.fields = fields
+        self._name, self._group_comment = name, group
+        self._group: str | None = None
+        self._text = ""
+        self._blank: str | None = None
         self._parts_of_speech: dict[Span, str] = {}
-        self._length = 0
-        self._glued = False
-        self._comments: list[str] = []
-
-    def find_comment(self, name: str) -> str | None:
-        return find_comment(self._comments, name)
+        self._unfinished: defaultdict[str, list[_Brackets]] = defaultdict(list)
+        self._mentions: list[_Brackets] = []
 
     def add(self, sentence: Sentence) -> None:
-        self._comments += sentence.comments
-        for comment in sentence.comments:
-            if declared := _DECLARED.match(comment):
-                self.brackets.fields = tuple(declared[1].split("-"))
-        if self._parts:
-            self._append("\n" if sentence.begins_paragraph else "" if self._glued else " ")
-        text, spans = place_words(sentence.tokens, sentence.said)
-        places = self._places(sentence)
-        for span, part in find_parts_of_speech(sentence.tokens, spans).items():
-            self._parts_of_speech[Span(span.start + self._length, span.stop + self._length)] = part
-        for token, line in zip(sentence.tokens, sentence.numbers, strict=True):
-            number, entity = token["id"], (token.get("misc") or {}).get("Entity")
-            if _is_range(number):
+        for declared in filter(None, map(_DECLARED.match, sentence.comments)):
+            self.fields = declared[1].split("-")
+        if self._group_comment is not None and self._group is None:
+            self._group = sentence.find_comment(self._group_comment)
+        if self._blank is not None:
+            self._text += "\n" if sentence.find_openings("newpar") else self._blank
+        self._blank = sentence.blank
+        text, spans = sentence.place_words()
+        before = len(self._text)
+        self._text += text
+        moved = {span: Span(before + span.start, before + span.stop) for span in spans.values()}
+        for span, part in sentence.find_parts_of_speech(spans).items():
+            self._parts_of_speech[moved[span]] = part
+        ids = [token["id"] for token in sentence.tokens if not _is_range(token["id"])]
+        # -1 is the head of the root.
+        places = {0: -1, **{number: place for place, number in enumerate(ids, len(self.nodes))}}
+        for token, line in zip(sentence.tokens, sentence.lines, strict=True):
+            entity = (token.get("misc") or {}).get("Entity")
+            if not _is_range(token["id"]):
+                span = spans.get(token["id"])
+                head = None if span is None else places.get(token.get("head"))
+                self.nodes.append(_Node(span and moved[span], token["form"], str(token.get("upos")), head))
                 if entity:
-                    raise DataError(
-                        f"line {line} of {self._name} has Entity= at a multi-word token; move it to the "
-                        "words of the token."
-                    )
-                continue
-            span = spans.get(number)
-            if span is not None:
-                span = Span(span.start + self._length, span.stop + self._length)
-            head = token.get("head") if span is not None else None
-            self.nodes.append(_Node(span, token["form"], str(token.get("upos")), places.get(head)))
-            if entity:
-                self.brackets.read(entity, len(self.nodes) - 1, line)
-        self._append(text)
-        self._glued = is_glued(sentence.tokens)
+                    self._read_brackets(entity, line)
+            elif entity:
+                raise DataError(
+                    f"line {line} of {self._name} has Entity= at a multi-word token; move it to the words of "
+                    "the token."
+                )
+
+    def _read_brackets(self, brackets: str, line: int) -> None:
+        """Read the brackets that stand at the last node."""
+        place = next((place for place, name in enumerate(self.fields) if name in _ENTITY), None)
+        if place is None:
+            raise DataError(
+                f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
+                "in it; write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
+            )
+        chunks = _BRACKET.findall(brackets)
+        if "".join(chunks) != brackets:
+            raise self._refuse(line, f"Entity={shorten(brackets)}, not made of brackets like (e1 and e1)")
+        for chunk in chunks:
+            values = chunk.strip("()").split("-")
+            # A closing bracket has the entity alone, or fields as the opening has.
+            alone = len(values) == 1 and not chunk.startswith("(")
+            spelled = values[0] if alone else "".join(values[place : place + 1])
+            match = _PART.fullmatch(spelled)
+            entity, part, parts = (match[1], int(match[2]), int(match[3])) if match else (spelled, 1, 1)
+            if chunk.startswith("("):
+                if not entity or not 1 <= part <= parts:
+                    raise self._refuse(line, f"a mention of {shorten(spelled)!r}, which names no entity")
+                if part == 1:
+                    head = dict(zip(self.fields, values, strict=False)).get("head", "")
+                    mention = _Brackets(entity, line, parts, head)
+                    if head and not re.fullmatch(r"[0-9]{1,9}", head):
+                        raise self._refuse(line, f"{shorten(head)!r} for the number of the head of a mention")
+                else:
+                    mention = self._take(entity, part, parts, line, is_open=False)
+                mention.begin = len(self.nodes) - 1
+                self._unfinished[entity].append(mention)
+            if chunk.endswith(")"):
+                mention = self._take(entity, part, parts, line, is_open=True)
+                mention.pieces.append(range(mention.begin or 0, len(self.nodes)))
+                mention.begin = None
+                whole = len(mention.pieces) == parts
+                (self._mentions if whole else self._unfinished[entity]).append(mention)
+
+    def _take(self, entity: str, part: int, parts: int, line: int, *, is_open: bool) -> _Brackets:
+        """Take the last mention of an entity of which this is the next piece out of the unfinished ones."""
+        unfinished = self._unfinished[entity]
+        for place in reversed(range(len(unfinished))):
+            mention = unfinished[place]
+            state = len(mention.pieces) + 1, mention.parts, mention.begin is not None
+            if state == (part, parts, is_open):
+                return unfinished.pop(place)
+        what = "the end of a mention" if is_open else f"part {part} of a mention"
+        raise self._refuse(line, f"{what} of {shorten(entity)!r} that is not open")
+
+    def _refuse(self, line: int, what: str) -> DataError:
+        return DataError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
 
     def finish(self) -> Document | None:
-        """Give the document, or None if it has no link."""
-        mentions = map(self._mention, self.brackets.finish())
-        links = link_mentions([mention for mention in mentions if mention is not None])
+        """Give the document, or None if it has no link; refuse mentions that were never closed."""
+        if unfinished := [mention for mentions in self._unfinished.values() for mention in mentions]:
+            first = min(unfinished, key=lambda mention: (mention.begin is None, mention.line))
+            told = (
+                "that is never closed" if first.begin is not None else f"without all its {first.parts} parts"
+            )
+            raise self._refuse(first.line, f"a mention of {shorten(first.entity)!r} {told}")
+        links = link_mentions([mention for mention in map(self._read_mention, self._mentions) if mention])
         if not links:
             return None
         words = dict.fromkeys(node.span for node in self.nodes if node.span is not None)
-        found = Annotation(tuple(words), tuple(links), parts_of_speech=self._parts_of_speech)
-        return Document("".join(self._parts), annotation=found)
+        annotation = Annotation(tuple(words), tuple(links), parts_of_speech=self._parts_of_speech)
+        return Document(self._text, annotation=annotation, stratum=self._group)
 
-    def _append(self, text: str) -> None:
-        self._parts.append(text)
-        self._length += len(text)
+    def _read_mention(self, brackets: _Brackets) -> Mention | None:
+        """Find the head word of a mention; None where it is no word of the text.
 
-    def _places(self, sentence: Sentence) -> dict[int | None, int]:
-        """Give the place that each word of a sentence will have among the nodes; -1 for its root's head."""
-        nodes = [token["id"] for token in sentence.tokens if not _is_range(token["id"])]
-        return {number: len(self.nodes) + place for place, number in enumerate(nodes)} | {0: -1}
-
-    def _mention(self, bracketed: Bracketed) -> Mention | None:
-        """Find the head word of a mention; None where it is no word of the text."""
-        places = [place for first, last in bracketed.ranges for place in range(first, last + 1)]
-        words = [place for place in places if self.nodes[place].span is not None]
+        The head is the declared one, else the first word whose syntactic head lies outside, else the last.
+        """
+        places = [place for piece in brackets.pieces for place in piece]
+        words = {place: self.nodes[place] for place in places if self.nodes[place].span is not None}
+        number = int(brackets.head or 0)
         if not words:
             return None
-        if bracketed.head is not None and 1 <= bracketed.head <= len(places):
-            head = self.nodes[places[bracketed.head - 1]]
+        if 1 <= number <= len(places):
+            head = self.nodes[places[number - 1]]
         else:
-            head = self.nodes[self._top(words)]
+            outer = (node for node in words.values() if node.head is not None and node.head not in words)
+            head = next(outer, self.nodes[max(words)])
         if head.span is None:
             return None
-        kind = _KINDS.get(head.part, OTHER)
-        if head.part == "DET" and len(words) == 1:
+        kind = _KINDS.get(head.part_of_speech, OTHER)
+        if head.part_of_speech == "DET" and len(words) == 1:
             kind = PRONOUN
-        forms = [self.nodes[place].form for place in words]
-        return Mention(head.span, forms[-1], bracketed.entity, kind, head.form, " ".join(forms))
-
-    def _top(self, words: list[int]) -> int:
-        """Find the first word whose syntactic head lies outside; the last word where nothing is known."""
-        own = set(words)
-        heads = ((place, self.nodes[place].head) for place in words)
-        return next((place for place, head in heads if head is not None and head not in own), words[-1])
+        forms = [node.form for node in words.values()]
+        return Mention(head.span, forms[-1], brackets.entity, kind, head.form, " ".join(forms))
 
 
 def _is_range(number: Any) -> bool:

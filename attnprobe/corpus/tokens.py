@@ -279,11 +279,7 @@ class SequenceReader:
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
             single = [self._choose(self._prompts, d) + d.text for d in chunk if d.pair is None]
-            options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
-            tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
-            if not self._checked and single:
-                self.frame.check(self.tokenizer, single, tokenised["input_ids"])
-                self._checked = True
+            tokenised = self.tokenise(single, **self._ask_offsets(chunk))
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
@@ -298,6 +294,16 @@ class SequenceReader:
                     known = {"document": number, "name": name, "stratum": document.stratum}
                     for sequence in found:
                         yield replace(sequence, label=document.label, **known)
+
+    def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
+        """Tokenise texts without their frame, which is held against the first of them."""
+        if not texts:
+            return {"input_ids": ()}
+        tokenised = tokenize(self.tokenizer, texts, add_special_tokens=False, verbose=False, **options)
+        if not self._checked:
+            self.frame.check(self.tokenizer, texts, tokenised["input_ids"])
+            self._checked = True
+        return tokenised
 
     def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""

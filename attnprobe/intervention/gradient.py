@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, close_gates, collect_answers
-from attnprobe.model.gates import BatchReplay
+from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.relevance import Relevance
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import ThreadContext

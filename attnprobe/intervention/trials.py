@@ -19,7 +19,7 @@ from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import BatchReplay
+from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, Sum, compute_digest
 

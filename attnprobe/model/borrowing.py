@@ -18,7 +18,7 @@ from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_tr
 from attnprobe.model.folders import Prompts, acts_outside_layers
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.reading.ways import evaluation_mode
 
 #: Where torch's wrappers of training hold the model.
 _TRAINING = (DataParallel, DistributedDataParallel)

@@ -5,13 +5,15 @@ a fact is an entry of a table here, by ``config.model_type`` or by the name unde
 the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnprobe.errors import ModelError
+from attnprobe.model.private import keep_children
 
 _NO_MAP = "it has no attention map"
 
@@ -128,13 +130,22 @@ _BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value
 REMOVABLE = {
     **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
     "albert": (
-        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
+        r"albert_layer_groups\.(?P<layer>\d+)\.albert_layers\.0\.attention\."
         r"(?:query|key|value|(?P<output>dense))$"
     ),
     "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
     "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
     "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
 }
+#: Of them, what the projection of queries, keys and values in one is called.
+FUSED = "c_attn"
+
+
+def list_stored_layers(config: Any) -> list[int]:
+    """List the stored layer that each layer is: those of ALBERT share the one of their group."""
+    layers, groups = config.num_hidden_layers, getattr(config, "num_hidden_groups", config.num_hidden_layers)
+    return [layer * groups // layers for layer in range(layers)]
+
 
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
@@ -169,3 +180,59 @@ def refuse_by_name(model_type: str) -> None:
     """Raise UnsupportedModelError for an architecture of ``REFUSED``."""
     if model_type in REFUSED:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
+
+
+#: How gpt-oss and its kin give the score of attending to nothing, for each head.
+SINKS = "s_aux"
+_FULL = "original_full"
+
+
+def find_window(module: nn.Module) -> int | None:
+    """Read how far a module of Longformer's kind sees to either side; None of any other."""
+    width = getattr(module, "one_sided_attn_window_size", None)
+    return width if isinstance(width, int) else None
+
+
+def list_reading_warnings(body: nn.Module, inputs: Inputs) -> tuple[str, ...]:
+    """Say what a part by itself lacks: tokens with global attention beside its window, or boxes of words."""
+    alone = "its sliding window is all that is read: without a task head, no token has global attention"
+    unplaced = "it reads pages; without boxes, all words stand in one place"
+    windowed = any(find_window(module) is not None for module in body.modules())
+    return (alone,) * windowed + (unplaced,) * ("bbox" in inputs)
+
+
+@contextmanager
+def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
+
+    ViTMAE hides patches, in evaluation mode too; BigBird's attention is block-sparse.
+
+    Yields:
+        A warning for each thing that was switched over.
+    """
+    config: Any = getattr(model, "config", None)
+    share = getattr(config, "mask_ratio", None)
+    if share and hasattr(model, "embeddings"):
+        config.mask_ratio = 0.0
+        try:
+            yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
+        finally:
+            config.mask_ratio = share
+        return
+    switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
+    switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
+    if switch is None or all(module.attention_type == _FULL for module in switched):
+        yield ()
+        return
+    before = [(module, module.attention_type, keep_children(module)) for module in switched]
+    try:
+        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+            switch.set_attention_type(_FULL)
+        yield (
+            f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so that "
+            "its scores and losses are those of full attention too",
+        )
+    finally:
+        for module, kind, put_back_children in before:
+            module.attention_type = kind
+            put_back_children()

@@ -14,7 +14,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics.alignment import (
     BACKWARD,
     FORWARD,

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import LinkTask
 from attnprobe.statistics.statistic import Statistic

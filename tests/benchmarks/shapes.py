@@ -18,7 +18,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.routing import Way
+from attnprobe.model.reading.ways import Way
 from attnprobe.model.verifying.architecture import Architecture
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522

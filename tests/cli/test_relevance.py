@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.relevance import Relevance
 
 KEYS = ["model", "dataset", "objective", "method"]

@@ -20,8 +20,19 @@ def sample(example):
     return replace(example, code=f"{example.code} {column}", shown="".join(f"{line}\n" for line in shown))
 
 
+#: Pages of .ci/run; the others are for .ci/release.
+USUAL = {"README", "first-look", "python"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", outputs.PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        path if path.stem in USUAL else pytest.param(path, marks=pytest.mark.exhaustive)
+        for path in outputs.PAGES
+    ],
+    ids=lambda path: path.stem,
+)
 def test_page(path):
     """Every example of a page runs, in one folder and in order, and prints what the page shows."""
     page = path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.gates import gate_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

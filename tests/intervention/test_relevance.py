@@ -18,7 +18,7 @@ from attnprobe.intervention.pruning.orders import measure_importance
 from attnprobe.intervention.task import TaskData, build_metric
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.gates import gate_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

@@ -15,7 +15,7 @@ from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import BatchReplay
+from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run

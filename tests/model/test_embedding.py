@@ -11,9 +11,9 @@ from sentence_layouts import LAYOUTS, TEXTS, draw_dense
 
 from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 

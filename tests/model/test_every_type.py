@@ -28,8 +28,8 @@ from attnprobe.model.checkpoint import Checkpoint, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading import blocks
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.ways import Way
 from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine

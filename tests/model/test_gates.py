@@ -15,9 +15,10 @@ from transformers.pytorch_utils import Conv1D
 
 import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import IMPLEMENTATION, gate_attention
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.removing import bake
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.ways import IMPLEMENTATION
+from attnprobe.model.removing import remove_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -133,7 +134,7 @@ class TestCheckSaysNo:
     def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output)
+        monkeypatch.setattr("attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output)
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(found, architecture)
 
@@ -142,18 +143,20 @@ class TestCheckSaysNo:
         found = Checkpoint("bert", *tiny("bert"))
         keep = np.ones((LAYERS, 4), bool)
         keep[1] = False
-        pruned = bake(found, keep)
+        pruned = remove_heads(found, keep)
         gating = check_gates(pruned, inspect(pruned))
         assert "one of 0.5 does except in layers [1], whose heads give nothing" in gating.evidence
         assert gating.replays
-        pruned = bake(found, np.zeros((LAYERS, 4), bool))
+        pruned = remove_heads(found, np.zeros((LAYERS, 4), bool))
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(pruned, inspect(pruned))
 
     def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output * 1.1)
+        monkeypatch.setattr(
+            "attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output * 1.1
+        )
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(found, architecture)
 
@@ -161,7 +164,7 @@ class TestCheckSaysNo:
         """A layer that is off by one is seen, and whole passes take over."""
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        from attnprobe.model.gates import BatchReplay
+        from attnprobe.model.reading.replay import BatchReplay
 
         right = BatchReplay.resume_at
         monkeypatch.setattr(

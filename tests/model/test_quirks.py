@@ -24,14 +24,10 @@ COMMON = {"align", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge",
 ALLOWED = {
     "model/configuration.py",
     "model/embedding.py",
-    "model/gates.py",
     "model/pruned.py",
     "model/quirks.py",
-    "model/reading/blocks.py",
-    "model/reading/capture.py",
     "model/verifying/architecture.py",
     "model/verifying/checks.py",
-    "model/verifying/dry_run.py",
     "model/verifying/probing.py",
 }
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.replay import BatchReplay
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 

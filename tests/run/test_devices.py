@@ -11,7 +11,7 @@ from attnprobe.attention.kinds import NOTHING, Kind, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics import all_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.survey import recorder as recording

@@ -8,7 +8,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece
 from attnprobe.survey.recorder import Recorder
 
 HEADS, LENGTH = 3, 5

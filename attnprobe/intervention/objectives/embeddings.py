@@ -29,7 +29,7 @@ from attnprobe.intervention.metrics.score import (
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
-from attnprobe.run.preparation import Corpus
+from attnprobe.run.corpus import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Ints = NDArray[np.int64]

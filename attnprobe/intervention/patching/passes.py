@@ -16,7 +16,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import upcast
 from attnprobe.intervention.task import TaskData
-from attnprobe.model.gates import BatchReplay, Gates
+from attnprobe.model.reading.gates import Gates
+from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
 

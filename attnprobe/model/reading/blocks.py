@@ -2,73 +2,17 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn import functional
 
 from attnprobe.attention.kinds import NOTHING, Observed
-from attnprobe.model.private import keep_children
-from attnprobe.model.quirks import UnsupportedModelError
-
-_FULL = "original_full"
-
-
-@contextmanager
-def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
-
-    Yields:
-        A warning for each thing that was switched over.
-    """
-    with _show_all_keys(model) as keys, _show_all_patches(model) as patches:
-        yield (*keys, *patches)
-
-
-@contextmanager
-def _show_all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Keep ViTMAE from hiding patches, which it does in evaluation mode too."""
-    config: Any = getattr(model, "config", None)
-    share = getattr(config, "mask_ratio", None)
-    if not share or not hasattr(model, "embeddings"):
-        yield ()
-        return
-    config.mask_ratio = 0.0
-    try:
-        yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
-    finally:
-        config.mask_ratio = share
-
-
-@contextmanager
-def _show_all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Switch BigBird's block-sparse attention to its full one for the forward passes made inside."""
-    switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
-    sparse = any(module.attention_type != _FULL for module in switched)
-    switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
-    if not sparse or switch is None:
-        yield ()
-        return
-    before = [(module, module.attention_type, keep_children(module)) for module in switched]
-    try:
-        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
-            switch.set_attention_type(_FULL)
-        yield (
-            f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so that "
-            "its scores and losses are those of full attention too",
-        )
-    finally:
-        for module, kind, put_back_children in before:
-            module.attention_type = kind
-            put_back_children()
-
-
-def find_window(module: nn.Module) -> int | None:
-    """Read how far a module sees to either side; None where it does not say."""
-    width = getattr(module, "one_sided_attn_window_size", None)
-    return width if isinstance(width, int) else None
+from attnprobe.model.private import sdpa_attention_forward
+from attnprobe.model.quirks import SINKS, UnsupportedModelError, find_window
 
 
 def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
@@ -99,51 +43,17 @@ def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
 
 def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     """Spread the maps (batch, head, query, window) that a model gives, if they are bands."""
-    windows = {window for module in model.modules() if (window := find_window(module)) is not None}
-    if maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in {2 * w + 1 for w in windows}:
-        return spread_band(maps, 0, maps.shape[2])
-    return maps
-
-
-def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
-    """Say that a windowed encoder by itself gives no token global attention."""
-    if all(find_window(module) is None for module in model.modules()):
-        return ()
-    return ("its sliding window is all that is read: without a task head, no token has global attention",)
+    widths = {2 * window + 1 for module in model.modules() if (window := find_window(module)) is not None}
+    banded = maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in widths
+    return spread_band(maps, 0, maps.shape[2]) if banded else maps
 
 
 #: From queries, keys, values (batch, head, token, width) and a mask to (batch, head, query, width).
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
-def multi_head_attention(
-    attend: Attend,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim_to_check: int,
-    num_heads: int,
-    in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None,
-    training: bool = True,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
+def multi_head_attention(attend: Attend, *arguments: Any, **options: Any) -> tuple[Tensor, None]:
     """Do what ``torch.nn.functional.multi_head_attention_forward`` does, with attention of ours inside.
-
-    The arguments are those of that function; ``query``, ``key``, ``value`` are (token, batch, width).
 
     Returns:
         The output (query, batch, width), and None in place of the weights.
@@ -151,27 +61,26 @@ def multi_head_attention(
     Raises:
         UnsupportedModelError: For what no encoder asks of it: keys of its own, padding.
     """
-    padded = key_padding_mask is not None and bool(key_padding_mask.any())
-    if bias_k is not None or bias_v is not None or add_zero_attn or padded:
+    bound = signature(functional.multi_head_attention_forward).bind(*arguments, **options)
+    bound.apply_defaults()
+    given = SimpleNamespace(**bound.arguments)
+    padded = given.key_padding_mask is not None and bool(given.key_padding_mask.any())
+    if given.bias_k is not None or given.bias_v is not None or given.add_zero_attn or padded:
         raise UnsupportedModelError("multi_head_attention_forward", "it adds keys of its own, or padding")
-    if use_separate_proj_weight:
-        weights = q_proj_weight, k_proj_weight, v_proj_weight
-    else:
-        assert in_proj_weight is not None
-        weights = in_proj_weight.chunk(3)
-    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-    sides = zip((query, key, value), weights, biases, strict=True)
-
-    def by_head(tokens: Tensor) -> Tensor:
-        return tokens.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3)
-
-    queries, keys, values = (by_head(linear(*side)) for side in sides)  # type: ignore[arg-type]
-    if attn_mask is not None and attn_mask.ndim == 3:
-        attn_mask = attn_mask.unflatten(0, (-1, num_heads))
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        attn_mask = ~attn_mask  # here True is what is not seen
-    mixed = attend(queries, keys, values, attn_mask)
-    return linear(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias), None
+    weights = given.q_proj_weight, given.k_proj_weight, given.v_proj_weight
+    if not given.use_separate_proj_weight:
+        weights = given.in_proj_weight.chunk(3)
+    biases = (None,) * 3 if given.in_proj_bias is None else given.in_proj_bias.chunk(3)
+    sides = zip((given.query, given.key, given.value), weights, biases, strict=True)
+    projected = (functional.linear(*side).unflatten(-1, (given.num_heads, -1)) for side in sides)
+    queries, keys, values = (tokens.permute(1, 2, 0, 3) for tokens in projected)
+    mask = given.attn_mask
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unflatten(0, (-1, given.num_heads))
+    if mask is not None and mask.dtype == torch.bool:
+        mask = ~mask  # here True is what is not seen
+    joined = attend(queries, keys, values, mask).permute(2, 0, 1, 3).flatten(2)
+    return functional.linear(joined, given.out_proj_weight, given.out_proj_bias), None
 
 
 #: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
@@ -227,35 +136,48 @@ def attend_in_blocks(
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
     keys_here, values_here = key, value
-    for some, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
+    for members, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
         if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
-            keys_here, values_here = key[some].detach(), value[some].detach()
-        scores = _multiply(query[some, :, span], keys_last[some], scale, room)
+            keys_here, values_here = key[members].detach(), value[members].detach()
+        scores = _multiply(query[members, :, span], keys_last[members], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
             if extra is not None:
-                scores = _add_bias(scores, _cut_block(extra, some, span, batch, queries))
+                scores = _add_bias(scores, _cut_block(extra, members, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
         kept = None if sinks is None else _share_with_sinks(scores.to(precise), sinks)
         inplace = room is not None and scores.dtype == precise and "scores" not in observe
         probabilities = torch.softmax(scores, -1, dtype=precise, out=scores if inplace else None)
-        mixed = torch.matmul(probabilities.to(value.dtype), value[some])
+        mixed = torch.matmul(probabilities.to(value.dtype), value[members])
         if kept is not None:
             mixed = mixed * kept.to(mixed.dtype)
-        output[some, span] = mixed.transpose(1, 2)
+        output[members, span] = mixed.transpose(1, 2)
         seen = NOTHING
         if observe:
             given = {
                 "scores": scores.detach().to(precise),
                 "values": values_here,
                 "outputs": mixed.detach(),
-                "queries": query[some, :, span].detach(),
+                "queries": query[members, :, span].detach(),
                 "keys": keys_here,
             }
             seen = Observed(**{name: given[name] for name in observe if name in given})
-        show(some.start, span.start, probabilities.detach(), seen)
+        show(members.start, span.start, probabilities.detach(), seen)
     return output
+
+
+def attend_at_once(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> Tensor:
+    """Attend as sdpa does, or in blocks where it can't: (batch, query, head, width)."""
+    sinks = options.get(SINKS)
+    if options.get("softcap") is None and sinks is None:
+        # Without a mask sdpa would take what its module calls causal for that, also across sequences.
+        options["is_causal"] = bool(options.get("is_causal"))
+        return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
+    known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
+    return attend_in_blocks(query, key, value, mask, sinks=sinks, **known)  # type: ignore[arg-type]
 
 
 def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
@@ -290,15 +212,15 @@ def iterate_blocks(
     rows = max(LEAST_QUERIES, budget // (heads * keys))
     sequences = max(1, rows // queries)
     for first in range(0, batch, sequences):
-        some = slice(first, min(first + sequences, batch))
+        members = slice(first, min(first + sequences, batch))
         for start in range(0, queries, rows):
-            yield some, slice(start, min(start + rows, queries))
+            yield members, slice(start, min(start + rows, queries))
 
 
-def _cut_block(extra: Tensor, some: slice, span: slice, batch: int, queries: int) -> Tensor:
+def _cut_block(extra: Tensor, members: slice, span: slice, batch: int, queries: int) -> Tensor:
     """Cut the part of a mask or bias that belongs to a block; size 1 axes broadcast."""
     if extra.shape[0] == batch and batch > 1:
-        extra = extra[some]
+        extra = extra[members]
     return extra[:, :, span] if extra.shape[2] == queries and queries > 1 else extra
 
 

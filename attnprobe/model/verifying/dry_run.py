@@ -9,10 +9,15 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.media import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError, refuse_by_name
-from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Observer, Sites, Way, evaluation_mode
+from attnprobe.model.quirks import (
+    AttentionSinkError,
+    UnsupportedModelError,
+    force_full_attention,
+    list_reading_warnings,
+    refuse_by_name,
+)
+from attnprobe.model.reading.capture import Observer, capture_attention
+from attnprobe.model.reading.ways import Sites, Way, evaluation_mode
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.checks import (
     NO_LAYER,
@@ -126,7 +131,7 @@ def _inspect_way(
         evidence += check_row_sums(name, maps, tolerance)
     else:
         sight = Sight.of(checkpoint, known.inputs, maps)
-        evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
+        evidence += check_maps(name, maps, tolerance, checkpoint.kept)
     kinds = sight.kinds
     evidence += check_layers(checkpoint, kinds)
     numbers, skipped = check_numbers(checkpoint, called)
@@ -151,13 +156,11 @@ def _inspect_way(
     elif checkpoint.modality == "image":
         where = "differ from layer to layer" if uneven else "are no patches in rows"
         warnings += (f"its tokens {where}, so that columns about places are empty",)
-    warnings += list_window_warnings(body)
-    paged = "bbox" in checkpoint.inputs(known.inputs)
-    warnings += ("it reads pages; without boxes, all words stand in one place",) * paged
+    warnings += list_reading_warnings(body, checkpoint.inputs(known.inputs))
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=checkpoint.pruning.heads if checkpoint.pruning else max(rows.shape[1] for rows in maps),
+        heads=max(rows.shape[1] for rows in maps) if checkpoint.kept is None else checkpoint.kept.shape[1],
         head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
@@ -168,7 +171,7 @@ def _inspect_way(
         layer_heads=tuple(rows.shape[1] for rows in maps) if uneven else (),
         grid=grid,
         numbers=numbers,
-        removed=checkpoint.pruning.removed if checkpoint.pruning else (),
+        removed=checkpoint.removed,
         joined=sight.joined,
     )
 

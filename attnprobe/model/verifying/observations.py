@@ -14,8 +14,8 @@ from attnprobe.attention.kinds import OBSERVABLE
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, evaluation_mode
+from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
 from attnprobe.model.verifying.probing import draw_probe_inputs, find_tolerance, relative_difference

@@ -15,11 +15,10 @@ from torch.nn import functional
 from attnprobe.attention.kinds import HeadParameters, Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import Gates, gate_attention
 from attnprobe.model.quantisation import PACKED, describe_packing, is_packed, is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.gates import Gates, gate_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import (
     TOLERANCE,

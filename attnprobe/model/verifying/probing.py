@@ -20,7 +20,8 @@ from attnprobe.model.private import count_writes, get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.blocks import spread_maps
-from attnprobe.model.reading.routing import Piece, switch_attention
+from attnprobe.model.reading.capture import Piece
+from attnprobe.model.reading.ways import switch_attention
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import BatchReplay, Gates, find_outermost_block, freeze_weights, gate_attention
-from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.blocks import force_full_attention
-from attnprobe.model.reading.routing import Way, evaluation_mode
+from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
+from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
+from attnprobe.model.reading.replay import BatchReplay, find_outermost_block
+from attnprobe.model.reading.ways import Way, evaluation_mode
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from attnprobe.corpus.conllu import find_comment
+from attnprobe.corpus.conllu import Sentence
 from attnprobe.corpus.groups import MOST, keep_grouped
 from attnprobe.corpus.open import read_documents
 from attnprobe.corpus.source import Source
@@ -61,8 +61,8 @@ def test_comments_of_a_treebank(tmp_path):
     expected = [("one", "news"), ("two", "news"), ("three", "law"), ("four", "news")]
     assert strata_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
     assert strata_of(path, annotated=True) == strata_of(path)
-    assert find_comment(["# genre =", "#genre=poem"], "genre") == "poem"
-    assert find_comment(["# Genre = news", "# genre: news"], "genre") is None
+    assert Sentence((), (), ["# genre =", "#genre=poem"], None).find_comment("genre") == "poem"
+    assert Sentence((), (), ["# Genre = news", "# genre: news"], None).find_comment("genre") is None
 
 
 def test_columns_of_gap_and_comments_of_corefud(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from attnprobe.model.reading.blocks import force_full_attention
+from attnprobe.model.quirks import force_full_attention
 
 LONG = 40
 

@@ -24,8 +24,7 @@ from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
 from attnprobe.model.quirks import REFUSED
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece
+from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.verifying.dry_run import examine, inspect
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]

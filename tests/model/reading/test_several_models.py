@@ -9,8 +9,8 @@ import torch
 
 from attnprobe.corpus.document import Document
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import is_stateless
 from attnprobe.run.options import CorpusOptions

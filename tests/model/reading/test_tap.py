@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import gate_attention
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.ways import Way
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 HEADS, WIDTH, LAYERS = 4, 8, 3

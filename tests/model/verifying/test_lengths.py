@@ -9,7 +9,7 @@ import torch
 from attnprobe.attention.block import factor_projection, measure_lengths
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import find_output_factors
 

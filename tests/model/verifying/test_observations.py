@@ -10,8 +10,8 @@ import attnprobe
 from attnprobe.attention.kinds import Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, evaluation_mode
+from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.model.verifying import observations
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import (

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.routing import Way
+from attnprobe.model.reading.ways import Way
 from attnprobe.model.verifying.checks import check_maps
 from attnprobe.model.verifying.dry_run import inspect
 

@@ -1,0 +1,151 @@
+"""Passes that resume at a layer, with what a whole pass gave up to there."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from threading import local
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnprobe.model.reading.gates import Gates
+
+Forward = Callable[..., Any]
+
+
+@contextmanager
+def _replace_forward(module: nn.Module, forward: Forward) -> Iterator[None]:
+    own = vars(module)
+    before = own.get("forward")
+    own["forward"] = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del own["forward"]
+        else:
+            own["forward"] = before
+
+
+class BatchReplay(local):
+    """Records the passes of one batch after the other, and resumes them.
+
+    A block is what a model repeats: the module in the outermost list on the way to an attention
+    layer. What a block gave is given again, untouched; within the block of the resumed layer, so
+    is the output of the attention itself, and the projections that only feed it are skipped.
+    Each thread that runs passes has its own record.
+    """
+
+    def __init__(self, model: nn.Module, gates: Gates) -> None:
+        self._model, self._gates = model, gates
+        self._resumed_block = 0
+        self._recording = self._keeping = False
+        self._call = 0
+        self._outputs: dict[int, Tensor] = {}  # what heads gave in the pass that is resumed
+        self._given: list[Any] = []  # what each call of a block gave
+        self._starts: list[int] = []  # the first attention layer of each call
+        self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
+
+    @contextmanager
+    def watch(self, sites: tuple[str, ...]) -> Iterator["BatchReplay"]:
+        """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
+        modules = dict(self._model.named_modules())
+        wrapped = [
+            (modules[block], self._as_block)
+            for block in dict.fromkeys(find_outermost_block(site, modules) for site in sites)
+            if block
+        ]
+        for site in dict.fromkeys(sites):
+            wrapped.append((modules[site], partial(self._as_attention, site)))
+            wrapped += [
+                (module, partial(self._as_projection, site, module.out_features))
+                for module in modules[site].modules()
+                if isinstance(module, nn.Linear)
+            ]
+        with ExitStack() as undo:
+            for module, wrap in wrapped:
+                undo.enter_context(_replace_forward(module, wrap(module.forward)))
+            undo.callback(self._model.register_forward_pre_hook(self._restart).remove)
+            yield self
+
+    @contextmanager
+    def record(self, *, differentiable: bool = False) -> Iterator[None]:
+        """Keep what the blocks give in the pass made inside; forget the batch before.
+
+        ``differentiable`` is as for ``Gates.record_outputs``.
+        """
+        self._given, self._starts = [], []
+        self._recording = True
+        try:
+            with self._gates.record_outputs(differentiable=differentiable) as self._outputs:
+                yield
+        finally:
+            self._recording = False
+
+    @contextmanager
+    def resume_at(self, layer: int, *, record: bool = False) -> Iterator[None]:
+        """Begin the passes made inside behind the attention of ``layer``.
+
+        With ``record``, what comes after is kept in the place of what was recorded, so that the next pass may
+        resume at any layer up to which its gates are those of this one.
+        """
+        block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
+        first = self._starts[block] if self._starts else 0
+        self._resumed_block, self._gates.sites.first = block, first
+        outputs, self._gates.outputs = self._gates.outputs, self._outputs
+        self._keeping = self._gates.recording = record
+        try:
+            with self._gates.take_outputs({k: self._outputs[k] for k in range(first, layer + 1)}):
+                yield
+        finally:
+            self._keeping = self._gates.recording = False
+            self._gates.outputs = outputs
+            self._resumed_block, self._gates.sites.first = 0, 0
+
+    def _restart(self, *_: Any) -> None:
+        self._call = 0
+
+    def _as_block(self, forward: Forward) -> Forward:
+        def block(*arguments: Any, **options: Any) -> Any:
+            call = self._call
+            self._call += 1
+            if call < self._resumed_block:
+                return self._given[call]
+            if self._recording:
+                self._starts.append(self._gates.sites.count)
+            given = forward(*arguments, **options)
+            if self._recording:
+                self._given.append(given)
+            elif self._keeping:
+                self._given[call] = given
+            return given
+
+        return block
+
+    def _as_attention(self, site: str, forward: Forward) -> Forward:
+        def attention(*arguments: Any, **options: Any) -> Any:
+            self._entered[site] = self._gates.sites.count
+            return forward(*arguments, **options)
+
+        return attention
+
+    def _as_projection(self, site: str, width: int, forward: Forward) -> Forward:
+        def projection(hidden: Tensor) -> Tensor:
+            layer = self._gates.sites.count
+            feeds = self._entered.get(site) == layer  # the module's attention is still to come
+            if feeds and layer in self._gates.replayed:
+                return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
+            return forward(hidden)
+
+        return projection
+
+
+def find_outermost_block(
+    site: str, modules: Mapping[str, nn.Module], lists: tuple[type[nn.Module], ...] = (nn.ModuleList,)
+) -> str | None:
+    """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""
+    parts = site.split(".")
+    for depth in range(1, len(parts)):
+        if isinstance(modules[".".join(parts[:depth])], lists):
+            return ".".join(parts[: depth + 1])
+    return None

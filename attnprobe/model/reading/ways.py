@@ -1,0 +1,390 @@
+"""Two ways to a model's attention: transformers' registry of attention functions, and a tap on softmax."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from math import prod
+from threading import local
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, logging
+
+from attnprobe.errors import first_line
+from attnprobe.model.private import get_attn_implementation, sdpa_mask
+from attnprobe.model.quirks import UnsupportedModelError, find_window
+from attnprobe.model.reading.blocks import attend_at_once, multi_head_attention
+
+#: The name under which our function is registered.
+IMPLEMENTATION = "attnprobe"
+#: The functions of torch that take a softmax.
+SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+
+
+class Way(StrEnum):
+    """How attention is reached. The dry run tries them in this order and takes the first that holds."""
+
+    REGISTRY = "attention registry"
+    TAP = "softmax tap"
+
+
+class Sites(local):
+    """Counts the attention calls of a forward pass, so that each knows which layer it is.
+
+    The count is the only way to tell layers apart that share one module, as in ALBERT.
+
+    Attributes:
+        called: The names of the modules that called so far, in order.
+        first: The layer a pass begins with; not 0 where earlier layers are replayed.
+        computed: How many of the calls were answered with what the probabilities shown give.
+        sunk: Whether heads of a layer could attend to nothing, so that rows are shown without that.
+    """
+
+    # Of a subclass of ``local``, the class is made anew for every thread that runs passes.
+
+    def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
+        """Count the calls from the modules of ``model``; others are none of ours.
+
+        With the modules ``expected`` of a whole pass, each layer with a module of its own is known by it, so
+        that parts of the model can also be run by themselves, as generation does.
+        """
+        self._names = {id(module): name for name, module in model.named_modules()}
+        alone = {name: layer for layer, name in enumerate(expected)}
+        self._alone = alone if len(alone) == len(expected) else {}
+        self.called: list[str] = []
+        self.first = self.computed = 0
+        self.sunk = False
+
+    @property
+    def count(self) -> int:
+        """The layer that calls next."""
+        return self.first + len(self.called)
+
+    def restart(self) -> None:
+        self.called.clear()
+        self.computed = 0
+
+    def enter(self, module: nn.Module) -> int:
+        """Count a call and give its layer."""
+        name = self._names[id(module)]
+        layer = self._alone.get(name, self.count)
+        self.called.append(name)
+        return layer
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a tensor of probabilities is to be read.
+
+    Attributes:
+        batch: Sequences in it.
+        joined: (batch * head, query, key), as in the older translation models; not a tensor of four axes.
+        band: (batch, query, head, window), as in Longformer: the keys within a window around the query.
+    """
+
+    batch: int
+    joined: bool = False
+    band: bool = False
+
+    def by_head(self, given: Tensor) -> Tensor:
+        """Turn what a module holds into (batch, head, query, key or window)."""
+        if self.band:
+            return given.transpose(1, 2)
+        return given.unflatten(0, (self.batch, -1)) if self.joined else given
+
+    def as_given(self, probabilities: Tensor) -> Tensor:
+        """Undo ``by_head``."""
+        if self.band:
+            return probabilities.transpose(1, 2)
+        return probabilities.flatten(0, 1) if self.joined else probabilities
+
+
+class Reader:
+    """What answers for the attention of a model that is read; ``sites`` counts its layers."""
+
+    sites: Sites
+
+    def attend(
+        self,
+        layer: int,
+        module: nn.Module | None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **options: Any,
+    ) -> Tensor:
+        """Attend for a module, (batch, query, head, width); the tap, which catches sdpa, knows no module."""
+        raise NotImplementedError
+
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
+        """Answer for a softmax of scores, which gave probabilities in some form."""
+        raise NotImplementedError
+
+    def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
+        """Answer for any other function, which gave something."""
+        return given
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        """Learn that a tapped attention module is done."""
+
+    def restart(self, *_: Any) -> None:
+        """Learn that a pass begins."""
+        self.sites.restart()
+
+
+@contextmanager
+def read_attention(
+    model: PreTrainedModel, way: Way, reader: Reader
+) -> Iterator[Callable[[], AbstractContextManager[object]]]:
+    """Let a reader answer for all attention of a model, in evaluation mode.
+
+    The model is left as it was: attention implementation, training mode and hooks.
+
+    Yields:
+        What another thread enters before it runs passes of its own.
+
+    Raises:
+        UnsupportedModelError: When the model can't be switched to another attention function.
+    """
+    with ExitStack() as undo:
+        undo.enter_context(evaluation_mode(model))
+        undo.callback(model.register_forward_pre_hook(reader.restart).remove)
+        if way is Way.REGISTRY:
+            undo.enter_context(_claim(model, reader))
+            undo.callback(switch_attention, model, get_attn_implementation(model))
+            switch_attention(model, IMPLEMENTATION)
+            yield nullcontext
+            return
+        tap = _Tap(reader, undo.enter_context(_Tracker().track(model)))
+        for module in _list_attention_modules(model):
+            undo.callback(module.register_forward_hook(reader.leave).remove)
+        undo.enter_context(tap)  # a mode of torch's holds for the thread that enters it
+        yield lambda: tap
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off, and afterwards back on wherever it was on."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+# The registry
+
+#: Which reader answers for a module, by its id: several models can be read at a time, each by one reader.
+_READERS: dict[int, Reader] = {}
+
+
+@contextmanager
+def _claim(model: nn.Module, reader: Reader) -> Iterator[None]:
+    modules = [id(module) for module in model.modules()]
+    if any(module in _READERS for module in modules):  # two readers would count each other's layers
+        raise RuntimeError(f"this {type(model).__name__} is being read already; finish that first")
+    _READERS.update(dict.fromkeys(modules, reader))
+    try:
+        yield
+    finally:
+        for module in modules:
+            del _READERS[module]
+
+
+def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
+    """Change the attention function of a model."""
+    verbosity = logging.get_verbosity()
+    try:
+        logging.set_verbosity_error()  # that a model knows no registry is for the dry run to find out
+        model.set_attn_implementation(implementation or "eager")
+    except (ValueError, KeyError, AttributeError, ImportError) as error:
+        reason = f"its attention can't be replaced ({first_line(error)})"
+        raise UnsupportedModelError(model.config.model_type, reason) from error
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
+    options["dropout"] = 0.0
+    reader = _READERS.get(id(module))
+    if reader is None:
+        return attend_at_once(module, query, key, value, mask, **options), None
+    layer = reader.sites.enter(module)
+    return reader.attend(layer, module, query, key, value, mask, **options), None
+
+
+def _build_mask(*arguments: Any, **options: Any) -> Tensor | None:
+    """Build a mask also where sdpa would do without, since attention is causal."""
+    options["allow_is_causal_skip"] = False
+    return sdpa_mask(*arguments, **options)
+
+
+AttentionInterface.register(IMPLEMENTATION, _attend)
+AttentionMaskInterface.register(IMPLEMENTATION, _build_mask)
+
+
+# The tap
+
+
+def _list_attention_modules(model: nn.Module) -> list[nn.Module]:
+    return [module for module in model.modules() if _ATTENTION.search(type(module).__name__)]
+
+
+class _Tracker(local):
+    """Follows the forward passes of each thread from attention module to attention module, by class names.
+
+    Attributes:
+        softmaxes: How many softmaxes over keys the innermost one has taken in this call.
+        batch: Sequences the model was given.
+        length: Tokens in each sequence of the batch, before a model pads it for itself.
+        targets: Tokens in each sequence that a decoder beside an encoder reads.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[nn.Module, int]] = []
+        self.softmaxes = 0
+        self.batch: int | None = None
+        self.length: int | None = None
+        self.targets: int | None = None
+
+    @property
+    def innermost(self) -> nn.Module | None:
+        """The attention module that is running, or None outside of all."""
+        return self._stack[-1][0] if self._stack else None
+
+    @contextmanager
+    def track(self, model: Any) -> Iterator["_Tracker"]:
+        """Follow the forward passes of ``model`` made inside."""
+        both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
+        with ExitStack() as hooks:
+            hooks.callback(model.register_forward_pre_hook(self._forget).remove)
+            for part in dict.fromkeys(parts):
+                hooks.callback(part.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
+            for module in _list_attention_modules(model):
+                hooks.callback(module.register_forward_pre_hook(self._enter).remove)
+                # Also when it raises, or the next pass would begin inside it.
+                hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
+            yield self
+
+    def _forget(self, *_: Any) -> None:
+        self.batch = self.length = self.targets = None
+
+    def _begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        given = {**({"input_ids": arguments[0]} if arguments else {}), **options}
+        named = {name: tensor for name, tensor in given.items() if isinstance(tensor, Tensor)}
+        if encoded := given.get("encoder_outputs"):
+            named["inputs_embeds"] = encoded[0]
+        self.batch = next((len(tensor) for tensor in named.values() if tensor.ndim > 1), None)
+        for name in ("input_ids", "inputs_embeds"):  # how many tokens it makes of images, nobody says
+            self.length = named[name].shape[1] if name in named else self.length
+        if "decoder_input_ids" in named:
+            self.targets = named["decoder_input_ids"].shape[1]
+
+    def _enter(self, module: nn.Module, *_: Any) -> None:
+        self._stack.append((module, self.softmaxes))
+        self.softmaxes = 0
+
+    def _leave(self, *_: Any) -> None:
+        self.softmaxes = self._stack.pop()[1]
+
+    def find_form(self, module: nn.Module, scores: Tensor) -> Form | None:
+        """Tell the form of scores over the last axis, or None if they are not of tokens for tokens.
+
+        Raises:
+            UnsupportedModelError: When tokens with global attention come along.
+        """
+        if self.batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
+            return None
+        window = find_window(module)
+        if window is not None and scores.ndim == 4:
+            if scores.shape[3] != 2 * window + 1:
+                reason = "tokens with global attention are not read, only its sliding window is"
+                raise UnsupportedModelError(type(module).__name__, reason)
+            return Form(self.batch, band=True)
+        queries, keys = scores.shape[-2:]
+        known = self.length is not None  # of an image, layers may attend to fewer tokens
+        if known and queries != keys and (queries, keys) != (self.targets, self.length):
+            return None
+        if scores.ndim == 3:
+            return None if scores.shape[0] % self.batch else Form(self.batch, joined=True)
+        return Form(self.batch) if scores.shape[0] == self.batch else None
+
+
+class _Tap(TorchFunctionMode):
+    """Catches attention on its way through torch, and leaves everything else alone."""
+
+    def __init__(self, reader: Reader, running: _Tracker) -> None:
+        super().__init__()
+        self._reader, self._running = reader, running
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        options = kwargs or {}
+        module = self._running.innermost
+        if module is not None:
+            if func in SOFTMAX:
+                return self._softmax(module, func, *args, **options)
+            if func is functional.scaled_dot_product_attention and (layer := self._enter(module)) is not None:
+                return self._attend(layer, *args, **options)
+            if func is functional.multi_head_attention_forward and (layer := self._enter(module)) is not None:
+                return multi_head_attention(partial(self._attend, layer), *args, **options)
+        return self._reader.follow(func, args, func(*args, **options))
+
+    def _enter(self, module: nn.Module) -> int | None:
+        """Count the first softmax of a call of a module, and no other."""
+        self._running.softmaxes += 1
+        return self._reader.sites.enter(module) if self._running.softmaxes == 1 else None
+
+    def _softmax(
+        self, module: nn.Module, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any
+    ) -> Tensor:
+        scores = input  # as softmax names it, which may be called with names only
+        given = func(scores, *arguments, **options)
+        dim = arguments[0] if arguments else options.get("dim")
+        form = self._running.find_form(module, scores) if dim in {-1, scores.ndim - 1} else None
+        if form is None or (layer := self._enter(module)) is None:
+            return self._reader.follow(func, (scores,), given)
+        return self._reader.weigh(layer, scores, given, form, self._running.length)
+
+    def _attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """Attend as ``scaled_dot_product_attention`` does, (batch, head, query, width)."""
+        if is_causal:
+            attn_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+        if attn_mask is not None:
+            attn_mask = attn_mask[(None,) * (4 - attn_mask.ndim)]
+        self._reader.sites.computed += 1
+        groups = query.shape[1] // key.shape[1]
+        if groups > 1:
+            key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+        output = self._reader.attend(layer, None, query, key, value, attn_mask, scaling=scale)
+        return output.transpose(1, 2)
