@@ -13,8 +13,8 @@ from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import READABLE, either
 
 if TYPE_CHECKING:
-    from attnprobe.corpus.sources.document import Document
-    from attnprobe.corpus.sources.media import MediaFolder
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.media import MediaFolder
     from attnprobe.reports.picture import Picture
     from attnprobe.reports.view.packing import Start
     from attnprobe.reports.view.view import View
@@ -172,8 +172,7 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.corpus.sources.media import MediaFolder
-    from attnprobe.corpus.sources.pictures import BOTH
+    from attnprobe.corpus.media import BOTH, MediaFolder
     from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view.notes import check_notes, find_role, read_notes
     from attnprobe.reports.view.view import View
@@ -227,9 +226,8 @@ def _read_input(
     text: str | Path, pair: str | None, target: str | None, image: Path | str | None
 ) -> "list[Document] | MediaFolder":
     """Read a text, two of them, a text with an image, or the file of an image or of sound."""
-    from attnprobe.corpus.sources.document import Document
-    from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
-    from attnprobe.corpus.sources.pictures import Picture
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.media import EXTENSIONS, Item, MediaFolder, Picture
 
     path = Path(text)
     named = image is None and path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
