@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
+from os.path import commonprefix
 from typing import Any, Protocol
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
@@ -277,9 +278,7 @@ class SequenceReader:
         """Cut a text into windows; where words have labels, keep the first, if one begins in it."""
         annotation, counts = document.annotation, self.reading
         prompt = self._prompt_ids.get(document.role, self._prompt_ids[""])
-        pairs = enumerate(zip(ids[:-1], prompt, strict=False))
-        begun = next((place for place, (one, other) in pairs if one != other), min(len(ids) - 1, len(prompt)))
-        begun = max(begun, 0)  # the tokens of the prompt that come whole
+        begun = len(commonprefix([ids[:-1], prompt]))  # the tokens of the prompt that come whole
         room = self.max_length - len(self.frame) - begun
         at, before = len(self.frame.before) + begun, len(self.prompt)
         if before:  # count characters from where the text begins behind the prompt
@@ -334,11 +333,9 @@ class SequenceReader:
         ids, types = list(encoded["input_ids"]), list(encoded["token_type_ids"])
         second = types.index(1) if 1 in types else 0
         if answers is not None:
-            offsets = _read_pair_offsets(encoded, before)
-            sides = encoded.sequence_ids(0)
-            characters = (
-                ends if side == 1 else None for ends, side in zip(offsets["pair"], sides, strict=True)
-            )
+            offsets, sides = _read_pair_offsets(encoded, before), encoded.sequence_ids(0)
+            ends = zip(sides, offsets["pair"], strict=True)
+            characters = (pair if side == 1 else None for side, pair in ends)
             spans = find_spans(Alignment(offsets, whole).tokens, answers)
             if answers and not spans:
                 self.reading.unanswered += 1
@@ -352,7 +349,7 @@ class SequenceReader:
         if annotation is None:
             return [TokenSequence(ids, second)]
         window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
-        return [replace(one, second=second) for one in self._annotate(document, annotation, [ids], [window])]
+        return self._annotate(document, annotation, [ids], [window], second)
 
     def _annotate(
         self,
@@ -360,22 +357,18 @@ class SequenceReader:
         annotation: Annotation,
         pieces: Iterable[list[int]],
         windows: Sequence[Window],
+        second: int = 0,
     ) -> list[TokenSequence]:
         texts: dict[Where, str] = {"text": document.text, "pair": document.pair or ""}
-        sequences = [
-            TokenSequence(
-                ids,
-                annotation=here,
-                awaited=PendingLinks(annotation, window) if annotation.elsewhere else None,
-            )
-            for ids, here, window in zip(
-                pieces, split_annotation(annotation, windows, texts), windows, strict=True
-            )
-        ]
+        sequences = []
+        split = zip(pieces, windows, split_annotation(annotation, windows, texts), strict=True)
+        for ids, window, here in split:
+            awaited = PendingLinks(annotation, window) if annotation.elsewhere else None
+            sequences.append(TokenSequence(ids, second, annotation=here, awaited=awaited))
+            self.reading.links_lost -= len(here.links)
         # Links into the target are counted later.
         self.reading.links += len(annotation.links)
         self.reading.links_lost += sum(not involves_target(link) for link in annotation.links)
-        self.reading.links_lost -= sum(len(one.annotation.links) for one in sequences if one.annotation)
         return sequences
 
     def _skip(self, document: Document) -> list[TokenSequence]:
