@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain, islice
-from os.path import commonprefix
+from itertools import chain, islice, takewhile
 from typing import Any, Protocol
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
@@ -278,7 +277,8 @@ class SequenceReader:
         """Cut a text into windows; where words have labels, keep the first, if one begins in it."""
         annotation, counts = document.annotation, self.reading
         prompt = self._prompt_ids.get(document.role, self._prompt_ids[""])
-        begun = len(commonprefix([ids[:-1], prompt]))  # the tokens of the prompt that come whole
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(ids[:-1], prompt, strict=False))
+        begun = len(list(shared))  # the tokens of the prompt that come whole
         room = self.max_length - len(self.frame) - begun
         at, before = len(self.frame.before) + begun, len(self.prompt)
         if before:  # count characters from where the text begins behind the prompt
