@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import ContrastBatches, Readout
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.opening import select
@@ -268,12 +268,12 @@ def tokenise_contrasts(
         if not len(clean):
             raise AttnprobeError(_explain_none(reader.counts, window))
         rarity = rank_types(clean.counts, kinds.framing)
-        sides = [Side(store, kinds, rarity) for store in (clean, corrupted)]
+        sides = [TokenisedTexts(store, kinds, rarity) for store in (clean, corrupted)]
         targets = None
         if asked == "target":
             tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
             own = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
-            targets = Side(read, own, rank_types(read.counts, own.framing))
+            targets = TokenisedTexts(read, own, rank_types(read.counts, own.framing))
         batches = ContrastBatches(
             sides[0],
             sides[1],

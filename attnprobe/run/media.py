@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batch import Side
-from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
+from attnprobe.corpus.batch import ImageTexts, TokenisedTexts
+from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
@@ -167,12 +167,12 @@ def _measure_images(
 
 def _tokenise_transcripts(
     checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, options: CorpusOptions
-) -> Side:
+) -> TokenisedTexts:
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
-    return Side(store, kinds, rank_types(store.counts, kinds.framing), options.content_only)
+    return TokenisedTexts(store, kinds, rank_types(store.counts, kinds.framing), options.content_only)
 
 
 def plan_pair_batches(
@@ -213,7 +213,11 @@ def plan_pair_batches(
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
         known = {"document": number, "name": name, "stratum": document.stratum}
         store.extend([TokenSequence(ids.tolist(), **known)])
-        pairs.append((move_to_spool(document.image, spool), document.text))
+        picture = document.image
+        if picture.path is None:  # its bytes go to disk
+            held = spool.append(picture.held), len(picture.held)
+            picture = replace(picture, held=b"", spool=(spool, *held))
+        pairs.append((picture, document.text))
         digests.append(document.image.digest)
         shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
     if not pairs:
@@ -224,7 +228,7 @@ def plan_pair_batches(
     if options.frequencies is not None:
         frequencies = read_frequencies(options.frequencies, tokenizer, len(store.counts))
     rarity = rank_types(store.counts, frozenset(unranked), frequencies)
-    side = PairSide(
+    side = ImageTexts(
         store, kinds, rarity, options.content_only, is_image=processor.is_image,
         find_sight=find_sight if architecture.joined else None, queries=options.queries,
     )  # fmt: skip

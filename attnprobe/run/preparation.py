@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import MediaFolder
@@ -145,13 +145,13 @@ def _store_text(
             "None of the documents gives a single token; there is nothing to measure."
         )
     rarity = rank_types(store.counts, kinds.framing, frequencies)
-    source = Side(store, kinds, rarity, options.content_only)
+    source = TokenisedTexts(store, kinds, rarity, options.content_only)
     targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
     batches = Batches(source, targets=targets, fresh=fresh, **limits)
     return Corpus(batches, reader.reading, longest, _count_rare(source), rarity)
 
 
-def _count_rare(source: Side) -> int:
+def _count_rare(source: TokenisedTexts) -> int:
     return int((source.rarity.rare[source.store.counts > 0] > 0).sum())
 
 
@@ -163,12 +163,14 @@ def _refuse_text_options(options: CorpusOptions) -> None:
             )
 
 
-def _describe_targets(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
+def _describe_targets(
+    checkpoint: Checkpoint, source: TokenisedTexts, store: SequenceStore, *, own: bool
+) -> TokenisedTexts:
     """Describe the tokens that a decoder reads; what is rare in the text itself is so there too."""
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
     rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
-    return Side(store, kinds, rarity, source.content_only, echoes=source if own else None)
+    return TokenisedTexts(store, kinds, rarity, source.content_only, echoes=source if own else None)
 
 
 def _count_progress(documents: Iterable[Counted], progress: Callable[[int], None]) -> Iterator[Counted]:
