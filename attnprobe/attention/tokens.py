@@ -63,9 +63,8 @@ class TokenFeatures:
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
     def __post_init__(self) -> None:
-        shapes = {
-            one.name: tuple(getattr(self, one.name).shape) for one in fields(self) if one.name != "mixed"
-        }
+        names = [one.name for one in fields(self) if one.name != "mixed"]
+        shapes = {name: tuple(getattr(self, name).shape) for name in names}
         if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
             raise ValueError(f"token features must all be (batch, position), got {shapes}")
 

@@ -1,5 +1,6 @@
 """What gold links cost, in forward passes of the same batches."""
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -160,7 +160,7 @@ class TestUnseen:
     """Tokens that only the model makes."""
 
     @pytest.mark.parametrize(
-        ("unseen", "placed"),
+        ("media", "placed"),
         [
             (MediaTokens(5), True),
             (MediaTokens(5, scattered=True), False),
@@ -168,8 +168,8 @@ class TestUnseen:
             (MediaTokens(5, grid=Grid(1, 2, 2)), True),
         ],
     )
-    def test_places(self, unseen: MediaTokens, placed: bool):
-        layout = unseen.layout(3, 5)
+    def test_places(self, media: MediaTokens, placed: bool):
+        layout = media.layout(3, 5)
         assert layout.comparable == placed
         assert (layout.keys.batch, layout.keys.length) == (3, 5)
 
