@@ -20,7 +20,7 @@ from attnprobe.corpus.links import complete_words
 from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.partners import Places, SharedHeads
-from attnprobe.kernels.divergence import divergence_between
+from attnprobe.kernels.pairs import divergence_between
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.statistic import Statistic, mean_over_queries
