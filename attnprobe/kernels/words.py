@@ -110,8 +110,6 @@ def choose_candidates(mass: Tensor, rows: Rows) -> Ints:
     return torch.where(best < 0, -1, where + first[:, None]).cpu().numpy()
 
 
-#: Cells of maps that are taken to float64 at a time, where the compiled loop can't read them.
-_CELLS = 1 << 20
 #: What is counted of a sentence: gold edges in the undirected tree, and words whose head is right in the
 #: directed one.
 EDGES, HEADS = range(2)
@@ -147,15 +145,6 @@ class Sentences:
     def lengths(self) -> Ints:
         """The words of each sentence."""
         return self.words[:, 1] - self.words[:, 0]
-
-    @property
-    def most(self) -> int:
-        """The words of the longest sentence."""
-        return int(self.lengths.max(initial=0))
-
-    def starts(self, pairs: Ints) -> Ints:
-        """Where the edges or arcs of each word begin, and where the last one's end; (word + 1,)."""
-        return np.searchsorted(pairs[:, 0], np.arange(len(self.spans) + 1))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -339,41 +328,12 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
     out = np.zeros((len(sentences), p.shape[1], 2), np.int64)
     if not len(sentences):
         return out
-    sequence, words, spans = sentences.sequence, sentences.words, sentences.spans
-    if can_run_compiled(p):
-        maps = p.contiguous().numpy()
-    else:  # words take the places of tokens
-        maps = build_word_maps(p, sentences).cpu().numpy()
-        sequence, place = np.arange(len(sentences)), np.arange(len(spans))
-        place -= np.repeat(words[:, 0], sentences.lengths)
-        spans = np.stack([place, place + 1], 1)
-    gold = [
-        array
-        for pairs in (sentences.edges, sentences.arcs)
-        for array in (sentences.starts(pairs), np.ascontiguousarray(pairs[:, 1]))
-    ]
-    inputs = (maps, sequence, words, spans, *gold[:2], sentences.roots, *gold[2:], sentences.most)
+    gold: list[Ints] = []
+    for pairs in (sentences.edges, sentences.arcs):  # where those of each word begin, and what they lead to
+        gold.append(np.searchsorted(pairs[:, 0], np.arange(len(sentences.spans) + 1)))
+        gold.append(np.ascontiguousarray(pairs[:, 1]))
+    maps = p.detach().float().cpu().contiguous().numpy()
+    words = sentences.sequence, sentences.words, sentences.spans
+    inputs = (maps, *words, *gold[:2], sentences.roots, *gold[2:], int(sentences.lengths.max()))
     run_over_rows(_compare, out[..., 0].size, *inputs, out=(out,))
     return out
-
-
-def build_word_maps(p: Tensor, sentences: Sentences) -> Tensor:
-    """Take attention between tokens to attention between words, in float64.
-
-    Returns:
-        (sentence, head, word, word) from the first word to the second; 0 behind the last word of a sentence.
-    """
-    lengths = sentences.lengths
-    token = np.arange(p.shape[3])
-    inside = (token >= sentences.spans[:, :1]) & (token < sentences.spans[:, 1:])
-    within = torch.zeros(len(sentences), sentences.most, p.shape[3], dtype=torch.float64)
-    number = np.repeat(np.arange(len(sentences)), lengths)
-    place = np.arange(len(sentences.spans)) - np.repeat(sentences.words[:, 0], lengths)
-    within[number, place] = torch.from_numpy(inside).double()
-    within = within[:, None].to(p.device)
-    each = within.sum(-1, keepdim=True).clamp_min(1)
-    sequence = torch.from_numpy(sentences.sequence).to(p.device)
-    size = max(1, _CELLS // p[0].numel())
-    parts = zip(within.split(size), each.split(size), sequence.split(size), strict=True)
-    maps = (words @ p[these].double().nan_to_num(0) @ words.mT / count for words, count, these in parts)
-    return torch.cat(list(maps))
