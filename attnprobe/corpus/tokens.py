@@ -197,8 +197,11 @@ class Reading:
     unanswered: int = 0
 
     def __add__(self, other: "Reading") -> "Reading":
-        counts = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        return Reading(**counts | {"spelled_token": self.spelled_token or other.spelled_token})
+        counts: dict[str, Any] = {
+            one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)
+        }
+        counts["spelled_token"] = self.spelled_token or other.spelled_token
+        return Reading(**counts)
 
 
 class SequenceReader:

@@ -35,8 +35,8 @@ class Rows:
         return len(self.sequence)
 
     def select(self, kept: NDArray[np.bool_]) -> "Rows":
-        every = self.sequence, self.queries, self.candidates, self.itself
-        return Rows(*(part[kept] for part in every), self.spans)
+        each = self.candidates[kept], self.itself[kept]
+        return Rows(self.sequence[kept], self.queries[kept], *each, self.spans)
 
 
 @numba.njit(nogil=True, cache=True)
