@@ -254,13 +254,8 @@ class SequenceReader:
                 for document in chunk
                 if document.pair is None
             ]
-            options = {"add_special_tokens": False, "verbose": False}
-            if any(document.annotation is not None for document in chunk):
-                options |= ask_offsets(self.tokenizer)
-            tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
-            if not self._checked and single:
-                self.frame.check(self.tokenizer, single, tokenised["input_ids"])
-                self._checked = True
+            annotated = any(document.annotation is not None for document in chunk)
+            tokenised = self.tokenise(single, **ask_offsets(self.tokenizer) if annotated else {})
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
@@ -275,6 +270,16 @@ class SequenceReader:
                     known = {"document": number, "name": name, "stratum": document.stratum}
                     for sequence in sequences:
                         yield replace(sequence, label=document.label, **known)
+
+    def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
+        """Tokenise texts without their frame, which is held against the first of them."""
+        if not texts:
+            return {"input_ids": ()}
+        tokenised = tokenize(self.tokenizer, texts, add_special_tokens=False, verbose=False, **options)
+        if not self._checked:
+            self.frame.check(self.tokenizer, texts, tokenised["input_ids"])
+            self._checked = True
+        return tokenised
 
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Cut a text into windows; where words have labels, keep the first, if one begins in it."""

@@ -18,14 +18,16 @@ from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.conservation import check_relevance
+from attnprobe.model.check.gates import Gating, check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
+from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers, open_run
-from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import PermutationTest
@@ -98,7 +100,7 @@ class TaskData:
     def hold(self, session: "TaskSession", options: CorpusOptions, **facts: Any) -> Iterator["TaskData"]:
         """Freeze the weights, and put on record how texts are read and the ``facts`` of the task."""
         checkpoint, gating = self.model.checkpoint, self.model.gating
-        record = record_provenance(checkpoint, self.model.architecture, self.corpus, options, self.workers)
+        record = record_provenance(checkpoint, self.model.architecture, self.corpus, options)
         head = checkpoint.head.name if checkpoint.head else None
         task = {"objective": self.objective.name, "head": head, "gates": gating.evidence, **facts}
         with freeze_weights(checkpoint):
@@ -217,9 +219,9 @@ class TaskSession:
             labelled=kind.has_targets,
             workers=self.workers,
             progress=progress,
-        ) as ready:
-            objective = kind(checkpoint, ready.corpus, seed=self.task.seed, generate=metric == "bleu")
-            batches, sequences = ready.corpus.batches.drop_shorter(kind.least), ready.corpus.sequences
+        ) as tokenised:
+            objective = kind(checkpoint, tokenised, seed=self.task.seed, generate=metric == "bleu")
+            batches, sequences = tokenised.batches.drop_shorter(kind.least), tokenised.sequences
             if short := sequences - len(batches.members):
                 left_out = (
                     f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs "
@@ -228,7 +230,7 @@ class TaskSession:
                 if not len(batches):
                     raise NothingToMeasureError(left_out)
                 progress.say(left_out)
-            corpus = replace(ready.corpus, batches=batches)
+            corpus = replace(tokenised, batches=batches)
             for sentence in (*labelled.remarks(), *objective.remarks):
                 progress.say(sentence)
             facts: dict[str, Any] = {"seed": self.task.seed}
@@ -236,7 +238,7 @@ class TaskSession:
                 facts["examples"] = len(objective.list_documents(corpus.batches))
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
-            data = TaskData(model, corpus, objective, run, ready.workers, name)
+            data = TaskData(model, corpus, objective, run, corpus.workers, name)
             with data.hold(self, options, **facts) as held:
                 yield held
 

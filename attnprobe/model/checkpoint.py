@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
@@ -15,11 +17,10 @@ from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.model.embedding import Embedding, PairScoring
+from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
-from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
@@ -82,10 +83,11 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         processor: Prepares images or sound for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
-        pruning: Which heads its weights lack, if it is physically pruned.
+        kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
-        scoring: Of a cross-encoder of sentence-transformers; None of any other.
+        scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
+        sentences: The folder of sentence-transformers that it is the transformer of.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -102,10 +104,11 @@ class Checkpoint:
     modality: str = "text"
     processor: Processor | SeeingProcessor | None = None
     tower: str = ""
-    pruning: PruningRecord | None = None
+    kept: NDArray[np.bool_] | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
-    scoring: PairScoring | None = None
+    scores_pairs: bool = False
+    sentences: SentenceFolder | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -117,10 +120,10 @@ class Checkpoint:
         return body.get_encoder() if self.model.config.is_encoder_decoder and self.encoder_only else body
 
     @property
-    def sentences(self) -> SentenceFolder | None:
-        """The folder of sentence-transformers that it is the transformer of."""
-        found = self.embedding or self.scoring
-        return None if found is None else found.folder
+    def removed(self) -> tuple[tuple[int, int], ...]:
+        """The heads that its weights lack, as layer and head."""
+        lost = () if self.kept is None else np.argwhere(~self.kept).tolist()
+        return tuple((layer, head) for layer, head in lost)
 
     @property
     def runner(self) -> PreTrainedModel:
@@ -158,15 +161,9 @@ class Checkpoint:
         return find_longest_input(self.model, self.tokenizer)
 
     @property
-    def prompt(self) -> str:
-        """What stands before each text, "" for nothing."""
-        return "" if self.embedding is None else self.embedding.prompt
-
-    @property
-    def prompts(self) -> dict[str, Any]:
-        """What stands before each text, and before texts of a role, as keywords of ``SequenceReader``."""
-        by_role = {} if self.embedding is None else self.embedding.role_prompts
-        return {"prompt": self.prompt, "role_prompts": by_role}
+    def prompts(self) -> Mapping[str, str]:
+        """What stands before texts of a role; of those without a role, under ""."""
+        return {"": ""} if self.embedding is None else self.embedding.prompts
 
     @property
     def embedded_length(self) -> int | None:

@@ -15,7 +15,6 @@ from attnprobe.corpus.sources.document import (
     Pair,
     Passage,
     Query,
-    Role,
     Span,
     Tag,
     Tagged,
@@ -34,48 +33,33 @@ from attnprobe.tasks import Gold
 Documents = Iterable[Document] | MediaFolder
 
 
-def refuse_unknown_ids(ids: Sequence[int], checkpoint: Checkpoint) -> None:
-    """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
-    if checkpoint.embeddings is not None and max(ids) >= checkpoint.embeddings:
-        raise AttnprobeError(
-            f"The tokenizer gave token {max(ids)}, but the model knows only {checkpoint.embeddings}; they do "
-            "not belong together."
-        )
-
-
-def join_words(documents: Documents) -> Documents:
+def join_words(documents: Documents) -> Iterator[Document]:
     """Join the words of documents by blanks, and annotate the label of each word.
 
     Taggers are trained on words one by one, whatever stood between them.
     """
-    return documents if isinstance(documents, MediaFolder) else map(_join_words, documents)
+    assert not isinstance(documents, MediaFolder)  # whose labels are no words
+    for document in documents:
+        label = document.label
+        assert isinstance(label, Tagged)
+        tags, place = [], 0
+        for word, tag in zip(label.words, label.tags, strict=True):
+            if tag is not None:
+                tags.append(Tag(Span(place, place + len(word)), tag))
+            place += len(word) + 1
+        tagged = Annotation(tags=tuple(tags))
+        yield replace(document, text=" ".join(label.words), pair=None, label=None, annotation=tagged)
 
 
-def attach_contexts(documents: Documents) -> Documents:
+def attach_contexts(documents: Documents) -> Iterator[Document]:
     """Pair questions with the texts that answer them, and annotate the answers."""
-    return documents if isinstance(documents, MediaFolder) else map(_attach_context, documents)
-
-
-def _join_words(document: Document) -> Document:
-    label = document.label
-    assert isinstance(label, Tagged)
-    tags, place = [], 0
-    for word, tag in zip(label.words, label.tags, strict=True):
-        if tag is not None:
-            tags.append(Tag(Span(place, place + len(word)), tag))
-        place += len(word) + 1
-    text = " ".join(label.words)
-    return replace(document, text=text, pair=None, label=None, annotation=Annotation(tags=tuple(tags)))
-
-
-def _attach_context(document: Document) -> Document:
-    label = document.label
-    assert isinstance(label, Asked)
-    spans = (
-        Span(start, start + len(answer), "pair")
-        for answer, start in zip(label.answers, label.starts, strict=True)
-    )
-    return replace(document, pair=label.context, annotation=Annotation(answers=tuple(spans)))
+    assert not isinstance(documents, MediaFolder)
+    for document in documents:
+        label = document.label
+        assert isinstance(label, Asked)
+        places = zip(label.answers, label.starts, strict=True)
+        spans = tuple(Span(start, start + len(answer), "pair") for answer, start in places)
+        yield replace(document, pair=label.context, annotation=Annotation(answers=spans))
 
 
 class LabelledExamples:
@@ -93,22 +77,22 @@ class LabelledExamples:
         """Those that have one."""
         if not isinstance(self._documents, MediaFolder):
             return self._select(self._documents)
-        found = self._documents.labelled
-        self._skipped = len(self._documents.items) - len(found.items)
-        if not found.items:
+        labelled = self._documents.labelled
+        self._skipped = len(self._documents.items) - len(labelled.items)
+        if not labelled.items:
             raise AttnprobeError(f"None of the {self._skipped:,} files has a {self._what}.")
-        return found
+        return labelled
 
     def _select(self, documents: Iterable[Document]) -> Iterator[Document]:
-        found = False
+        nothing = True
         for document in documents:
             kind = find_gold(document.label)
-            if not (kind if self._kinds is None else kind in self._kinds):
+            if kind if self._kinds is None else kind in self._kinds:
+                nothing = False
+                yield document
+            else:
                 self._skipped += 1
-                continue
-            found = True
-            yield document
-        if not found:
+        if nothing:
             raise NothingToMeasureError(f"None of the {self._skipped:,} examples has a {self._what}.")
 
     def remarks(self) -> list[str]:
@@ -117,44 +101,40 @@ class LabelledExamples:
         return [f"{self._skipped:,} {noun} left out for want of a {self._what}."] if self._skipped else []
 
 
+# What a decoder beside an encoder reads
+
+
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
     """Decide whether a decoder reads the targets of documents (their labels), or the texts themselves.
 
-    It reads targets if the first document has one; documents without one are left out then, as everywhere.
+    It reads targets if the first document has one, and then all must have one.
 
     Returns:
         The documents, and whether their labels are targets.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
-    labelled = bool(first) and isinstance(first[0].label, str)
-    if labelled and not checkpoint.decodes:
-        raise _no_decoder_error(checkpoint)
+    labelled = any(isinstance(document.label, str) for document in first)
 
-    def check() -> Iterator[Document]:
-        for document in chain(first, rest):
-            if isinstance(document.label, str) and not labelled:
-                if not checkpoint.decodes:
-                    raise _no_decoder_error(checkpoint)
-                raise AttnprobeError(
-                    f"The text {document.text[:60]!r} has a target, but the first text has none; give every "
-                    "text a target, or none."
-                )
-            yield document
+    def check(document: Document) -> Document:
+        if isinstance(document.label, str) and not checkpoint.decodes:
+            raise AttnprobeError(
+                f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
+                "target, and links into it."
+            )
+        if isinstance(document.label, str) and not labelled:
+            raise AttnprobeError(
+                f"The text {document.text[:60]!r} has a target, but the first text has none; give every "
+                "text a target, or none."
+            )
+        return document
 
-    return check(), labelled
-
-
-def _no_decoder_error(checkpoint: Checkpoint) -> AttnprobeError:
-    return AttnprobeError(
-        f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out target, and "
-        "links into it."
-    )
+    return chain([*map(check, first)], map(check, rest)), labelled
 
 
 def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     """Tokenise target texts as the decoder is to answer them, cut to what it takes."""
-    return _check_ids(checkpoint, texts, _encode(checkpoint, texts))
+    return _encode(checkpoint, texts)[0]
 
 
 def build_decoder_sequences(
@@ -165,22 +145,18 @@ def build_decoder_sequences(
     Where the labels are target texts, it reads these, and else what the encoder does. ``reading`` counts the
     links whose ends are not both there.
     """
-    return (_read_labels if labelled else _copy_source)(checkpoint, source, reading)
-
-
-def _copy_source(
-    checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading
-) -> Iterator[TokenSequence]:
+    if labelled:
+        yield from _read_labels(checkpoint, source, reading)
+        return
     for sequence in source:
         ids = checkpoint.shift_right(sequence.ids[: checkpoint.longest_target])
-        annotation, beside = sequence.annotation, None
-        if (
-            annotation is not None and not annotation.tags and annotation.answers is None
-        ):  # which are for tasks
-            beside = annotate_shifted(annotation, len(ids))
+        annotation = sequence.annotation
+        if annotation is None or annotation.tags or annotation.answers is not None:  # which are for tasks
+            yield TokenSequence(ids)
+        else:
+            yield _annotate(ids, annotate_shifted(annotation, len(ids)))
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
-        yield _annotate(ids, beside)
 
 
 def _read_labels(
@@ -188,56 +164,50 @@ def _read_labels(
 ) -> Iterator[TokenSequence]:
     texts = [str(sequence.label) for sequence in source]
     offsets = any(sequence.awaited is not None for sequence in source)
-    encoded = _encode(checkpoint, texts, offsets=offsets)
-    for place, target in enumerate(_check_ids(checkpoint, texts, encoded)):
-        ids, beside = checkpoint.shift_right(target), None
-        awaited, annotation = source[place].awaited, source[place].annotation or TokenAnnotation()
-        if awaited is not None:
-            alignment = _align(checkpoint, texts[place], encoded, place)
-            beside = annotate_target(annotation, awaited, texts[place], alignment, len(ids))
-            reading.links_lost += beside.lost
-            reading.links_unasked += beside.unasked
+    targets, encoded = _encode(checkpoint, texts, offsets=offsets)
+    for place, (sequence, target) in enumerate(zip(source, targets, strict=True)):
+        ids = checkpoint.shift_right(target)
+        if sequence.awaited is None:
+            yield TokenSequence(ids)
+            continue
+        whole = None  # which characters the tokens cover that were cut off
+        if len(encoded["input_ids"][place]) == checkpoint.longest_target:
+            uncut = _encode(checkpoint, [texts[place]], offsets=True, whole=True)[1]
+            whole = Alignment({"target": uncut["offset_mapping"][0]})
+        alignment = Alignment({"target": encoded["offset_mapping"][place]}, whole)
+        annotation = sequence.annotation or TokenAnnotation()
+        beside = annotate_target(annotation, sequence.awaited, texts[place], alignment, len(ids))
+        reading.links_lost += beside.lost
+        reading.links_unasked += beside.unasked
         yield _annotate(ids, beside)
 
 
-def _annotate(ids: list[int], beside: DecoderAnnotation | None) -> TokenSequence:
-    if beside is None:
-        return TokenSequence(ids)
+def _annotate(ids: list[int], beside: DecoderAnnotation) -> TokenSequence:
     return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
 
 
 def _encode(
     checkpoint: Checkpoint, texts: Sequence[str], *, offsets: bool = False, whole: bool = False
-) -> Any:
-    """Tokenise target texts, whole or cut to what the decoder takes."""
+) -> tuple[list[list[int]], Any]:
+    """Tokenise target texts, whole or cut to what the decoder takes; give their ids, and all else too."""
     tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
     options: dict[str, Any] = {"verbose": False} if whole else {}
     if checkpoint.longest_target is not None and not whole:
         options = {"truncation": True, "max_length": checkpoint.longest_target}
     if offsets:
         options |= ask_offsets(tokenizer)
-    return tokenize(tokenizer, text_target=list(texts), **options)
-
-
-def _check_ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[list[int]]:
-    found: list[list[int]] = encoded["input_ids"]
-    for text, ids in zip(texts, found, strict=True):
+    encoded = tokenize(tokenizer, text_target=list(texts), **options)
+    for text, ids in zip(texts, encoded["input_ids"], strict=True):
         if not ids:
             raise AttnprobeError(f"The target {text!r} gives not a single token.")
     if checkpoint.modality == "text":
-        return found
+        return encoded["input_ids"], encoded
     # Whisper's tokenizer begins with what its decoder begins with anyway.
-    return [ids[1:] if ids[0] == checkpoint.start and len(ids) > 1 else ids for ids in found]
+    start, every = checkpoint.start, encoded["input_ids"]
+    return [ids[1:] if ids[0] == start and len(ids) > 1 else ids for ids in every], encoded
 
 
-def _align(checkpoint: Checkpoint, text: str, encoded: Any, place: int) -> Alignment:
-    """Find which tokens of a target cover which characters, and what was cut off."""
-    whole = None
-    if len(encoded["input_ids"][place]) == checkpoint.longest_target:
-        uncut = _encode(checkpoint, [text], offsets=True, whole=True)
-        whole = Alignment({"target": uncut["offset_mapping"][0]})
-    return Alignment({"target": encoded["offset_mapping"][place]}, whole)
-
+# Examples of several texts
 
 #: Chooses some of the examples, such as the first ones.
 Choose = Callable[[Iterable[Document]], Iterable[Document]]
@@ -257,23 +227,19 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     """
     rest = iter(documents)
     first = next(rest, None)
-    if first is None:
-        return
-    every = chain([first], rest)
-    if isinstance(first.label, Query | Passage):
-        yield from _split_queries(every, choose)
-    else:
-        yield from _split_rows(choose(every))
+    if first is not None:
+        split = _split_queries if isinstance(first.label, Query | Passage) else _split_rows
+        yield from split(chain([first], rest), choose)
 
 
-def _split_rows(documents: Iterable[Document]) -> Iterator[Document]:
+def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
     numbers = DocumentNumbers()
     texts: dict[str, tuple[str | None, list[Use]]] = {}
-    for example, document in enumerate(documents):
+    for example, document in enumerate(choose(documents)):
         number = numbers.number(document.group)
-        for place, (text, said) in enumerate(_list_parts(document)):
+        for place, (text, score) in enumerate(_list_parts(document)):
             uses = texts.setdefault(text, (document.group, []))[1]
-            uses.append(Use(example, number, place, said))
+            uses.append(Use(example, number, place, score))
     for text, (group, uses) in texts.items():
         yield Document(text, label=Uses(tuple(uses)), group=group)
 
@@ -293,48 +259,32 @@ def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
     return [(document.text, score), (label.other, score)]
 
 
-class _Search:
-    """The queries of some documents that are chosen, and then the passages behind them."""
+def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
+    """Number the queries, and note at each passage which of them it answers."""
+    rest, numbers = iter(documents), DocumentNumbers()
+    passages: list[Document] = []  # the first one, when it was read
+    answers: dict[str, list[Use]] = {}
 
-    def __init__(self, documents: Iterable[Document], choose: Choose) -> None:
-        self._rest = iter(documents)
-        self._passages: list[Document] = []
-        self._choose = choose
-
-    def queries(self) -> Iterator[Document]:
-        every = self._take()
-        yield from self._choose(every)
-        for _ in every:  # those that were not chosen
-            pass
-
-    def _take(self) -> Iterator[Document]:
-        for document in self._rest:
+    def take_queries() -> Iterator[Document]:
+        for document in rest:
             if isinstance(document.label, Passage):
-                self._passages.append(document)
+                passages.append(document)
                 return
             yield document
 
-    def passages(self) -> Iterator[tuple[str, Document]]:
-        for document in chain(self._passages, self._rest):
-            assert isinstance(document.label, Passage)
-            yield document.label.name, document
-
-
-def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
-    """Number the queries, and note at each passage which of them it answers."""
-    search, numbers = _Search(documents, choose), DocumentNumbers()
-    answers: dict[str, list[Use]] = {}
-    for example, document in enumerate(search.queries()):
+    queries = take_queries()
+    for example, document in enumerate(choose(queries)):
         label, number = document.label, numbers.number(document.group)
         assert isinstance(label, Query)
-        found = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
-        for passage, grade in found:
+        judged = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
+        for passage, grade in judged:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
-        use = Use(example, number, 0, float(len(found)))
-        yield _read_alone(document, label.name, [use], "query")
-    for name, document in search.passages():
-        yield _read_alone(document, name, answers.pop(name, []), "document")
-
-
-def _read_alone(document: Document, name: str, uses: Sequence[Use], role: Role) -> Document:
-    return Document(document.text, label=Uses(tuple(uses), name), group=document.group, role=role)
+        uses = Uses((Use(example, number, 0, float(len(judged))),), label.name)
+        yield Document(document.text, label=uses, group=document.group, role="query")
+    for _ in queries:  # those that were not chosen
+        pass
+    for document in chain(passages, rest):
+        assert isinstance(document.label, Passage)
+        name = document.label.name
+        uses = Uses(tuple(answers.pop(name, [])), name)
+        yield Document(document.text, label=uses, group=document.group, role="document")

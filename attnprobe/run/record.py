@@ -13,11 +13,10 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
+    from attnprobe.model.check.architecture import Architecture
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.verifying.architecture import Architecture
+    from attnprobe.run.corpus import Corpus
     from attnprobe.run.options import CorpusOptions
-    from attnprobe.run.passes import Workers
-    from attnprobe.run.preparation import Corpus
 
 
 def record_provenance(
@@ -25,7 +24,6 @@ def record_provenance(
     architecture: "Architecture",
     corpus: "Corpus",
     options: "CorpusOptions",
-    workers: "Workers",
 ) -> dict[str, Any]:
     """Record what a run depends on: checkpoint, text, options, machine and versions."""
     import torch
@@ -36,7 +34,7 @@ def record_provenance(
     chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
-        "architecture": architecture.describe(),
+        "architecture": asdict(architecture),
         "options": settings | named | chosen,
         "corpus": asdict(corpus.reading)
         | {
@@ -50,7 +48,7 @@ def record_provenance(
         },
         "device": checkpoint.devices,
         "threads": torch.get_num_threads(),
-        "workers": workers.number,
+        "workers": corpus.workers.number,
         "processes": Ranks.detect().size,
         **({} if frequencies is None else {"frequencies": describe_table(Path(frequencies))}),
         **record_versions(),

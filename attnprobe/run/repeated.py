@@ -5,7 +5,7 @@ How far the copies are apart is drawn for each sequence, so that no fixed distan
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens import Frame, TokenSequence
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
-
-if TYPE_CHECKING:
-    from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,10 @@ class RepeatedTokens:
     sequences: int = 64
     seed: int = 42
 
-    def __post_init__(self) -> None:
-        for option, least in (("length", 2), ("sequences", 1), ("seed", 0)):
-            value = getattr(self, option)
-            if value < least:
-                raise AttnprobeError(f"--{option} must be at least {least}, not {value}.")
-
     @classmethod
-    def fit(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
+    def fit(cls, checkpoint: Checkpoint, length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
         """Fit a length to what a model takes; None where that is next to nothing."""
-        frame, longest = Frame.of(checkpoint.tokenizer), _find_longest(checkpoint)
-        room = length if longest is None else (longest - len(frame)) // 2
-        fits = min(length, room, len(list_ordinary_tokens(checkpoint)) // 2)
+        fits = min(length, _find_longest(checkpoint, Frame.of(checkpoint.tokenizer)))
         return cls(fits, sequences, seed) if fits > 1 else None
 
     @property
@@ -55,17 +45,16 @@ class RepeatedTokens:
         """Count the tokens of each sequence, boundary tokens included."""
         return 2 * self.length + len(frame)
 
-    def draw(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
+    def draw(self, checkpoint: Checkpoint, frame: Frame) -> Iterator[TokenSequence]:
         """Draw the sequences for a model, framed as its tokenizer frames a text."""
-        self._check_length(checkpoint, frame)
-        ordinary = list_ordinary_tokens(checkpoint)
-        most = len(ordinary) // 2
-        if most < self.length:
+        longest = _find_longest(checkpoint, frame)
+        if self.length > longest:
             raise AttnprobeError(
-                f"--length {self.length} needs {2 * self.length} different tokens, and the vocabulary of "
-                f"{checkpoint.name} has {len(ordinary):,} ordinary ones"
-                + (f"; give at most --length {most}." if most > 1 else ".")
+                f"--length {self.length} makes sequences of {self.tokens(frame)} tokens, all different but "
+                f"for the repetition, which is more than {checkpoint.name} takes or its vocabulary has"
+                + (f"; give at most --length {longest}." if longest > 1 else ".")
             )
+        ordinary = list_ordinary_tokens(checkpoint)
         random = np.random.default_rng([self.seed, self.length, self.sequences])
         for number in range(self.sequences):
             period = int(random.integers(max(2, -(-self.length // 2)), self.length, endpoint=True))
@@ -73,24 +62,15 @@ class RepeatedTokens:
             name = Document(" ".join(map(str, once))).digest
             yield TokenSequence(frame.around([*once, *once[-period:]]), document=number, name=name)
 
-    def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
-        longest = _find_longest(checkpoint)
-        if longest is None or self.tokens(frame) <= longest:
-            return
-        most = (longest - len(frame)) // 2
-        raise AttnprobeError(
-            f"--length {self.length} makes sequences of {self.tokens(frame)} tokens, more than the {longest} "
-            f"that {checkpoint.name} takes" + (f"; give at most --length {most}." if most > 1 else ".")
-        )
 
-
-def _find_longest(checkpoint: "Checkpoint") -> int | None:
-    """Find how many tokens the model takes, on either side; None where no limit is stated."""
+def _find_longest(checkpoint: Checkpoint, frame: Frame) -> int:
+    """Find the largest ``length`` that a model takes, and that its vocabulary has tokens for."""
     limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
-    return min((limit for limit in limits if limit is not None), default=None)
+    rooms = [(limit - len(frame)) // 2 for limit in limits if limit is not None]
+    return min([len(list_ordinary_tokens(checkpoint)) // 2, *rooms])
 
 
-def list_ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
+def list_ordinary_tokens(checkpoint: Checkpoint) -> NDArray[np.int64]:
     """List the tokens that can be drawn: ordinary ones that have an embedding."""
     known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
     return np.array(list_ordinary_ids(checkpoint.tokenizer, known), np.int64)

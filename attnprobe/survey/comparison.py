@@ -15,13 +15,14 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
 from attnprobe.kernels.pairs import bound_rounding
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import UnobservableError, check_observations
+from attnprobe.run.examples import Documents
 from attnprobe.run.memory import limit_cells_of_maps
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers, open_run
-from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
@@ -105,9 +106,9 @@ def compare_checkpoints(
         prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
         prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
-        batches, how = mine.corpus.batches, dict[str, Any](pairs=pairs, outputs=outputs)
+        batches, how = mine.batches, dict[str, Any](pairs=pairs, outputs=outputs)
         if by_word:
-            batches, how["read_second"] = pair_by_words(batches, its.corpus.batches)
+            batches, how["read_second"] = pair_by_words(batches, its.batches)
         elif isinstance(batches, Batches) and second.embeddings is not None:
             last = int(np.flatnonzero(batches.source.store.counts)[-1])
             if last >= second.embeddings:
@@ -123,10 +124,10 @@ def compare_checkpoints(
                 partial(Measurement.from_arrays, kinds=evaluator.sums),
                 workers=mine.workers,
                 thread_context=evaluator.thread_context,
-                question={"tokens of the second model": its.corpus.batches.digest},
+                question={"tokens of the second model": its.batches.digest},
             )
-        record = record_provenance(first, one, mine.corpus, options, mine.workers)
-        beside = record_provenance(second, other, its.corpus, options, mine.workers)
+        record = record_provenance(first, one, mine, options)
+        beside = record_provenance(second, other, its, options)
     notes += request.remarks()
     sums = measurement.sums
     if by_word:
@@ -140,7 +141,7 @@ def compare_checkpoints(
         if left or wordless:
             note += f" Texts without tokens in {second.name}: {left:,}; without a shared word: {wordless:,}."
         notes.insert(0, note)
-    notes += write_notes(statistics, mine.corpus.rarity, first.model.dtype)
+    notes += write_notes(statistics, mine.rarity, first.model.dtype)
     record |= {
         **facts,
         "other": {name: part for name, part in beside.items() if name not in record_versions()},
@@ -177,7 +178,7 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
         else:  # all but what a caller asked of it last
             known.append(json.loads(backend.to_str()) | {"truncation": None, "padding": None})
     alike = first.tokenizer is second.tokenizer or known[0] == known[1]
-    return alike and first.prompt == second.prompt
+    return alike and first.prompts[""] == second.prompts[""]
 
 
 def _drop_lone_decoders(

@@ -19,10 +19,11 @@ from attnprobe.corpus.batches import MediaBatches, PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.corpus import Corpus
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.preparation import Corpus, describe_corpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.finder import align_maps
 from attnprobe.survey.measure import open_evaluator
@@ -82,16 +83,16 @@ def read_maps(
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     labelled = target is not None and not media
     prepare = {"labelled": labelled, "describe": False, "workers": 1, "progress": progress}
-    with prepare_corpus(checkpoint, architecture, documents, options, **prepare) as ready:
-        batch = next(iter(ready.corpus.batches))
-        _check_size(architecture, ready.corpus, batch)
-        for sentence in describe_corpus(checkpoint, ready.corpus, documents):
+    with prepare_corpus(checkpoint, architecture, documents, options, **prepare) as corpus:
+        batch = next(iter(corpus.batches))
+        _check_size(architecture, corpus, batch)
+        for sentence in corpus.describe(checkpoint):
             progress.say(sentence)
         progress.stage("reading", None)
         with open_evaluator(checkpoint, architecture, [], keep=True) as evaluator:
             evaluator.evaluate(batch)
     kept = evaluator.recorder.maps()
-    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompts[""])  # type: ignore[index]
     shown = []
     for kind in (kind for kind in Kind if kind in kept):
         rows, layout = kept[kind]

@@ -18,11 +18,13 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.corpus import Corpus
+from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
-from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics.links import FEWEST, UNIT
@@ -78,10 +80,10 @@ def probe_checkpoint(
         open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
         prepare_corpus(
             checkpoint, architecture, documents, options, workers=workers, progress=progress
-        ) as ready,
+        ) as corpus,
     ):
-        data = ProbeData(_read_words(run, checkpoint, architecture, ready, task), penalty)
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
+        data = ProbeData(_read_words(run, checkpoint, architecture, corpus, task), penalty)
+        record = record_provenance(checkpoint, architecture, corpus, options)
         progress.stage("fitting probes", None)
         if not len(data):
             raise AttnprobeError(f"{dataset} has no link that can be asked for.")
@@ -106,7 +108,7 @@ def probe_checkpoint(
 
 
 def _read_words(
-    run: Run, checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, task: LinkTask
+    run: Run, checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, task: LinkTask
 ) -> AskedCorpus:
     """Read attention between the words of all batches, as far as half of the free memory holds it."""
     statistic, taken = ask_words(task), 0
@@ -129,10 +131,10 @@ def _read_words(
     with open_evaluator(checkpoint, architecture, [statistic]) as evaluator:
         return run.total(
             "reading words",
-            ready.corpus.batches,
+            corpus.batches,
             lambda batch: reduce(add, evaluator.halving.run(batch, read)),
             AskedCorpus.from_arrays,
-            workers=ready.workers,
+            workers=corpus.workers,
             thread_context=evaluator.thread_context,
         )
 

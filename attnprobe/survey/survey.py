@@ -12,13 +12,14 @@ from typing import Any
 
 from attnprobe.corpus.sources.order import Order
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.examples import LabelledExamples
+from attnprobe.run.corpus import Corpus
+from attnprobe.run.examples import Documents, LabelledExamples
 from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
-from attnprobe.run.preparation import Corpus, Documents, describe_corpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
 from attnprobe.run.repeated import RepeatedTokens
@@ -230,12 +231,12 @@ def _measure_corpus(
         describe=look is None,
         workers=workers,
         progress=run.progress,
-    ) as ready:
+    ) as read:
         for sentence in corpus.remarks() if look is None else ():
             run.progress.say(sentence)
         for control in (one for one in CONTROLS if any(one == other.control for other in statistics)):
             measured = [one for one in statistics if one.control == control]
-            batches, question, stage = ready.corpus.batches, None, "measuring"
+            batches, question, stage = read.batches, None, "measuring"
             if control == "shuffled":
                 batches, question = batches.shuffle(options.seed), {"seed": str(options.seed)}
                 stage = "measuring, tokens shuffled"
@@ -245,16 +246,16 @@ def _measure_corpus(
                     batches,
                     evaluator.measurement,
                     partial(Measurement.from_arrays, kinds={one.name: one.sums for one in measured}),
-                    workers=ready.workers,
+                    workers=read.workers,
                     thread_context=evaluator.thread_context,
                     question=question,
                 )
             passes.append(total)
         measurement = reduce(Measurement.join_pass, passes)
         for table in tables:
-            record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
+            record = record_provenance(checkpoint, architecture, read, corpus.options)
             table.take(corpus.name, measurement, record)
-        return ready.corpus
+        return read
 
 
 def _measure_until_precise(run: Run, corpus: CorpusRequest, table: TableRun, workers: int | None) -> None:
@@ -273,7 +274,7 @@ def _measure_until_precise(run: Run, corpus: CorpusRequest, table: TableRun, wor
             break
     if read is None:
         raise NothingToMeasureError("There is not a single document to measure.")
-    for sentence in (*describe_corpus(table.checkpoint, read), *corpus.remarks()):
+    for sentence in (*read.describe(table.checkpoint), *corpus.remarks()):
         run.progress.say(sentence)
     table.record["corpus"] |= NOT_COUNTED
     table.record["until"] = looks.record

@@ -9,7 +9,7 @@ from ratios import as_figure
 from shapes import BERT_BASE, MINILM, word_tokenizer
 
 import attnprobe
-from attnprobe.run.preparation import BATCH_TOKENS_CPU
+from attnprobe.run.corpus import BATCH_TOKENS_CPU
 from attnprobe.run.progress import SilentProgress
 
 #: Shapes, lengths, and the most that a call may cost and what it should.

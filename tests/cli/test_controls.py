@@ -42,7 +42,7 @@ def test_columns_of_induction(invoke, saved, tmp_path):
     [
         (
             ["induction", "demo", "--length", "500"],
-            "128 that demo takes; give at most --length 63.",
+            "more than demo takes or its vocabulary has; give at most --length 63.",
         ),
         (["induction", "demo", "--length", "1"], "--length"),
         (["induction", "demo", "--sequences", "0"], "--sequences"),

@@ -9,8 +9,9 @@ from attnprobe.corpus.formats import Row, make_table
 from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.contrasts import ContrastReader, tokenise_contrasts
+from attnprobe.run.contrasts import ContrastReader
 from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
 
 
 def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
@@ -141,9 +142,9 @@ def test_other_refusals(read):
     [
         (
             [{**MASKED, "corrupted": "the cat and dog [MASK]"}] * 3,
-            "None of 3 pairs can be used: the texts have",
+            "No pair can be used: 3 of 3 pairs left out: their texts have",
         ),
-        ([{**MASKED, "corrupted": ""}], "The only pair can't be used: a text or the answer is missing"),
+        ([{**MASKED, "corrupted": ""}], "1 of 1 pairs left out: a text or the answer is missing"),
         (
             [{**MASKED, "clean": "[MASK] " + "dog " * 300, "corrupted": "[MASK] " + "cat " * 300}],
             "longer than 184",
@@ -155,7 +156,7 @@ def test_nothing_left(tiny, pairs, says):
     checkpoint = Checkpoint("bert", model, tokenizer)
     with (
         pytest.raises(AttnprobeError, match=says),
-        tokenise_contrasts(checkpoint, documents(pairs), CorpusOptions(), "mask"),
+        tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="mask"),
     ):
         pass
 
@@ -169,9 +170,8 @@ def test_documents_and_columns_by_name(tiny):
         {"good": "blue dog", "bad": "blue cat", "gold": 1, "source": None},
     ]
     named = {"clean": "good", "corrupted": "2", "answer": "gold", "document": "source"}
-    with tokenise_contrasts(
-        Checkpoint("bert", model, tokenizer), documents(pairs, **named), CorpusOptions(), "class"
-    ) as found:
+    checkpoint = Checkpoint("bert", model, tokenizer)
+    with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as found:
         assert found.batches.documents.tolist() == [0, 1, 0, 2]
         assert (found.batches.clusters >= 0).tolist() == [True, False, True, False]
         assert [one.answer for one in found.batches.readouts] == [1, 0, 1, 1]
@@ -189,9 +189,8 @@ def test_batches_agree_in_the_lengths_of_all_sides(tiny):
         {"clean": "a dog", "corrupted": "a cat", "answer": "the river bank"},
         {"clean": "red dog", "corrupted": "red cat", "answer": "the"},
     ]
-    with tokenise_contrasts(
-        Checkpoint("t5", model, tokenizer), documents(pairs), CorpusOptions(), "target"
-    ) as found:
+    checkpoint = Checkpoint("t5", model, tokenizer)
+    with tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="target") as found:
         plan = sorted(sorted(members.tolist()) for members in found.batches.plan)
         assert plan == [[0], [1, 3], [2]]
         for batch in found.batches:

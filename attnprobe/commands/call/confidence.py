@@ -34,7 +34,7 @@ def measure_confidence(session: TaskSession) -> HeadTable:
     with (
         prepare_corpus(
             checkpoint, architecture, documents, options, workers=session.workers, progress=progress
-        ) as ready,
+        ) as corpus,
         open_run(checkpoint, options, question, resume=session.resume, progress=progress) as run,
         open_evaluator(checkpoint, architecture, [all_statistics()[_CONFIDENCE]]) as evaluator,
     ):
@@ -45,13 +45,13 @@ def measure_confidence(session: TaskSession) -> HeadTable:
 
         sums = run.total(
             _CONFIDENCE,
-            ready.corpus.batches,
+            corpus.batches,
             lambda batch: reduce(add, evaluator.halving.run(batch, sum_part)),
             Attributions.from_arrays,
-            workers=ready.workers,
+            workers=corpus.workers,
             thread_context=evaluator.thread_context,
         )
-        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
+        record = record_provenance(checkpoint, architecture, corpus, options)
     labels = Labels(
         checkpoint.name,
         source.name,

@@ -42,8 +42,8 @@ from attnprobe.model.task_heads import (
     SOUND_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from attnprobe.run.examples import join_words
-from attnprobe.run.preparation import Corpus, Documents
+from attnprobe.run.corpus import Corpus
+from attnprobe.run.examples import Documents, join_words
 from attnprobe.tasks import OBJECTIVES
 
 #: How many classes an error message names.

@@ -16,7 +16,7 @@ from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.language_modelling import read_tokens
 from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.contrasts import Asked
+from attnprobe.run.contrasts import Reads
 
 
 class ContrastMeasure(Objective):
@@ -28,7 +28,7 @@ class ContrastMeasure(Objective):
         exclusive: Whether one answer, against which all else is joined, rules out the others.
     """
 
-    reads: ClassVar[Asked]
+    reads: ClassVar[Reads]
     about: ClassVar[str]
     compared: ClassVar[str] = "the logit of the answer less that of the other"
     decides: ClassVar[bool] = True

@@ -24,8 +24,8 @@ from attnprobe.intervention.objectives.objective import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ, SPEECH
+from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import tokenise_targets
-from attnprobe.run.preparation import Corpus
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15

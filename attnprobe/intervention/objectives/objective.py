@@ -18,7 +18,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
-from attnprobe.run.preparation import Corpus, Documents
+from attnprobe.run.corpus import Corpus
+from attnprobe.run.examples import Documents
 from attnprobe.tasks import METRICS, OBJECTIVES
 
 

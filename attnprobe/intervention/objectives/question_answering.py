@@ -21,8 +21,8 @@ from attnprobe.intervention.objectives.objective import (
     upcast,
 )
 from attnprobe.model.task_heads import QUESTION_ANSWERING
-from attnprobe.run.examples import attach_contexts
-from attnprobe.run.preparation import Corpus, Documents
+from attnprobe.run.corpus import Corpus
+from attnprobe.run.examples import Documents, attach_contexts
 
 #: Most tokens of an answer, as ``run_qa`` has it.
 LONGEST = 30

@@ -21,9 +21,9 @@ from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER,
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
-from attnprobe.run.contrasts import tokenise_contrasts
+from attnprobe.run.contrasts import ContrastCorpus
 from attnprobe.run.passes import Run
-from attnprobe.run.preparation import open_tokenised
+from attnprobe.run.preparation import prepare_corpus
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import CONFIDENCE, Correction, Estimate, adjust
@@ -102,16 +102,21 @@ def bind_pairs(
     run: Run,
 ) -> Iterator[TaskData]:
     """Tokenise the pairs of a model and bind what is read off to them."""
-    checkpoint, progress = model.checkpoint, run.progress
+    checkpoint = model.checkpoint
     options = limit_batches(session.options, checkpoint)
-    pairs = tokenise_contrasts(checkpoint, documents, options, measure.reads, progress=progress.advance)
-    opened = open_tokenised(checkpoint, model.architecture, pairs, workers=session.workers, progress=progress)
-    with opened as (tokenised, shared):
-        objective = measure(checkpoint, tokenised.batches, tokenised.targets)
-        for sentence in tokenised.counts.describe(tokenised.corpus.window):
-            progress.say(sentence)
-        data = TaskData(model, tokenised.corpus, objective, run, shared)
-        with data.hold(session, options, measure=objective.described, pairs=asdict(tokenised.counts)) as held:
+    with prepare_corpus(
+        checkpoint,
+        model.architecture,
+        documents,
+        options,
+        contrasts=measure.reads,
+        workers=session.workers,
+        progress=run.progress,
+    ) as corpus:
+        assert isinstance(corpus, ContrastCorpus)
+        objective = measure(checkpoint, corpus.batches, corpus.targets)
+        data = TaskData(model, corpus, objective, run, corpus.workers)
+        with data.hold(session, options, measure=objective.described, pairs=asdict(corpus.counts)) as held:
             yield held
 
 

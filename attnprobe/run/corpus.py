@@ -1,0 +1,212 @@
+"""A corpus in batches, and what readers of texts, pairs and media share on their way to it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from attnprobe.corpus.batch import TokenisedTexts
+from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
+from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
+from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.embedding import quote
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Workers
+from attnprobe.table.cells import clean
+
+Item = TypeVar("Item")
+
+#: Tokens in a batch where the user asks for nothing else.
+BATCH_TOKENS_CPU = 640
+BATCH_TOKENS_ACCELERATOR = 32_768
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A tokenised corpus, ready for passes.
+
+    Attributes:
+        reading: What happened to the documents on the way.
+        window: The most tokens of a sequence.
+        workers: How many batches are in flight.
+    """
+
+    batches: BatchReader
+    reading: Reading
+    window: int
+    rarity: Rarity | None = None
+    workers: Workers = field(default_factory=Workers)
+
+    @property
+    def sequences(self) -> int:
+        return len(self.batches.lengths)
+
+    @property
+    def documents(self) -> int:
+        return int(self.batches.documents.max()) + 1
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included."""
+        return int(self.batches.lengths.sum(dtype="int64"))
+
+    @property
+    def rare_types(self) -> int:
+        """Number of token types in the text that count as rare, in part at least."""
+        if self.rarity is None or not isinstance(self.batches, Batches):
+            return 0
+        return int((self.rarity.rare[self.batches.source.store.counts > 0] > 0).sum())
+
+    def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
+        """Say what happened to documents that did not go in as they were."""
+        yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
+        yield from self._describe_prompt(checkpoint)
+
+    def _describe_prompt(self, checkpoint: Checkpoint) -> Iterator[str]:
+        """Say which prompt stands before the texts, as ``encode`` of sentence-transformers puts them."""
+        embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
+        if embedding is None:
+            return
+        if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
+            prompts = [embedding.prompts[role] for role in ("query", "document")]
+            if any(prompts):
+                query, passage = (f"the prompt {quote(text)}" if text else "no prompt" for text in prompts)
+                yield f"Before queries stands {query}, and before passages {passage}; {cut}"
+        elif prompt := embedding.prompts[""]:
+            name = clean(str(embedding.prompt_name))
+            yield f"The prompt {name} ({quote(prompt)}) stands before each text, and {cut}"
+
+
+def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:
+    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{window} tokens")
+    were, links, spelled = (noun, "was", "were"), _count(reading.links, "link"), clean(reading.spelled_token)
+    sentences = (
+        (
+            reading.cut,
+            f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each "
+            "a sequence of its own.",
+        ),
+        (reading.truncated, f"{_count(reading.truncated, *were)} truncated to {limit}."),
+        (
+            reading.links_lost,
+            f"{reading.links_lost:,} of {links} left out: no sequence holds both ends, each in tokens of its "
+            "own.",
+        ),
+        (
+            reading.links_unasked,
+            f"{reading.links_unasked:,} of {links} left out: they name candidates in the target, and nothing "
+            "in the text attends to it.",
+        ),
+        (
+            reading.spelled,
+            f"{_count(reading.spelled, noun, 'spells', 'spell')} out a special token such as {spelled}: it "
+            "is read as that token, as model(**tokenizer(text)) reads it.",
+        ),
+        (
+            reading.words_lost,
+            f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no "
+            f"token, or lie behind {limit}.",
+        ),
+        (
+            reading.unanswered,
+            f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.",
+        ),
+        (
+            reading.empty,
+            f"{_count(reading.empty, *were)} skipped: "
+            f"{'too short to be heard' if media else 'not a single token'}.",
+        ),
+    )
+    return (sentence for number, sentence in sentences if number)
+
+
+def _count(number: int, noun: str, *verbs: str) -> str:
+    """Count things, with a verb that agrees if there is one in both forms.
+
+    >>> _count(1, "file", "was", "were"), _count(2000, "link")
+    ('1 file was', '2,000 links')
+    """
+    return " ".join((f"{number:,} {noun}{'s' * (number != 1)}", *verbs[number != 1 :][:1]))
+
+
+class TokenReader:
+    """Stores the tokens of a checkpoint's corpus, and tells what is known about them.
+
+    Texts, pairs, examples and media each make sequences of their own; this holds all else that they share.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        options: CorpusOptions,
+        stores: ExitStack,
+        *,
+        architecture: Architecture | None = None,
+        cells: int | None = None,
+        labelled: bool = False,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Prepare to read: ``stores`` closes what is opened; the others are those of ``tokenise``."""
+        self.checkpoint, self.options, self.stores = checkpoint, options, stores
+        self.labelled, self._architecture, self._progress = labelled, architecture, progress
+        usual = BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+        #: What the plan of batches is made for.
+        self.limits = {"budget": options.batch_tokens or usual, "cells": cells}
+        config = checkpoint.model.config.get_text_config()
+        placeholder = getattr(checkpoint.processor, "placeholder", -1)
+        self._vocabulary = max(len(checkpoint.tokenizer), getattr(config, "vocab_size", 0), placeholder + 1)
+        path = options.frequencies
+        self._frequencies = path and read_frequencies(path, checkpoint.tokenizer, self._vocabulary)
+
+    @property
+    def architecture(self) -> Architecture:
+        """What the dry run found."""
+        assert self._architecture is not None
+        return self._architecture
+
+    @cached_property
+    def window(self) -> int:
+        """The most tokens of a sequence of text."""
+        return resolve_window(self.options.max_length, self.checkpoint)
+
+    def open_store(self) -> SequenceStore:
+        return self.stores.enter_context(SequenceStore(self._vocabulary))
+
+    def count(self, documents: Iterable[Item]) -> Iterator[Item]:
+        """Tell the progress of each document that is read."""
+        for document in documents:
+            self._progress(1)
+            yield document
+
+    def check(self, sequences: Iterable[TokenSequence]) -> Iterator[TokenSequence]:
+        """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
+        known = self.checkpoint.embeddings
+        for sequence in sequences:
+            if known is not None and max(sequence.ids) >= known:
+                raise AttnprobeError(
+                    f"The tokenizer gave token {max(sequence.ids)}, but the model knows only {known}; they "
+                    "do not belong together."
+                )
+            yield sequence
+
+    def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
+        """Describe the tokens of the text, whose least frequent ones are rare: none of ``more``."""
+        kinds = TokenKinds(self.checkpoint.tokenizer, frame)
+        rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only)
+
+    def describe_targets(self, store: SequenceStore, source: TokenisedTexts | None = None) -> TokenisedTexts:
+        """Describe the tokens that a decoder beside an encoder reads.
+
+        Where it reads the text itself, ``source``, the same tokens are rare.
+        """
+        tokenizer = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
+        kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
+        rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source)
