@@ -137,7 +137,7 @@ class TokenSpan(NamedTuple):
 
 
 class TokenLink(NamedTuple):
-    """A gold link by tokens; see ``corpus.sources.document.Link``.
+    """A gold link by tokens; see ``corpus.document.Link``.
 
     The source is among the queries where it is asked forward, and among the keys where it is asked backward;
     the target is the other way round. Within one sequence a link is asked both ways; from a decoder to an

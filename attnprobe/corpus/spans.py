@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenLink, TokenSpan, TokenTag
-from attnprobe.corpus.sources.document import Annotation, Link, Span, Tag, Where
+from attnprobe.corpus.document import Annotation, Link, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]
