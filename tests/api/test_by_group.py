@@ -1,17 +1,10 @@
 """Groups of documents in one pass: each as a run over it alone has it, all as a run without groups has it."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
 import attnprobe
-from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.links import SYNTAX
-from attnprobe.sums.base import Measurement, unpack
-from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.links import LinkCounts
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -163,78 +156,3 @@ def test_links_of_each_head_are_as_they_are_alone(treebank, options):
                 [alone.data[name][row] for row in theirs],
                 rtol=1e-9, atol=1e-12, err_msg=name,
             )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose(treebank):
-    """A loop over folds and blocks of documents; right answers of the groups add up to those of all."""
-    table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", min_links=1)
-    whole = attnprobe.syntax("demo", treebank["whole"], min_links=1)
-    assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
-    every, alone = read_tally(whole), {}
-    for group in GROUPS:
-        alone[group] = read_tally(attnprobe.syntax("demo", treebank[group], min_links=1))
-    fold = np.arange(BLOCKS) * 5 // BLOCKS
-    differ = 0
-    for row, place in enumerate(zip(whole.data["relation"], whole.data["direction"], strict=True)):
-        if whole.data["layer"][row] is None:
-            continue
-        hits = every.hits[every.keys.index(place)].reshape(-1, BLOCKS)
-        chosen = [int(hits[:, fold != one].sum(1).argmax()) for one in range(5)]
-        differ += len(set(chosen)) > 1
-        total = 0
-        for group, tally in alone.items():
-            found = {name: cells[row] for name, cells in rows_of(table, group).items()}
-            assert (found["layer"], found["head"]) == (whole.data["layer"][row], whole.data["head"][row])
-            if place not in tally.keys:
-                assert found["n"] == 0
-                continue
-            key = tally.keys.index(place)
-            right = tally.hits[key].reshape(-1, BLOCKS)
-            number = sum(int(right[who, fold == one].sum()) for one, who in enumerate(chosen))
-            assert found["n"] == tally.number[key, 0].sum()
-            assert found["accuracy"] == pytest.approx(number / found["n"])
-            total += number
-        assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])
-    assert differ > 1
-
-
-def read_tally(table) -> LinkCounts:
-    sums = unpack(table.provenance["measurement"]["sums"])
-    return Measurement.from_arrays(sums, {SYNTAX.name: LinkCounts}).sums[SYNTAX.name]
-
-
-@pytest.mark.slow
-def test_batches_of_any_size_and_parts_of_a_run_add_up():
-    """However sequences share batches, and in whatever order groups come."""
-    given = {"text_column": "t", "by_group": "genre", "dtype": "float64"}
-    table = attnprobe.census("demo", columns_of(ROWS), **given)
-    small = attnprobe.census("demo", columns_of(ROWS), batch_tokens=1, **given)
-    turned = attnprobe.census("demo", columns_of(ROWS[::-1]), **given)
-    for other in (small, turned):
-        assert_same(dict(other.data), table, ["rarest_two_share"], rtol=1e-9, atol=1e-12)
-    sums = unpack(table.provenance["measurement"]["sums"])
-    again = Measurement.from_arrays(sums, _kinds(table))
-    assert sorted(again.strata) == list(GROUPS)
-    both = again + again
-    assert both.strata["law"].sequences == 2 * again.strata["law"].sequences
-    assert json.loads(json.dumps([*both.strata])) == [*again.strata]
-
-
-def _kinds(table):
-    from attnprobe.statistics.registry import find_statistic
-
-    names = [one.partition("@")[0] for one in table.provenance["measurement"]["statistics"]]
-    return {name: find_statistic(name).sums for name in names}
-
-
-def test_one_group_and_groups_of_one_document():
-    texts = {"t": ["a dog", "a bird ran", "stone"], "g": ["a", "a", "a"]}
-    table = attnprobe.entropy("demo", texts, text_column="t", by_group="g")
-    assert "There is one group only, a (3), and nothing to compare it with." in table.notes
-    assert np.isnan(table["entropy_q"].astype(float)).all()
-    texts["g"] = ["a", "a", "b"]
-    table = attnprobe.entropy("demo", texts, text_column="t", by_group="g")
-    assert "Groups of fewer than 5 documents do not count in Q: a and b." in table.notes
-    with pytest.raises(AttnprobeError, match="by_group"):
-        attnprobe.entropy("demo", ["a dog"], by_group="g")

@@ -15,7 +15,6 @@ from scipy import special
 from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
 import attnprobe
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
 from attnprobe.model.removing import remove_heads
@@ -88,19 +87,6 @@ class TestCensus:
         assert (found["n"] == len(TEXTS)).all()
         assert found["entropy"].notna().all()
 
-    def test_every_column_by_norm(self, folders: dict[str, str]):
-        """A head that gives nothing is none where rows are weighted by what they carry, so all agree."""
-        _, found, expected = of_both(lambda folder: attnprobe.census(folder, TEXTS, weights="norm"), folders)
-        numbers = [name for name in found if pd.api.types.is_numeric_dtype(found[name])]
-        assert {"entropy_norm", "jsd_mean_norm", "norm_total"} <= set(numbers)
-        for name in numbers:
-            np.testing.assert_allclose(found[name], expected[name], atol=2e-5, err_msg=name)
-        assert found["entropy_norm"].notna().all()
-        whole = attnprobe.census(folders["baked"], TEXTS, weights="norm").to_pandas()
-        gone = [pair not in STANDING for pair in zip(whole["layer"], whole["head"], strict=True)]
-        assert (whole["norm_total"][gone] == 0).all()
-        assert whole["entropy_norm"][gone].isna().all()
-
     def test_distance_to_the_heads_that_are_left(self, folders: dict[str, str]):
         text = TEXTS[5]
         found = attnprobe.census(folders["physical"], [text]).to_pandas().set_index(["layer", "head"])
@@ -124,26 +110,6 @@ class TestCensus:
         assert np.isnan(layers["jsd_mean"][1])
         assert layers["odd_head"][2] in {0, 1, 2}
 
-    def test_all_pairs(self, folders: dict[str, str]):
-        found = attnprobe.distance(folders["physical"], TEXTS[:3], by="pair", all_pairs=True).to_pandas()
-        whole = attnprobe.distance(folders["baked"], TEXTS[:3], by="pair", all_pairs=True).to_pandas()
-        keys = ["layer_a", "head_a", "layer_b", "head_b"]
-        there = [(a, b) in STANDING and (c, d) in STANDING for a, b, c, d in whole[keys].to_numpy()]
-        assert len(found) == 5 * 4 // 2
-        pd.testing.assert_frame_equal(
-            found[[*keys, "jsd"]], whole[there].reset_index(drop=True)[[*keys, "jsd"]], atol=1e-5
-        )
-
-    def test_rank(self, folders: dict[str, str]):
-        """The baked folder keeps the queries and keys of the removed, whose weights nobody zeroes there."""
-        _, found, expected = of_both(
-            lambda folder: attnprobe.rank(folder, TEXTS, map_rank=True, dtype="float64"), folders
-        )
-        for name in found.select_dtypes("number"):
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-12, err_msg=name)
-        assert found["qk_rank"].notna().all()
-        assert set(found["head_width"]) == {8}
-
     def test_merged(self, folders: dict[str, str], tmp_path: Path):
         parts = [attnprobe.entropy(folders["physical"], some) for some in (TEXTS[:4], TEXTS[4:])]
         whole = attnprobe.entropy(folders["physical"], TEXTS).to_pandas()
@@ -161,12 +127,6 @@ class TestInterventions:
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-12)
         assert set(found["objective"]) == {"classification"}
         assert "head" in table.notes[0]
-
-    def test_confidence(self, folders: dict[str, str]):
-        _, found, expected = of_both(
-            lambda folder: attnprobe.importance(folder, TEXTS, method="confidence"), folders
-        )
-        np.testing.assert_allclose(found["importance"], expected["importance"], atol=1e-6)
 
     @pytest.mark.parametrize("keep_one", [False, True])
     def test_ablate(self, folders: dict[str, str], keep_one: bool):
@@ -197,14 +157,6 @@ class TestInterventions:
         assert pairs == [pair for pair in STANDING if pair not in removed]
         first, again = (load_pruned(folder) for folder in (folders["physical"], tmp_path / "again"))
         assert sum(w.numel() for w in again.parameters()) < sum(w.numel() for w in first.parameters())
-
-    def test_only_smaller_still(self, folders: dict[str, str], tmp_path: Path):
-        with pytest.raises(AttnprobeError, match=r"pruned already, .* add --physical"):
-            attnprobe.prune(folders["physical"], TEXTS, LABELS, save=tmp_path / "x", share=0.5)
-
-    def test_no_head_is_made_up(self, folders: dict[str, str]):
-        with pytest.raises(AttnprobeError, match="leave out --force-head"):
-            attnprobe.importance(folders["physical"], TEXTS, objective="masked-lm", force_head=True)
 
 
 def test_doctor(folders: dict[str, str]):

@@ -80,16 +80,6 @@ def test_roles_and_sentences(made, data, saved):
         np.testing.assert_allclose(found, view.attention["encoder"].ravel(), atol=5.1e-5)
 
 
-def test_the_record_says_how_to_make_it_again_without_sums(made):
-    record = json.loads(block(made.html, "attnprobe-record"))
-    assert record["command"] == "attnprobe.report"
-    assert record["versions"]["attnprobe"]
-    assert list(record["tables"]) == list(made.tables)
-    assert all(one["model"]["weights"] for one in record["tables"].values())
-    assert all("sums" not in one["measurement"] for one in record["tables"].values())
-    assert "<" not in block(made.html, "attnprobe-record")
-
-
 def test_a_task_brings_importance_and_pruning(classifier, reviews):
     made = attnprobe.report(
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
@@ -128,29 +118,6 @@ def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
     made = attnprobe.report(model, TEXTS, sections="prune", objective="representation")
     assert 'id="prune"' in made.html
     assert "One head" not in made.html
-
-
-@pytest.mark.parametrize("evidence", [5, "read", None, {"a": 1}])
-def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence):
-    attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=tmp_path / "tables")
-    path = tmp_path / "tables" / "census.csv.json"
-    about = json.loads(path.read_text())
-    about["provenance"]["architecture"]["evidence"] = evidence
-    path.write_text(json.dumps(about))
-    assert (
-        "How the reading of attention was checked"
-        not in attnprobe.report(from_tables=tmp_path / "tables").html
-    )
-
-
-@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-def test_images_have_a_report_without_roles(media_model, photos):
-    made = attnprobe.report(media_model("vit"), photos, limit=3)
-    assert list(made.tables) == ["census", "distance", "profile"]
-    assert "attnprobe view" in made.contents.chosen
-    assert lead(made).endswith("They read 3 images, 51 tokens.")
-    with pytest.raises(AttnprobeError, match="heads that read text"):
-        attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import transformers
 from pyarrow import parquet
 
 import attnprobe
-from attnprobe import AttnprobeError
 
 ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 POS = ["NOUN", "VERB", "DET", "ADP", "PUNCT", "ADJ"]
@@ -220,68 +219,3 @@ def test_questions_from_every_source(trained, data, tmp_path):
         np.testing.assert_array_equal(importances(model, path, **columns.get(name, {})), expected)
     pairs, answers = [(row["question"], row["context"]) for row in rows], [row["answers"] for row in rows]
     np.testing.assert_array_equal(importances(model, pairs, answers), expected)
-
-
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [
-        ({"tokens": ["a", "b"], "ner_tags": ["O"]}, "line 11 of .* has 2 words, but 1 labels"),
-        (
-            {"tokens": ["a"], "ner_tags": [None]},
-            "line 11 of .* has the label None; labels are strings or whole",
-        ),
-        ({"tokens": ["a"], "ner_tags": [" "]}, "line 11 of .* has a blank label"),
-        ({"tokens": ["a"], "ner_tags": "O"}, "line 11 of .* has a list of words, but 'O' for their labels"),
-        ({"tokens": "a", "ner_tags": "O"}, "line 11"),
-        ({"tokens": ["\ud800"], "ner_tags": ["O"]}, "line 11 of .* half a surrogate pair"),
-    ],
-)
-def test_damaged_words(trained, tmp_path, row, sentence):
-    path = tmp_path / "words.jsonl"
-    rows = [{"tokens": text.split(), "ner_tags": tags} for text, tags in zip(WORDS, TAGS, strict=True)]
-    path.write_text("\n".join(map(json.dumps, [*rows, row])))
-    if "tokens" in row and row["tokens"] == "a":
-        attnprobe.importance(trained("tagger"), path)  # a text without words has no label, which is said
-        return
-    with pytest.raises(AttnprobeError, match=sentence):
-        attnprobe.importance(trained("tagger"), path)
-
-
-@pytest.mark.parametrize(
-    ("answers", "sentence"),
-    [
-        (
-            {"text": ["dog"], "answer_start": [5]},
-            "the answer 'dog' does not stand at character 5 of its context",
-        ),
-        ({"text": ["dog"], "answer_start": [-3]}, "does not stand at character -3"),
-        ({"text": ["dog"], "answer_start": []}, "has 1 answers, but 0 places"),
-        ({"text": ["dog"], "answer_start": ["4"]}, "its place a whole number"),
-        ({"text": "dog"}, "an answer is an object with text and answer_start"),
-    ],
-)
-def test_damaged_answers(trained, tmp_path, answers, sentence):
-    path = tmp_path / "questions.jsonl"
-    row = {"question": "is it late ?", "context": "the dog ran", "answers": answers}
-    path.write_text("\n".join(map(json.dumps, [*questions(), row])))
-    with pytest.raises(AttnprobeError, match=sentence):
-        attnprobe.importance(trained("answerer"), path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "of", "options"),
-    [
-        ("tagger", "several", {"label_column": "labels"}),
-        ("tagger", "number", {"objective": "token-classification", "label_column": "score"}),
-        ("answerer", "tagger", {"objective": "question-answering"}),
-        ("tagger", "answerer", {"label_column": "answers"}),
-        ("several", "several", {"objective": "regression"}),
-        ("answerer", "tagger", {"objective": "token-classification"}),
-        ("pos", "tagger", {}),
-        ("number", "number", {"label_column": "sentence1"}),
-        ("number", "number", {"objective": "classification", "label_column": "score"}),
-    ],
-)
-def test_refusals(trained, data, kind, of, options):
-    with pytest.raises(AttnprobeError, match=r"label|answers|trained|number"):
-        attnprobe.ablate(trained(kind), data(of), **options)

@@ -1,8 +1,5 @@
 """Texts however a program holds them, and the keywords that stand beside them."""
 
-import io
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -114,14 +111,6 @@ def test_generators_are_read_on_demand():
     assert [next(documents).text for _ in TEXTS] == TEXTS
 
 
-def test_paths(tmp_path, text):
-    for path in (text, str(text), Source(str(text))):
-        source = open_with(path)
-        assert source.name == "text.txt"
-        assert [document.text for document in source.documents] == text.read_text().splitlines()
-    assert next(open_with(None).documents).text == "The kettle had gone cold again."
-
-
 def test_columns_of_files(reviews):
     rows = [tuple(line.split("\t")) for line in reviews.read_text().splitlines()[1:]]
     expected = [(review, None, stars or None) for review, stars in rows]
@@ -131,11 +120,6 @@ def test_columns_of_files(reviews):
     # What is named beside a source wins.
     assert read(Source(str(reviews), text_column="stars"), **named) == expected
     assert read(reviews, text_column="stars", text_pair_column="review")[0] == ("bad", rows[0][0], None)
-
-
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
-    assert read("-") == plain(TEXTS)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -151,16 +135,6 @@ def test_a_column_of_a_table(table):
         *zip(TEXTS, [None] * 3, "abc", strict=True)
     ]
     assert read(usual, text_column="review") == plain(TEXTS)
-
-
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, " "])
-def test_missing_cells_of_tables_are_left_out(missing):
-    frame = pd.DataFrame({"review": ["a", missing, "c"], "stars": ["x", "y", missing]}, dtype=object)
-    assert read(frame, text_column="review", label_column="stars") == [("a", None, "x"), ("c", None, None)]
-    assert read(frame, text_column="review", text_pair_column="stars") == [
-        ("a", "x", None),
-        ("c", None, None),
-    ]
 
 
 @pytest.mark.parametrize(

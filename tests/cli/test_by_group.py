@@ -89,28 +89,3 @@ def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path):
     assert invoke("census", "demo", "-d", first, "--dtype", "float64", "-q", "-o", plain)[0] == 0
     code, _, error = invoke("merge", tmp_path / "2.csv", plain)
     assert (code, "are not tables of the same command" in error) == (2, True)
-
-
-def test_links_of_several_files(invoke, tmp_path):
-    """Each file is a group, in which the head of all groups is scored."""
-    for number, name in enumerate(("a", "b")):
-        sentences = []
-        for place in range(40):
-            words = ["the", ["dog", "cat"][place % 2], ["ran", "came"][number], "late", str(place)]
-            said = zip(words, (2, 3, 0, 3, 3), ("det", "x", "x", "x", "x"), strict=True)
-            lines = [
-                f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_"
-                for n, (word, head, relation) in enumerate(said, start=1)
-            ]
-            sentences.append("\n".join(lines))
-        (tmp_path / f"{name}.conllu").write_text("\n\n".join(sentences) + "\n\n")
-    files = ["-d", tmp_path / "a.conllu", "-d", tmp_path / "b.conllu"]
-    code, out, error = invoke("syntax", "demo", *files, "--by-group", "file")
-    found = read(out)
-    assert code == 0
-    assert [row["group"] for row in found[:3]] == ["all groups", "a.conllu", "b.conllu"]
-    assert len({(row["layer"], row["head"]) for row in found[:3]}) == 1
-    assert int(found[1]["n"]) + int(found[2]["n"]) == int(found[0]["n"])
-    assert found[0]["accuracy_selected"]
-    assert not found[1]["accuracy_selected"]
-    assert "2 groups: a.conllu and b.conllu." in error

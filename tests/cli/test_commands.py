@@ -9,8 +9,6 @@ import subprocess
 import sys
 from importlib.resources import files
 
-import numpy as np
-import pandas
 import pytest
 from safetensors.torch import load_file, save_file
 
@@ -91,12 +89,6 @@ def test_help_has_a_summary_and_examples(invoke, name):
         assert option in out
 
 
-def test_help_lists_every_command(invoke):
-    code, out, _ = invoke("--help")
-    assert code == 0
-    assert all(f" {name} " in out for name in [*MODELLED, *OTHERS])
-
-
 def test_help_needs_no_torch():
     """Keep the start quick: nothing heavy is imported before a command runs."""
     script = (
@@ -133,52 +125,6 @@ def test_census_is_the_union(invoke, text):
     alone = rows(invoke("positional", "demo", "-d", text)[1])
     for one, whole in zip(alone, rows(out), strict=True):
         assert {name: whole[name] for name in one} == one
-
-
-@pytest.mark.parametrize(
-    ("words", "columns"),
-    [
-        (
-            [],
-            ["layer_a", "head_a", "layer_b", "head_b", "n", "jsd", "jsd_se", "js_distance", "js_distance_se"],
-        ),
-        (
-            ["--by", "head"],
-            [
-                "layer",
-                "head",
-                "n",
-                "jsd_mean",
-                "jsd_mean_se",
-                "jsd_nearest",
-                "jsd_nearest_se",
-                "nearest_head",
-            ],
-        ),
-        (
-            ["--by", "layer"],
-            ["layer", "n", "jsd_mean", "jsd_mean_se", "jsd_std", "odd_head", "odd_jsd", "odd_jsd_se"],
-        ),
-    ],
-)
-def test_distance_columns(invoke, text, words, columns):
-    code, out, _ = invoke("distance", "demo", "-d", text, *words)
-    assert code == 0
-    assert list(rows(out)[0]) == ["model", "dataset", *columns]
-
-
-def test_distance_of_all_pairs_contains_the_pairs_of_layers(invoke, text):
-    key = ("layer_a", "head_a", "layer_b", "head_b")
-    every = {
-        tuple(r[k] for k in key): r["jsd"]
-        for r in rows(invoke("distance", "demo", "-d", text, "--all-pairs")[1])
-    }
-    within = {tuple(r[k] for k in key): r["jsd"] for r in rows(invoke("distance", "demo", "-d", text)[1])}
-    heads = len({k[:2] for k in every} | {k[2:] for k in every})
-    assert len(every) == heads * (heads - 1) // 2
-    for pair, value in within.items():
-        assert float(every[pair]) == pytest.approx(float(value), abs=1e-6)
-    assert invoke("distance", "demo", "--all-pairs", "--by", "head")[0] == 2
 
 
 def test_doctor_is_satisfied_with_the_demo(invoke, text):
@@ -247,68 +193,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(invoke, monkeypatch, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_missing_data(invoke, monkeypatch, tmp_path, name):
-    monkeypatch.chdir(tmp_path)
-    assert_refused(invoke(name, "demo", *reading(name, "missing.txt")), "missing.txt")
-    assert not list(tmp_path.iterdir())
-
-
 def assert_refused(found, says):
     code, out, error = found
     assert (code, out) == (2, "")
     assert says in error.splitlines()[-1]
     assert error.splitlines()[-1].startswith("attnprobe: ")
     assert "Traceback" not in error
-
-
-def test_bad_models(invoke, use_cache, tmp_path):
-    use_cache(tmp_path / "cache")
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for model, says in [
-        (empty, "config.json"),
-        (tmp_path / "nowhere", "no folder"),
-        ("not a name!", "neither"),
-        ("no-such/checkpoint", "neither"),
-    ]:
-        code, out, error = invoke("entropy", model)
-        assert (code, out) == (2, "")
-        assert says in error
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_underscores_are_as_good_as_hyphens(invoke, name):
-    assert_refused(invoke(name, "demo", *reading(name, "embedded"), "--max_length", "2"), "--max-length 2")
-
-
-def test_batch_tokens_and_order_change_nothing(invoke, tmp_path):
-    lines = [
-        f"The {noun} was {state}."
-        for noun in ("gate", "old mill", "ledger, which he kept,")
-        for state in ("open", "lost")
-    ]
-    forward, backward = tmp_path / "a.txt", tmp_path / "b.txt"
-    forward.write_text("\n".join(lines))
-    backward.write_text("\n".join(reversed(lines)))
-    tables = [
-        pandas.read_csv(io.StringIO(invoke("census", "demo", "-d", path, "--batch-tokens", size)[1]))
-        for path, size in ((forward, 1), (forward, 4096), (backward, 40))
-    ]
-    for other in tables[1:]:
-        numbers = other.select_dtypes("number")
-        np.testing.assert_allclose(numbers, tables[0][numbers.columns], atol=1e-5)
-
-
-@pytest.mark.parametrize("words", [[], ["--map-rank"]])
-def test_columns_of_rank(invoke, text, words):
-    code, out, _ = invoke("rank", "demo", "-d", text, *words)
-    assert code == 0
-    means = ["longer", "logit_rank", "logit_rank_share"]
-    measures = [name for mean in means for name in (mean, f"{mean}_se")]
-    more = ["map_rank", "map_rank_se"] if words else []
-    assert list(rows(out)[0]) == [*HEAD, "head_width", *measures, "qk_rank", "qk_top_half", *more]
-    assert {row["n"] for row in rows(out)} == {"3"}
 
 
 def test_stdin(invoke, monkeypatch):
@@ -335,29 +225,6 @@ def test_files_carry_provenance(invoke, text, tmp_path, name):
     assert ("task" in record) == (name in INTERVENING)
     assert_refused(invoke(*words), "--overwrite")
     assert invoke(*words, "--overwrite")[0] == 0
-
-
-@pytest.mark.parametrize("name", ["special", *INTERVENING])
-def test_every_format_holds_the_same_table(invoke, text, tmp_path, name):
-    for extension in ("csv", "json", "md", "parquet"):
-        folder = tmp_path / extension
-        folder.mkdir()
-        assert invoke(name, "demo", *reading(name, text), "-o", folder / f"heads.{extension}")[0] == 0
-    wanted = pandas.read_csv(tmp_path / "csv" / "heads.csv")
-    held = json.loads((tmp_path / "json" / "heads.json").read_text())["rows"]
-    for found in (pandas.read_parquet(tmp_path / "parquet" / "heads.parquet"), pandas.DataFrame(held)):
-        pandas.testing.assert_frame_equal(found.astype(wanted.dtypes), wanted)
-    lines = (tmp_path / "md" / "heads.md").read_text().splitlines()
-    assert sum(line.startswith("| demo |") for line in lines) == len(wanted)
-    assert [cell.strip() for cell in lines[2].strip("|").split("|")] == list(wanted)
-
-
-def test_content_only_leaves_out_special_tokens(invoke, text):
-    code, out, _ = invoke("census", "demo", "-d", text, "--content-only")
-    assert code == 0
-    for row in rows(out):
-        assert (row["first"], row["separator"], row["entropy_first"]) == ("", "", "")
-        assert float(row["punctuation"]) + float(row["other"]) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.slow

@@ -119,22 +119,6 @@ def test_a_full_disk_costs_no_table(invoke, data, full, ending, shown):
     assert contents(data) == before
 
 
-def test_a_folder_that_went_away(invoke, data, monkeypatch):
-    from attnprobe.survey import survey
-
-    before = survey.examine_part
-
-    def examined(*given):
-        Path("sub").rmdir()
-        return before(*given)
-
-    monkeypatch.setattr(survey, "examine_part", examined)
-    code, out, error = invoke("entropy", "demo", "-L", "2", "-o", "sub/heads.csv")
-    assert code == 2
-    assert "does not exist" in error.splitlines()[-1]
-    assert len(pandas.read_csv(io.StringIO(out))) == 24
-
-
 def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     """The table is then kept in the temporary folder."""
     from attnprobe.errors import AttnprobeError

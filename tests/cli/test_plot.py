@@ -19,18 +19,7 @@ def heads(tmp_path, monkeypatch):
 
 
 def test_a_picture_is_that_of_the_function(heads, capsys):
-    words = [
-        "--theme",
-        "dark",
-        "--only",
-        "previous",
-        "--width",
-        "400",
-        "--title",
-        "mine",
-        "--kind",
-        "depth",
-    ]
+    words = ["--theme", "dark", "--only", "previous", "--width", "400", "--title", "mine", "--kind", "depth"]
     assert run(["plot", "heads.csv", "-o", "heads.svg", *words]) == 0
     assert capsys.readouterr().err == "attnprobe: wrote heads.svg\n"
     given = attnprobe.plot("heads.csv", theme="dark", only="previous", width=400, title="mine", kind="depth")

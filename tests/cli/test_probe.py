@@ -72,17 +72,6 @@ def test_columns(invoke):
     assert heads["share"].sum() == pytest.approx(1)
 
 
-def test_other_gold(invoke):
-    code, out, said = invoke("probe", "demo", "--gold", "coreference", "-q", "--min-links", 10)
-    assert code == 0, said
-    found = read(out)
-    assert found.columns[2] == "mention"
-    assert set(found["direction"]) <= {"mention_to_antecedent", "antecedent_to_mention"}
-    code, out, said = invoke("probe", "demo", "--gold", "links", "-q", "-L", 30)
-    assert code == 0, said
-    assert read(out).columns[2] == "label"
-
-
 def test_state_and_record(invoke, tmp_path):
     """A finished state gives the same; another penalty goes on from it, as reading does not depend on it."""
     state, path = tmp_path / "state", tmp_path / "found.csv"
@@ -97,17 +86,6 @@ def test_state_and_record(invoke, tmp_path):
     code, _, said = invoke("merge", path, path)
     assert code == 2
     assert "is no record of a table that can be merged" in said
-
-
-def test_few_documents(invoke, few):
-    one, several = few
-    code, out, said = invoke("probe", "demo", "-d", several, "--min-links", 1)
-    assert code == 0, said
-    assert read(out)["n"][0] == 5
-    assert "Links are of 3 documents, so that no p is below 0.12." in said
-    code, out, said = invoke("probe", "demo", "-d", one)
-    assert (code, out) == (2, "")
-    assert "are of one document" in said
 
 
 def test_refusals(invoke, few, tmp_path):
