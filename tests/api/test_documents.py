@@ -52,23 +52,3 @@ def test_errors_over_documents_of_a_column(tmp_path, by_hand):
         assert table.provenance["corpus"]["clusters"] == 4
     assert given["a file"].provenance["dataset"]["document_column"] == "of"
     assert not np.allclose(alone["entropy_se"], error, rtol=0.01)
-
-
-def test_errors_over_documents_of_a_treebank(tmp_path, by_hand):
-    """Adjacent sentences, as a treebank has them, by newdoc and by newpar; census and entropy alike."""
-    order = sorted(range(len(OF)), key=lambda place: OF[place])
-    for begin in ("# newdoc id = {}", "# newpar id = {}"):
-        path = tmp_path / "it.conllu"
-        lines = []
-        for before, place in zip([None, *order], order, strict=False):
-            if before is None or OF[before] != OF[place]:
-                lines.append(begin.format(OF[place]))
-            words = TEXTS[place].split()
-            lines += [f"# text = {TEXTS[place]}"]
-            lines += [f"{n}\t{word}" + "\t_" * 4 + "\t0\troot\t_\t_" for n, word in enumerate(words, 1)] + [
-                ""
-            ]
-        path.write_text("\n".join([*lines, ""]))
-        for ask in (attnprobe.entropy, attnprobe.census):
-            found = ask("demo", str(path))
-            np.testing.assert_allclose(found["entropy_se"], by_hand[1], rtol=1e-3, atol=1e-6)

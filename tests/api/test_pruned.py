@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from numpy.typing import NDArray
-from scipy import special
-from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
+from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
@@ -68,14 +65,6 @@ def of_both(ask: Callable[[str], Any], folders: dict[str, str]) -> tuple[Any, pd
     return table, frame, standing(ask(folders["baked"]))
 
 
-def maps_of(folder: str, text: str) -> list[NDArray[Any]]:
-    """Give the maps (head, query, key) of a layer's heads that stand, as transformers gives them."""
-    model: Any = BertModel.from_pretrained(folder, attn_implementation="eager")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    given = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
-    return [rows[0, KEEP[layer]].detach().double().numpy() for layer, rows in enumerate(given)]
-
-
 class TestCensus:
     def test_every_column(self, folders: dict[str, str]):
         """What is about a head alone is that of the same head of the other folder."""
@@ -86,36 +75,6 @@ class TestCensus:
                 np.testing.assert_allclose(found[name], expected[name], atol=2e-5, err_msg=name)
         assert (found["n"] == len(TEXTS)).all()
         assert found["entropy"].notna().all()
-
-    def test_distance_to_the_heads_that_are_left(self, folders: dict[str, str]):
-        text = TEXTS[5]
-        found = attnprobe.census(folders["physical"], [text]).to_pandas().set_index(["layer", "head"])
-        pairs = attnprobe.distance(folders["physical"], [text], by="pair").to_pandas()
-        layers = attnprobe.distance(folders["physical"], [text], by="layer").to_pandas()
-        expected: dict[tuple[int, int, int], float] = {}
-        for layer, rows in enumerate(maps_of(folders["baked"], text)):
-            numbers = np.flatnonzero(KEEP[layer])
-            for (i, a), (j, b) in combinations(enumerate(numbers), 2):
-                middle = special.entr((rows[i] + rows[j]) / 2).sum(-1)
-                apart = middle - (special.entr(rows[i]) + special.entr(rows[j])).sum(-1) / 2
-                expected[layer, int(a), int(b)] = apart.mean()
-        assert list(zip(pairs["layer_a"], pairs["head_a"], pairs["head_b"], strict=True)) == list(expected)
-        np.testing.assert_allclose(pairs["jsd"], list(expected.values()), atol=1e-5)
-        for layer, head in STANDING:
-            mine = [value for key, value in expected.items() if key[0] == layer and head in key[1:]]
-            np.testing.assert_allclose(found.loc[(layer, head), "jsd_mean"], np.mean(mine), atol=1e-5)
-        for layer in (0, 2):
-            mine = [value for key, value in expected.items() if key[0] == layer]
-            np.testing.assert_allclose(layers["jsd_mean"][layer], np.mean(mine), atol=1e-5)
-        assert np.isnan(layers["jsd_mean"][1])
-        assert layers["odd_head"][2] in {0, 1, 2}
-
-    def test_merged(self, folders: dict[str, str], tmp_path: Path):
-        parts = [attnprobe.entropy(folders["physical"], some) for some in (TEXTS[:4], TEXTS[4:])]
-        whole = attnprobe.entropy(folders["physical"], TEXTS).to_pandas()
-        found = attnprobe.merge(parts).to_pandas()
-        np.testing.assert_allclose(found["entropy"], whole["entropy"], rtol=1e-6)
-        assert list(zip(found["layer"], found["head"], strict=True)) == STANDING
 
 
 class TestInterventions:

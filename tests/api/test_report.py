@@ -66,20 +66,6 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
             assert np.isclose(shown, [value, error], rtol=[5e-4, 5e-2]).all(1).any()
 
 
-def test_roles_and_sentences(made, data, saved):
-    roles = made.tables["roles"]
-    said = zip(data["roles"], roles.data["role"], strict=True)
-    assert all(one.startswith((f"Role: {role};", f"Role: {role}.")) for one, role in said)
-    assert len(data["sentences"]) == 3
-    for number, seen in enumerate(made.contents.seen):
-        view = attnprobe.view(saved("bert"), seen.texts[0])
-        bytes_ = np.frombuffer(
-            zlib.decompress(base64.b64decode(block(made.html, f"sentence-{number}-encoder"))), np.uint8
-        ).reshape(2, -1)
-        found = (bytes_[0].astype(int) * 256 + bytes_[1]) / data["scale"]
-        np.testing.assert_allclose(found, view.attention["encoder"].ravel(), atol=5.1e-5)
-
-
 def test_a_task_brings_importance_and_pruning(classifier, reviews):
     made = attnprobe.report(
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
@@ -104,20 +90,6 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
 
 def lead(report):
     return re.search(r'<p class="lead">(.*?)</p>', report.html)[1]
-
-
-def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
-    """Pairs name their heads, and a curve has none to choose."""
-    model = saved("bert")
-    made = attnprobe.report(model, TEXTS, sections="distance", save_tables=tmp_path / "tables")
-    for one in (made, attnprobe.report(from_tables=tmp_path / "tables")):
-        assert "3 layers of 4 heads" in lead(one)
-        assert one.html.count('class="picture"') == 1
-        assert len(json.loads(block(one.html, "report-data"))["heads"]) == 12
-        assert "Its numbers" not in one.html
-    made = attnprobe.report(model, TEXTS, sections="prune", objective="representation")
-    assert 'id="prune"' in made.html
-    assert "One head" not in made.html
 
 
 @pytest.mark.parametrize(

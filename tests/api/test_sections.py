@@ -135,18 +135,6 @@ def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews,
     assert passes["batches"] == 0
 
 
-def test_standard_input_is_read_once_for_all_sections(saved, monkeypatch, tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(TEXTS))
-    with path.open() as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        made = attnprobe.report(saved("bert"), "-", sections="census,roles,sentences,distance")
-    assert made.tables["roles"].data["role"] == attnprobe.roles(saved("bert"), TEXTS).data["role"]
-    for name in ("census", "distance"):
-        assert set(made.tables[name].data["n"]) == {len(TEXTS)}
-    assert len(made.contents.seen) == 3
-
-
 # Stopped, and gone on
 
 

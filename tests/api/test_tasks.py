@@ -5,13 +5,9 @@ import json
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-import pandas
-import pyarrow
 import pytest
 import torch
 import transformers
-from pyarrow import parquet
 
 import attnprobe
 
@@ -144,78 +140,3 @@ def test_importance_and_ablation(trained, data, kind):
 
 
 # Where labels come from
-
-
-def importances(model, texts, *arguments, **options):
-    return attnprobe.importance(model, texts, *arguments, **options)["importance"]
-
-
-def test_words_from_every_source(trained, data, tmp_path):
-    model, words = trained("tagger"), [text.split() for text in WORDS]
-    expected = importances(model, data("tagger"))
-    ids = [[ENTITIES.index(tag) for tag in one] for one in TAGS]
-    rows = [{"tokens": one, "ner_tags": tags} for one, tags in zip(words, TAGS, strict=True)]
-    paths = {
-        name: tmp_path / name
-        for name in ("a.jsonl", "b.json", "c.parquet", "d.parquet", "e.bio", "f.conll.gz")
-    }
-    paths["a.jsonl"].write_text("\n".join(map(json.dumps, rows)))
-    paths["b.json"].write_text(
-        json.dumps({"data": [{"words": r["tokens"], "labels": i} for r, i in zip(rows, ids, strict=True)]})
-    )
-    parquet.write_table(
-        pyarrow.table({"tokens": words, "tags": ids, "id": list(range(10))}), paths["c.parquet"]
-    )
-    # Numbers that the file names otherwise than the model does.
-    turned = ENTITIES[::-1]
-    features = {"tokens": {"feature": {"dtype": "string"}}, "ner_tags": {"feature": {"names": turned}}}
-    table = pyarrow.table({"tokens": words, "ner_tags": [[turned.index(tag) for tag in one] for one in TAGS]})
-    said = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
-    parquet.write_table(table.replace_schema_metadata(said), paths["d.parquet"])
-    paths["e.bio"].write_text(conll().replace(" ", "\t").replace("-DOCSTART-\t-X-\tO\n\n", "# id 7\n"))
-    import gzip
-
-    paths["f.conll.gz"].write_bytes(gzip.compress(conll().encode()))
-    for name, path in paths.items():
-        np.testing.assert_array_equal(importances(model, path), expected, err_msg=name)
-    np.testing.assert_array_equal(importances(model, words, TAGS), expected)
-    frame = pandas.DataFrame({"tokens": words, "ner_tags": ids})
-    np.testing.assert_array_equal(importances(model, frame, text_column="tokens"), expected)
-    arrays = frame.map(np.array)
-    np.testing.assert_array_equal(
-        importances(model, arrays, text_column="tokens", label_column="ner_tags"), expected
-    )
-
-
-def test_questions_from_every_source(trained, data, tmp_path):
-    model, rows = trained("answerer"), questions()
-    expected = importances(model, data("answerer"))
-    paths = {name: tmp_path / name for name in ("a.json", "b.parquet", "c.jsonl")}
-    paragraphs = [
-        {
-            "context": row["context"],
-            "qas": [
-                {
-                    "question": row["question"],
-                    "answers": [
-                        {"text": text, "answer_start": start}
-                        for text, start in zip(*row["answers"].values(), strict=True)
-                    ],
-                }
-            ],
-        }
-        for row in rows
-    ]
-    articles = [
-        {"title": "one", "paragraphs": paragraphs[:4]},
-        {"title": "two", "paragraphs": paragraphs[4:]},
-    ]
-    paths["a.json"].write_text(json.dumps({"version": "v2.0", "data": articles}))
-    parquet.write_table(pyarrow.Table.from_pylist(rows), paths["b.parquet"])
-    renamed = [{"q": row["question"], "passage": row["context"], "a": row["answers"]} for row in rows]
-    paths["c.jsonl"].write_text("\n".join(map(json.dumps, renamed)))
-    columns = {"c.jsonl": {"text_column": "q", "text_pair_column": "passage", "label_column": "a"}}
-    for name, path in paths.items():
-        np.testing.assert_array_equal(importances(model, path, **columns.get(name, {})), expected)
-    pairs, answers = [(row["question"], row["context"]) for row in rows], [row["answers"] for row in rows]
-    np.testing.assert_array_equal(importances(model, pairs, answers), expected)

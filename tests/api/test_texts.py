@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import torch
 
 import attnprobe
 from attnprobe import AttnprobeError, Source
@@ -149,25 +148,7 @@ def test_what_is_no_text(texts):
         read(texts)
 
 
-def test_what_does_not_fit():
-    for labels in (["x"], ["x"] * 4, pd.Series(["x"])):
-        with pytest.raises(AttnprobeError, match=f"There are 3 texts, but {len(labels)} labels"):
-            read(TEXTS, labels)
-    with pytest.raises(AttnprobeError, match="no column 'txt'; its columns are 'review'"):
-        read({"review": TEXTS}, text_column="txt")
-    for name in ("threads", "workers"):
-        with pytest.raises(AttnprobeError, match="must be at least 1"):
-            attnprobe.entropy("demo", TEXTS, **{name: 0})
-    with pytest.raises(AttnprobeError):
-        attnprobe.entropy("demo", ["a", "\ud800"])
-
-
 # What functions do with them
-
-
-@pytest.fixture
-def bert(saved):
-    return saved("bert")
 
 
 @pytest.mark.parametrize("kind", [list, tuple, pd.Series, np.array])
@@ -180,31 +161,3 @@ def test_targets(saved, kind):
 
 
 # Keywords
-
-
-class Told:
-    """A progress that remembers what it is told."""
-
-    def __init__(self):
-        self.stages, self.steps, self.sentences, self.threads = [], 0, [], set()
-
-    def stage(self, name, total):
-        self.stages.append((name, total))
-        self.threads.add(torch.get_num_threads())
-
-    def advance(self, steps):
-        self.steps += steps
-
-    def say(self, sentence):
-        self.sentences.append(sentence)
-
-
-@pytest.mark.parametrize("workers", [None, 2])
-def test_threads_are_as_before(bert, workers):
-    before, told = torch.get_num_threads(), Told()
-    attnprobe.entropy(bert, TEXTS, threads=before + 1, workers=workers, batch_tokens=8, progress=told)
-    assert before + 1 in told.threads
-    assert torch.get_num_threads() == before
-    with pytest.raises(AttnprobeError):
-        attnprobe.entropy(bert, ["a", None], threads=before + 1)
-    assert torch.get_num_threads() == before

@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainerCal
 
 import attnprobe
 from attnprobe import HeadCallback, HeadTable
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 #: 6 steps of training are enough; the last is no multiple of what is measured.
 STEPS, EVERY = 6, 4
@@ -125,22 +125,6 @@ class TestRefusals:
     def test_what_is_wrong_is_said_at_once(self, options, said):
         with pytest.raises(AttnprobeError, match=said):
             HeadCallback(TEXTS, **options)
-
-    def test_what_fails_later_is_a_warning(self, build, tmp_path):
-        texts = tmp_path / "texts.txt"
-        texts.write_text("\n".join(TEXTS))
-
-        class Lose(TrainerCallback):
-            def on_step_end(self, args, state, control, **given):
-                texts.unlink(missing_ok=True)
-
-        callback = HeadCallback(texts, every=2, statistics=["entropy"])
-        trainer = build(callbacks=[Lose(), callback])
-        with pytest.warns(AttnprobeWarning, match="Step 2 is not measured"):
-            trainer.train()
-        assert trainer.state.global_step == STEPS
-        assert callback.table is not None
-        assert set(callback.table["step"].tolist()) == {0}
 
 
 #: Trains a classifier on the embedded encoder, in one process or in several; the weights say whether it does.

@@ -18,36 +18,21 @@ from attnprobe.commands import COMMANDS
 #: about pairs of heads, which test_interact.py does.
 OTHERS = {"merge", "plot", "modality", "interact"}
 MODELLED = [name for name in COMMANDS if name not in OTHERS]
-#: And a text, of a dataset.
-NAMES = [name for name in MODELLED if name not in {"induction", "view", "report", "doctor"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
-#: Those that read gold links, or may; see test_links.py and test_probe.py.
-GOLD = ["syntax", "coreference", "links", "probe", "roles"]
 #: Those that take several models.
 SEVERAL = ["compare", "dynamics"]
-#: Those that read pairs of texts, whole; see test_patch.py.
-PAIRED = ["patch"]
-# What counts the three windows of a text.
-WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
 # The contract of INTERFACE: other programs read these names.
 HEAD = ["model", "dataset", "layer", "head", "n"]
 FAMILIES = {
     "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
-    "positional": (
-        [
-            "previous",
-            "self",
-            "next",
-            "offset",
-            "offset_share",
-            "attention_distance",
-            "attention_distance_ratio",
-        ]
-    ),
+    "positional": [
+        "previous", "self", "next", "offset", "offset_share", "attention_distance",
+        "attention_distance_ratio",
+    ],
     "special": ["first", "separator", "punctuation", "other", "sink_share"],
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
-}
+}  # fmt: skip
 WITHOUT_ERROR = {"offset"}
 
 
@@ -154,7 +139,9 @@ def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
     assert invoke("entropy", folder)[0] == 2
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ["doctor", *GOLD, *PAIRED]])
+@pytest.mark.parametrize(
+    "name", ["census", "distance", "ablate", "correlate", "prune", "compare", "dynamics"]
+)
 def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("word " * 300)
@@ -167,12 +154,12 @@ def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     assert "cut into 3 windows" in error
     assert "are of 1 document" in error
     assert out.startswith("model,dataset,")
-    counter, number = WINDOWS[name]
+    counter, number = ("heads", "24") if name == "correlate" else ("n", "3")
     assert {row[counter] for row in rows(out)} == {number}
     assert invoke(name, "demo", *words, "--quiet") == (0, out, "")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["entropy", "syntax", "prune", "correlate", "dynamics", "patch"])
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -261,7 +248,7 @@ def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     assert "Traceback" in invoke("entropy", "demo", "-v")[2]
 
 
-@pytest.mark.parametrize("name", MODELLED)
+@pytest.mark.parametrize("name", ["entropy", "doctor", "prune", "correlate", "dynamics", "view", "report"])
 def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, name):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt

@@ -152,24 +152,6 @@ def test_scores_outlive_a_checkpoint_that_can_not_be_saved(invoke, data, monkeyp
     assert len(pandas.read_csv(io.StringIO(out))) >= 3
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "md", "parquet", "tex", "xlsx"])
-def test_the_columns_and_rows_that_are_chosen(invoke, data, format):
-    """Are those of the whole table; what names the rows stays, so that they can be joined."""
-    invoke(
-        "entropy", "demo", "-d", "in.csv", "-q", "-o", f"some.{format}", "--only", "confidence", "--rows", "3"
-    )
-    invoke("entropy", "demo", "-d", "in.csv", "-q", "-o", "all.csv")
-    names = ["model", "dataset", "layer", "head", "confidence", "confidence_se"]
-    if format in {"md", "tex"}:
-        lines = [
-            line for line in Path(f"some.{format}").read_text().splitlines() if line.startswith(("| ", "0 "))
-        ]
-        assert len(lines) == {"md": 5, "tex": 3}[format]
-        return
-    some, whole = (HeadTable.read(name).to_pandas() for name in (f"some.{format}", "all.csv"))
-    pandas.testing.assert_frame_equal(some, whole[names].head(3))
-
-
 def test_a_wrong_name_costs_no_table(invoke, data):
     code, _, said = invoke("entropy", "demo", "-d", "in.csv", "-q", "-o", "heads.csv", "--only", "confidense")
     assert code == 2

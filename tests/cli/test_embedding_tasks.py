@@ -39,18 +39,6 @@ def beir(tmp_path):
     return path
 
 
-@pytest.fixture
-def rows(tmp_path):
-    """Write pairs with a score and triplets."""
-    pairs = [f"{one},{PASSAGES[place % 6]},{place % 4}" for place, one in enumerate(QUERIES)]
-    triplets = [f"{one},{PASSAGES[place % 6]},{PASSAGES[place % 5]}x" for place, one in enumerate(QUERIES)]
-    for name, header, lines in (
-        ("similarity", "sentence1,sentence2,score", pairs), ("triplet", "anchor,positive,negative", triplets),
-    ):  # fmt: skip
-        (tmp_path / f"{name}.csv").write_text("\n".join([header, *lines]))
-    return tmp_path
-
-
 def test_a_folder_is_for_retrieval(invoke, refused, saved, beir, tmp_path):
     """Which is chosen by the data; the record says what was read."""
     target = tmp_path / "ablation.csv"
@@ -65,20 +53,6 @@ def test_a_folder_is_for_retrieval(invoke, refused, saved, beir, tmp_path):
     assert record["task"]["examples"] == 6
     assert "are for --objective retrieval" in refused("census", "demo", "-d", beir)
     assert "take gradient" in refused("importance", saved("bert"), "-d", beir, "--method", "lrp")
-
-
-@pytest.mark.parametrize("kind", ["similarity", "triplet"])
-def test_rows(invoke, refused, saved, rows, kind):
-    path = rows / f"{kind}.csv"
-    code, out, error = invoke("importance", saved("bert"), "-d", path, "--objective", kind, "-q")
-    assert code == 0, error
-    assert f",{kind},gradient,0,0," in out
-    other = {"similarity": "triplet", "triplet": "similarity"}[kind]
-    said = refused("importance", saved("bert"), "-d", path, "--objective", other)
-    assert "has no column called" in said
-    assert "--objective retrieval needs queries with the passages that answer them" in refused(
-        "importance", saved("bert"), "--objective", "retrieval", "-L", 5
-    )
 
 
 @pytest.mark.exhaustive

@@ -118,20 +118,6 @@ def test_links_of_pairs(invoke, aligned):
     assert {int(row["n"]) for row in every} == {letters}
 
 
-def test_several_files_are_one(invoke, treebank):
-    parts = ["-d", treebank / "first.conllu", "-d", treebank / "second.conllu"]
-    whole = rows_of(invoke("syntax", "demo", "-d", treebank / "whole.conllu", "--by", "head", "-q")[1])
-    found = rows_of(invoke("syntax", "demo", *parts, "--by", "head", "-q")[1])
-    assert {row["dataset"] for row in found} == {"first.conllu + second.conllu"}
-    for one, other in zip(found, whole, strict=True):
-        assert {**one, "dataset": ""} == {**other, "dataset": ""}
-    code, _, error = invoke(
-        "syntax", "demo", "-d", treebank / "whole.conllu", "-d", treebank / "whole.conllu"
-    )
-    assert code == 2
-    assert "whole.conllu is the same file named twice" in error
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -3,7 +3,6 @@
 import errno
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import time
 
 import pytest
 import torch
-from transformers import AutoModel
 
 from attnprobe import files
 from attnprobe.intervention.objectives.classification import Classification
@@ -214,18 +212,6 @@ def test_another_text(asked, lines, some):
 )
 def test_another_setting(asked, more):
     assert asked(*more) == "setting"
-
-
-def test_other_weights_under_the_same_name(asked, saved, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    folder = tmp_path / "elsewhere" / saved("bert").name
-    shutil.copytree(saved("bert"), folder)
-    model = AutoModel.from_pretrained(folder)
-    with torch.no_grad():
-        next(model.parameters())[7, 7] += 1e-3
-    model.save_pretrained(folder)
-    assert asked(model=folder) == "model"
-    assert asked("--dtype", "float64", model=saved("bert")) == "model"
 
 
 # Files that are no states, and disks that take none

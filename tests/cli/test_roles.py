@@ -63,33 +63,6 @@ def test_refusals(invoke, photos):
     assert "there is no file missing.conllu" in error
 
 
-@pytest.mark.slow
-def test_jobs_add_up(invoke, tmp_path):
-    """Two jobs over parts of a text make the table over all; the random tokens that they share count once."""
-    lines = [
-        f"the {noun} ran {where} ." for noun in ("dog", "cat", "bird") for where in ("home", "by the river")
-    ]
-    for name, some in (("one", lines[:3]), ("two", lines[3:]), ("whole", lines)):
-        (tmp_path / f"{name}.txt").write_text("\n".join(some))
-        words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--frequencies", tmp_path / "counts.tsv"]
-        (tmp_path / "counts.tsv").write_text("the\t90\nriver\t4\n")
-        code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv")
-        assert code == 0, error
-    code, out, error = invoke("merge", tmp_path / "one.csv", tmp_path / "two.csv", "-q")
-    assert code == 0, error
-    for found, expected in zip(rows_of(out), rows_of((tmp_path / "whole.csv").read_text()), strict=True):
-        assert (found["layer"], found["head"], found["role"]) == (
-            expected["layer"], expected["head"], expected["role"]
-        )  # fmt: skip
-        assert (
-            found["value"] == expected["value"]
-            or abs(float(found["value"]) - float(expected["value"])) < 1e-6
-        )
-    again = invoke("merge", tmp_path / "one.csv", tmp_path / "one.csv")
-    assert again[0] == 2
-    assert "it would count twice" in again[2]
-
-
 LINK = '{"text": "the %s dog", "links": [{"source": [0, 3], "target": [%d, %d], "label": "det"}]}'
 
 

@@ -63,22 +63,6 @@ def test_it_stops_at_the_first_look_that_is_precise_enough(invoke, corpus):
     assert "which is not enough: the widest 95 % interval of entropy_" in error
 
 
-def test_record_and_rerun(invoke, corpus):
-    words = ("entropy", "demo", "-d", "text.txt", "--until", "entropy=0.1", *SEED)
-    assert invoke(*words, "-o", "heads.csv")[0] == 0
-    record = json.loads((corpus / "heads.csv.json").read_text())["provenance"]
-    options = record["options"]
-    assert (options["until"], options["sample_seed"]) == ({"entropy": 0.1}, 5)
-    until = record["until"]
-    assert (until["reached"], until["of"], until["seed"]) == (True, 600, 5)
-    assert [look["documents"] for look in until["looks"]] == [128, 256, 512][: len(until["looks"])]
-    assert until["documents"] == record["corpus"]["documents"] == until["looks"][-1]["documents"]
-    last = until["looks"][-1]["half_widths"]["entropy"]
-    assert last == pytest.approx(widest(pd.read_csv(corpus / "heads.csv"), "entropy", until["documents"]))
-    assert record["corpus"]["sequences"] == until["documents"]
-    assert len(record["corpus"]["texts"]) == len(until["looks"])
-
-
 #: The program, but a state is written after every batch, and it is killed at one of them.
 KILLED = """
 import os, signal, sys
@@ -126,19 +110,6 @@ def test_killed_and_resumed_it_stops_at_the_same_look_with_the_same_bits(invoke,
 @pytest.mark.parametrize("command", ["importance", "ablate", "compare", "syntax", "roles", "prune"])
 def test_only_the_census_family_has_it(refused, corpus, command):
     assert "--until" in refused(command, "demo", "--until", "0.1")
-
-
-def test_a_unit_is_a_document_not_a_window(invoke, corpus):
-    """Documents that are cut into windows are read whole."""
-    (corpus / "long.txt").write_text("\n".join(" ".join(LINES[place : place + 5]) for place in range(300)))
-    code, out, error = invoke(
-        "entropy", "demo", "-d", "long.txt", "--max-length", "24", "--until", "9", "--format", "json"
-    )
-    assert code == 0, error
-    record = json.loads(out)["provenance"]
-    assert record["corpus"]["documents"] == record["corpus"]["clusters"] == 128
-    assert record["corpus"]["sequences"] > 250
-    assert error.count("cut into") == 1  # said once, of all that was read
 
 
 def test_what_is_counted_over_the_whole_text_is_left_out(invoke, corpus):
