@@ -22,7 +22,6 @@ from attnprobe.model.task_heads import (
     TOKEN_CLASSIFICATION,
     TaskHead,
     Weights,
-    lacks_encoder,
     read_model,
 )
 from attnprobe.table.cells import clean
@@ -87,7 +86,7 @@ def read_with_adapter(
     if len(labels) == 1:
         config.num_labels = labels.pop()
     found = read_model(folder, adapter.base, config, head, **options)
-    if found is None or lacks_encoder(found):
+    if found is None or found.needed:
         raise ModelError(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."
