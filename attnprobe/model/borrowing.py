@@ -28,68 +28,51 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     """Make a checkpoint of a loaded model, without its wrappers.
 
     Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name;
-    of a CrossEncoder, as ``predict`` does.
-
-    Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
-    adapters, as in "bert-base-uncased + lora default".
+    of a CrossEncoder, as ``predict`` does. Of a PeftModel, the base with its adapter in place is read; its
+    name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
     model = _strip_wrappers(model)
     parts = unwrap_sentence_transformer(model)
-    if parts is None:
-        Prompts().choose(prompt, "the loaded model")
-    else:
-        model, tokenizer = parts.model, tokenizer or parts.tokenizer
-    model, adapters = _unwrap(model)
+    if parts is not None:
+        model, tokenizer = _strip_wrappers(parts.model), tokenizer or parts.tokenizer
+    adapters: list[str] = []
+    if getattr(model, "peft_config", None):
+        adapters, wrapped = _list_active_adapters(model), cast(Any, model)
+        # Without a base model, transformers put the adapter on.
+        model = wrapped.get_base_model() if hasattr(wrapped, "get_base_model") else wrapped
     config: Any = getattr(model, "config", None)
     if config is None or not hasattr(config, "model_type"):
         inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
         there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
         raise UsageError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
     base = getattr(config, "name_or_path", "") or type(model).__name__
-    loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
+    origin = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
     assert tokenizer is not None  # or it would have been refused
     with silence_packages(config):
-        unpack_model(model)  # as its own first pass would
+        unpack_model(model)  # as its first pass would
     if (quantisation := Quantisation.of(model)) is not None:
-        loaded |= {"quantisation": quantisation.name}
-    found = Checkpoint(
-        " + ".join([base, *adapters]),
-        cast(Any, model),
-        tokenizer,
-        loaded,
-        quantisation=quantisation,
-    )
-    if parts is None:
-        return found
-    if parts.pairs:
-        Prompts().choose(prompt, found.name)
-        return replace(found, scoring=PairScoring())
-    embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
+        origin |= {"quantisation": quantisation.name}
+    name = " + ".join([base, *adapters])
+    checkpoint = Checkpoint(name, cast(Any, model), tokenizer, origin, quantisation=quantisation)
+    if parts is None or parts.pairs:
+        Prompts().choose(prompt, "the loaded model" if parts is None else name)
+        return checkpoint if parts is None else replace(checkpoint, scoring=PairScoring())
+    embedding = Embedding.of(parts.modules, parts.described, prompt, name)
     embedding, tokenizer = embedding.fit(tokenizer, config)
     return replace(
-        found,
+        checkpoint,
         tokenizer=tokenizer,
-        origin=loaded | {"embedding": embedding.record},
+        origin=origin | {"embedding": embedding.record},
         encoder_only=embedding.reads_encoder(config),
         embedding=embedding,
         remarks=embedding.remarks,
     )
 
 
-def _strip_wrappers(model: nn.Module) -> Any:
-    found = cast(Any, model)
-    while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
-        found = cast(Any, inner)
-    return found
-
-
-def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
-    found = _strip_wrappers(model)
-    if not getattr(found, "peft_config", None):
-        return found, []
-    # Without a base model, transformers put the adapter on.
-    get_base_model: Any = getattr(found, "get_base_model", lambda: found)
-    return get_base_model(), _list_active_adapters(found)
+def _strip_wrappers(model: nn.Module) -> nn.Module:
+    while (inner := model.module if isinstance(model, _TRAINING) else unwrap_compiled(model)) is not None:
+        model = inner
+    return model
 
 
 def _list_active_adapters(model: Any) -> list[str]:
@@ -105,9 +88,8 @@ def _list_active_adapters(model: Any) -> list[str]:
                 "model.get_base_model() to ask the base without it."
             )
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
-    if switched and all(switched):
-        return []
-    return [f"{kind.lower()} {name}" for name, kind in kinds.items()]
+    disabled = bool(switched) and all(switched)
+    return [] if disabled else [f"{kind.lower()} {name}" for name, kind in kinds.items()]
 
 
 #: Kinds of devices that torch computes on in mixed precision.

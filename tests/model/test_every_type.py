@@ -34,6 +34,7 @@ from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import check_observations
+from attnprobe.model.verifying.probing import draw_probe_inputs
 from attnprobe.model.verifying.switching import check_gates
 
 VOCABULARY = every_type.VOCABULARY
@@ -277,7 +278,7 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
     found, architecture = examined(name)[0]
-    assert found.masked == (name in GUESSING)
+    assert ("attention_mask" in found.inputs(draw_probe_inputs(found))) == (name in GUESSING)
     spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
     given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
     given.pop("token_type_ids", None)
