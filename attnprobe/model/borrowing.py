@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_transformer
-from attnprobe.model.folders import Prompts, acts_outside_layers
+from attnprobe.model.embedding import Embedding, choose_prompts, reads_encoder, unwrap_sentence_transformer
+from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
@@ -31,10 +31,13 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     of a CrossEncoder, as ``predict`` does. Of a PeftModel, the base with its adapter in place is read; its
     name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
-    model = _strip_wrappers(model)
-    parts = unwrap_sentence_transformer(model)
-    if parts is not None:
-        model, tokenizer = _strip_wrappers(parts.model), tokenizer or parts.tokenizer
+    whole = model = _strip_wrappers(model)
+    scores_pairs = False
+    if parts := unwrap_sentence_transformer(whole):
+        model, theirs, scores_pairs = parts
+        model, tokenizer = _strip_wrappers(model), tokenizer or theirs
+    if parts is None or scores_pairs:
+        choose_prompts({}, prompt, "the loaded model")
     adapters: list[str] = []
     if getattr(model, "peft_config", None):
         adapters, wrapped = _list_active_adapters(model), cast(Any, model)
@@ -52,18 +55,21 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         unpack_model(model)  # as its first pass would
     if (quantisation := Quantisation.of(model)) is not None:
         origin |= {"quantisation": quantisation.name}
-    name = " + ".join([base, *adapters])
-    checkpoint = Checkpoint(name, cast(Any, model), tokenizer, origin, quantisation=quantisation)
-    if parts is None or parts.pairs:
-        Prompts().choose(prompt, "the loaded model" if parts is None else name)
-        return checkpoint if parts is None else replace(checkpoint, scoring=PairScoring())
-    embedding = Embedding.of(parts.modules, parts.described, prompt, name)
-    embedding, tokenizer = embedding.fit(tokenizer, config)
+    checkpoint = Checkpoint(
+        " + ".join([base, *adapters]),
+        cast(Any, model),
+        tokenizer,
+        origin,
+        quantisation=quantisation,
+        scores_pairs=scores_pairs,
+    )
+    if parts is None or scores_pairs:
+        return checkpoint
+    embedding = Embedding.of(whole, checkpoint.name, tokenizer, config, prompt)
     return replace(
         checkpoint,
-        tokenizer=tokenizer,
         origin=origin | {"embedding": embedding.record},
-        encoder_only=embedding.reads_encoder(config),
+        encoder_only=reads_encoder(config),
         embedding=embedding,
         remarks=embedding.remarks,
     )

@@ -9,7 +9,7 @@ import torch
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError, out_of_memory
-from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.statistics.statistic import Statistic
 
 #: Whole maps of a batch that may be kept for it, in probabilities.

@@ -23,8 +23,8 @@ import torch
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import Progress, SilentProgress

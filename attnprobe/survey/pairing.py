@@ -21,8 +21,8 @@ from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.partners import Places, SharedHeads
 from attnprobe.kernels.divergence import divergence_between
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.statistic import Statistic, mean_over_queries
 from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.blocked import Blocked

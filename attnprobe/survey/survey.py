@@ -12,8 +12,8 @@ from typing import Any
 
 from attnprobe.corpus.sources.order import Order
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import Documents, LabelledExamples
 from attnprobe.run.memory import limit_cells

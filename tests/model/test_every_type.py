@@ -24,6 +24,10 @@ from transformers.models.auto import modeling_auto
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import quirks
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.gates import check_gates
+from attnprobe.model.check.observed import check_observations
 from attnprobe.model.checkpoint import Checkpoint, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
@@ -31,11 +35,6 @@ from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.task_heads import read_weights
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import check_observations
-from attnprobe.model.verifying.probing import draw_probe_inputs
-from attnprobe.model.verifying.switching import check_gates
 
 VOCABULARY = every_type.VOCABULARY
 #: What transformers' names of modalities are called here.
@@ -278,7 +277,7 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
     found, architecture = examined(name)[0]
-    assert ("attention_mask" in found.inputs(draw_probe_inputs(found))) == (name in GUESSING)
+    assert ("attention_mask" in found.inputs({"input_ids": torch.ones(1, 2).long()})) == (name in GUESSING)
     spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
     given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
     given.pop("token_type_ids", None)

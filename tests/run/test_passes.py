@@ -21,8 +21,8 @@ from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run, open_single_run

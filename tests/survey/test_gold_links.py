@@ -13,8 +13,8 @@ from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.examples import check_targets
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise

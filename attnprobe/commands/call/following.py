@@ -169,7 +169,7 @@ def follow(
             again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
             return [again] if ranked is None else [again, ranked]
 
-        from attnprobe.model.hub import check_one_run
+        from attnprobe.model.locate import check_one_run
 
         series = Series([(one.model, one.revision) for one in run], call)
         check_one_run(series.checkpoints)

@@ -12,15 +12,15 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model import relevance
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying import switching
-from attnprobe.model.verifying.dry_run import examine, inspect
-from attnprobe.model.verifying.switching import (
+from attnprobe.model.check import conservation
+from attnprobe.model.check.conservation import (
     LostRelevanceError,
     check_relevance,
     explain_without_biases,
     zero_biases,
 )
+from attnprobe.model.check.dry_run import examine, inspect
+from attnprobe.model.checkpoint import Checkpoint
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS = 3
@@ -42,7 +42,7 @@ def test_conserved(tiny: Tiny, name: str):
     decodes = found.model.config.is_encoder_decoder
     assert len(entries) == LAYERS + 2 * decodes
     for entry in entries:
-        assert entry.found == pytest.approx(entry.expected, abs=1e-5)
+        assert entry.share == pytest.approx(entry.expected, abs=1e-5)
         assert (entry.expected == 1) == (not decodes or "encoder." not in entry.stack)
     assert check_relevance(found, architecture, headed=False).startswith(
         "without biases, all that is explained enters every layer as relevance (largest relative difference "
@@ -58,7 +58,7 @@ def test_conserved_elsewhere(name: str):
         found, architecture = examine(whole)
         _, entries = explain_without_biases(found, architecture, headed=False)
         assert entries
-        assert max(entry.apart for entry in entries) < 1e-5
+        assert max(entry.difference for entry in entries) < 1e-5
 
 
 class TestSaysNo:
@@ -145,12 +145,12 @@ def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
     """The body is asked, or the model with its head."""
     found = Checkpoint("bert", *tiny("bert"))
     architecture, asked = inspect(found), []
-    right = switching._run_model
+    right = conservation._run_model
 
     def said(asking: Checkpoint, *, headed: bool) -> Tensor:
         asked.append(headed)
         return right(asking, headed=headed)
 
-    monkeypatch.setattr(switching, "_run_model", said)
+    monkeypatch.setattr(conservation, "_run_model", said)
     check_relevance(found, architecture, headed=True)
     assert asked == [True, True]

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-import torch
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
+from attnprobe.model.check.trace import record_calls
 from attnprobe.model.checkpoint import Checkpoint
 
 #: Rows or columns at the lower and right border that no patch may reach, where patches don't fit evenly.
@@ -21,13 +21,10 @@ def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -
     Returns:
         The grid, or None where tokens are no patches of a grid, row by row.
     """
-    name = next(
-        (name for name, tensor in inputs.items() if tensor.ndim >= 3 and tensor.is_floating_point()), None
-    )
-    if name is None:
-        return None
-    untouched = catch_tokens(checkpoint, inputs, site)
-    if untouched is None:
+    pixels = (name for name, tensor in inputs.items() if tensor.ndim >= 3 and tensor.is_floating_point())
+    name = next(pixels, None)
+    untouched = None if name is None else catch_tokens(checkpoint, inputs, site)
+    if name is None or untouched is None:
         return None
 
     def find_changed(row: int, column: int) -> list[int]:
@@ -47,7 +44,7 @@ def _locate_corners(find_changed: Callable[[int, int], list[int]], pixels: Tenso
     lowest = next((row for row in rows if find_changed(row, 0)), 0)
     rightmost = next((column for column in columns if find_changed(0, column)), 0)
     corners = ((0, 0), (0, rightmost), (lowest, 0), (lowest, rightmost))
-    places = [found[0] for corner in corners if len(found := find_changed(*corner)) == 1]
+    places = [changed[0] for corner in corners if len(changed := find_changed(*corner)) == 1]
     return _infer_grid(*places) if len(places) == len(corners) else None
 
 
@@ -70,17 +67,6 @@ def _infer_grid(first: int, right: int, below: int, last: int) -> Grid | None:
 
 def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
     """Record what the first attention module is given, (batch, position, width), if anything."""
-    caught: list[Tensor] = []
-
-    def catch(_: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        given = (value for value in (*arguments, *options.values()) if isinstance(value, Tensor))
-        caught.extend(value.detach() for value in given if value.ndim == 3 and not caught)
-
-    module = checkpoint.body.get_submodule(site)
-    hook = module.register_forward_pre_hook(catch, with_kwargs=True)
-    try:
-        with torch.inference_mode():
-            checkpoint.forward(inputs)
-    finally:
-        hook.remove()
-    return caught[0] if caught else None
+    with record_calls(checkpoint.body, lambda name, _: name == site) as calls:
+        checkpoint.forward(inputs)
+    return next((tensor for call in calls for tensor in call.given if tensor.ndim == 3), None)

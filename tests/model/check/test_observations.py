@@ -7,24 +7,23 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.kinds import Observed
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import Piece, capture_attention
-from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying import observations
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import (
+from attnprobe.model.check import observed
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.observed import (
     BIASED,
     CAPPED,
     NEITHER,
     PLAIN,
-    Logits,
     UnobservableError,
     check_observations,
+    compare_logits,
     find_output_weights,
 )
-from attnprobe.model.verifying.parameters import find_projections
+from attnprobe.model.check.projections import find_projections
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.statistics.statistic import statistic
 
 ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}
@@ -42,8 +41,8 @@ def test_everything_can_be_had_and_is_checked(routed):
     biased = [BIASED] if routed[0].name == "t5" else []  # and from decoder to encoder, without a bias
     assert [sentence.split(" (")[0] for sentence in found] == [
         "the softmax of the scores is the probabilities",
-        *biased,
         PLAIN,
+        *biased,
         "probabilities times values are what the heads give",
         "the contributions of the heads add up to what their layer gives",
     ]
@@ -156,12 +155,12 @@ def test_a_switched_off_head_contributes_nothing(copied):
 
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-    real = observations.find_projections
+    real = observed.find_projections
 
     def wrong(checkpoint):
         return tuple(reversed(real(checkpoint)))
 
-    monkeypatch.setattr(observations, "find_projections", wrong)
+    monkeypatch.setattr(observed, "find_projections", wrong)
     with pytest.raises(UnobservableError, match="does not hold that the contributions"):
         check_observations(checkpoint, replace(architecture), {"projection"})
 
@@ -171,40 +170,37 @@ class TestLogits:
 
     @pytest.fixture
     def found(self):
-        """Show a layer of two sequences to the check, in two blocks of queries, and give what it says."""
+        """Hold a layer of two sequences against queries times keys, and give what holds."""
 
         def check(change, factor=0.3, size=1):
             generator = torch.Generator().manual_seed(0)
             queries, keys = (size * torch.randn(2, 3, 9, 5, generator=generator) for _ in range(2))
-            scores = change(factor * queries @ keys.transpose(2, 3))
-            logits = Logits(1e-3)
-            for start, stop in ((0, 4), (4, 9)):
-                seen = Observed(scores[:, :, start:stop], queries=queries[:, :, start:stop], keys=keys)
-                logits.add(Piece(0, 0, start, 9, seen.scores.softmax(-1), seen))
-            logits.close()
-            return set(logits.found)
+            product = (queries @ keys.transpose(2, 3)).double()
+            scores = change(factor * product.float()).double()
+            scores = scores.where(scores > torch.finfo(torch.float32).min / 2, torch.nan)
+            return compare_logits(scores, product, 1e-3)[0]
 
         return check
 
     def test_scaled(self, found):
-        assert found(lambda scores: scores) == {PLAIN}
+        assert found(lambda scores: scores) == PLAIN
 
     def test_masked(self, found):
         hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
         for lowest in (torch.finfo(torch.float32).min, -torch.inf):
-            assert found(lambda scores, lowest=lowest: scores.masked_fill(hidden, lowest)) == {PLAIN}
+            assert found(lambda scores, lowest=lowest: scores.masked_fill(hidden, lowest)) == PLAIN
 
     def test_biased_alike(self, found):
         places = torch.arange(9)
-        assert found(lambda scores: scores - (places - places[:, None]).abs()) == {BIASED}
+        assert found(lambda scores: scores - (places - places[:, None]).abs()) == BIASED
 
     def test_of_nothing(self, found):
         """As of a layer whose heads are all zeroed."""
-        assert found(lambda scores: scores, factor=0) == {""}
-        assert found(lambda scores: scores, size=0) == {PLAIN}
+        assert found(lambda scores: scores, factor=0) == NEITHER
+        assert found(lambda scores: scores, size=0) == PLAIN
 
     def test_capped(self, found):
-        assert found(lambda scores: 2 * (scores / 2).tanh(), factor=2) == {CAPPED}
+        assert found(lambda scores: 2 * (scores / 2).tanh(), factor=2) == CAPPED
 
     @pytest.mark.parametrize(
         "change",
@@ -219,17 +215,12 @@ class TestLogits:
         ids=["negative", "heads", "keys", "bias of a text", "nan", "nothing"],
     )
     def test_anything_else_is_told(self, found, change):
-        assert found(change) == {""}
+        assert found(change) == NEITHER
 
     def test_it_is_refused_by_name(self, copied, monkeypatch):
         """Where a way shows the keys of other heads."""
         checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-        take = Logits.add
-
-        def turned(self, piece):
-            keys = piece.observed.keys.flip(1)
-            take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
-
-        monkeypatch.setattr(Logits, "add", turned)
+        take = observed.compare_logits
+        monkeypatch.setattr(observed, "compare_logits", lambda s, p, t: take(s, p.flip(1), t))
         with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})

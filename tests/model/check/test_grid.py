@@ -10,10 +10,10 @@ import torch
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens import NoTokenizer
+from attnprobe.model.check.dry_run import inspect
+from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
-from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.positions import catch_tokens, find_grid
 
 
 class Noise:

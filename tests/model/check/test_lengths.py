@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attnprobe.attention.block import factor_projection, measure_lengths
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.observed import find_output_factors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import find_output_factors
 
 BERT = r"attention\.self\.value$", "attention.output.dense"
 #: Where values come from, and where heads are projected from there.

@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
+from attnprobe.model.check.dry_run import inspect
+from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.switching import check_gates
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("jamba", "qwen3_next")

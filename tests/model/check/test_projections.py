@@ -9,9 +9,9 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
+from attnprobe.model.check.projections import find_projections
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.verifying.parameters import find_projections
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 

@@ -1,7 +1,7 @@
 """What the dry run found out about a model's attention, and which of its layers attend."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import nn
 from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid
 from attnprobe.model.pruning import list_computed_heads
+from attnprobe.model.quirks import LAYER_KINDS, has_map
 from attnprobe.model.reading.ways import Way
 from attnprobe.table.naming import join_names
 
@@ -61,11 +62,6 @@ class Architecture:
         """Whether tokens are patches in rows, so that places have two axes."""
         return self.grid is not None
 
-    def describe(self) -> dict[str, Any]:
-        """Give what goes on record."""
-        unsaid = {name for name in ("layer_heads", "joined") if not getattr(self, name)}
-        return {name: value for name, value in asdict(self).items() if name not in unsaid}
-
     @property
     def lacking(self) -> tuple[tuple[int, int], ...]:
         """Heads that a layer never had, as layer and head, where others have more."""
@@ -74,10 +70,10 @@ class Architecture:
     @property
     def standing(self) -> NDArray[np.bool_]:
         """Which heads are there, (layer, head)."""
-        found = np.ones((self.layers, self.heads), bool)
+        standing = np.ones((self.layers, self.heads), bool)
         for layer, head in (*self.removed, *self.lacking):
-            found[layer, head] = False
-        return found
+            standing[layer, head] = False
+        return standing
 
     @property
     def present(self) -> tuple[tuple[int, ...], ...]:
@@ -89,18 +85,12 @@ class Architecture:
         return number_layers(self.kinds, self.numbers)
 
 
-#: Where configurations list what each of their layers is.
-_LISTS = ("layer_types", "layers_block_type")
-#: What is called attention and has no map: it keeps a state from token to token.
-_STATES = ("linear", "lightning", "delta", "recurrent")
-
-
 def list_layer_kinds(config: Any) -> tuple[str, ...]:
     """List what a configuration says each of its layers is; nothing where it does not say."""
-    for name in _LISTS:
-        found = getattr(config, name, None)
-        if isinstance(found, list | tuple) and found and all(isinstance(kind, str) for kind in found):
-            return tuple(found)
+    for name in LAYER_KINDS:
+        kinds = getattr(config, name, None)
+        if isinstance(kinds, list | tuple) and kinds and all(isinstance(kind, str) for kind in kinds):
+            return tuple(kinds)
     return ()
 
 
@@ -113,50 +103,34 @@ def find_attending_layers(config: Any) -> tuple[int, ...]:
     (1, 3)
     """
     kinds = list_layer_kinds(config)
-    found = tuple(layer for layer, kind in enumerate(kinds) if _attends(kind))
-    return found if len(found) < len(kinds) else ()
-
-
-def _attends(kind: str) -> bool:
-    """Tell a layer with a map by its kind; "hybrid" has one beside a state."""
-    if kind == "hybrid":
-        return True
-    return "attention" in kind and not any(state in kind for state in _STATES)
+    attending = tuple(layer for layer, kind in enumerate(kinds) if has_map(kind))
+    return attending if len(attending) < len(kinds) else ()
 
 
 def describe_skipped_layers(config: Any) -> str:
     """Name the layers that do not attend, by their kinds."""
-    kinds, attend = list_layer_kinds(config), {*find_attending_layers(config)}
+    kinds = list_layer_kinds(config)
+    skipped = set(range(len(kinds))) - {*find_attending_layers(config)}
     by_kind: dict[str, list[str]] = {}
-    for layer, kind in enumerate(kinds):
-        if layer not in attend:
-            by_kind.setdefault(kind.removesuffix("_layer"), []).append(str(layer))
-    listed = "; ".join(f"{kind} in {_format_layers(some)}" for kind, some in by_kind.items())
-    number = len(kinds) - len(attend)
-    has, is_ = ("has", "is") if number == 1 else ("have", "are")
-    return f"{number} of its {len(kinds)} layers {has} no attention map and {is_} left out: {listed}"
-
-
-def _format_layers(numbers: Sequence[str]) -> str:
-    return f"layer{'s' * (len(numbers) > 1)} {join_names(numbers, len(numbers))}"
-
-
-def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:
-    """Find for each layer the first one that has the same weights, (layer,); itself where it shares none.
-
-    Layers share their weights where their attention is one module that is called several times, or modules
-    whose parameters all lie in the same storage.
-    """
-    modules = dict(body.named_modules())
-    if len(sites) != layers or not set(sites) <= modules.keys():
-        return np.arange(layers)
-    first: dict[object, int] = {}
-    return np.array(
-        [first.setdefault(_identify_weights(modules[site]), layer) for layer, site in enumerate(sites)]
+    for layer in sorted(skipped):
+        by_kind.setdefault(kinds[layer].removesuffix("_layer"), []).append(str(layer))
+    listed = "; ".join(
+        f"{kind} in layer{'s' * (len(numbers) > 1)} {join_names(numbers, len(numbers))}"
+        for kind, numbers in by_kind.items()
     )
+    without = "has no attention map and is" if len(skipped) == 1 else "have no attention map and are"
+    return f"{len(skipped)} of its {len(kinds)} layers {without} left out: {listed}"
 
 
-def _identify_weights(module: nn.Module) -> object:
-    """Tell modules of other weights apart; one without any of its own is itself only."""
-    # Parameters that are not in memory all lie at 0.
-    return frozenset(one.data_ptr() or id(one) for one in module.parameters()) or id(module)
+def share_weights(body: nn.Module, sites: Sequence[str]) -> bool:
+    """Tell whether layers share the weights of their attention.
+
+    Then it is one module that is called several times, or modules whose parameters all lie in the same
+    storage. Parameters that are not in memory all lie at 0.
+    """
+    modules = [body.get_submodule(site) for site in sites]
+    weights = [
+        frozenset(weight.data_ptr() or id(weight) for weight in module.parameters()) or id(module)
+        for module in modules
+    ]
+    return len({*weights}) < len(weights)
