@@ -195,7 +195,7 @@ def check_row_sums(name: str, maps: Iterable[Tensor], tolerance: float) -> str:
 
 
 def _check_head_counts(name: str, counts: list[int], kept: NDArray[np.bool_] | None) -> None:
-    if kept is not None and counts != kept.sum(1).clip(1).tolist():
+    if kept is not None and counts != np.maximum(kept.sum(1), 1).tolist():
         reason = f"its layers have {counts} heads, which is not what its record says"
         raise UnsupportedModelError(name, reason)
     if kept is None and len(set(counts)) > 1:
@@ -279,7 +279,7 @@ def _check_against_own(
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
-            given, tapped = _format_shapes(layers), _format_shapes(read)
+            given, tapped = ([*dict.fromkeys(map(tuple, (m.shape for m in side)))] for side in (layers, read))
             raise UnsupportedModelError(name, f"it gives maps of its own of {given}, and {tapped} were found")
         for expected, rows in zip(layers, read, strict=True):
             precise = rows.cpu().double()
@@ -293,11 +293,6 @@ def _check_against_own(
         what = "mean over heads" if known.averaged else "softmax of the scores"
         source = f"{what} that the model gives as its own"
     return f"maps equal the {source} (largest difference {difference:.1e})"
-
-
-def _format_shapes(maps: Iterable[Tensor]) -> str:
-    counts = Counter(tuple(rows.shape) for rows in maps)
-    return ", ".join(f"{count} x {shape}" for shape, count in counts.items())
 
 
 def _check_numbers(checkpoint: Checkpoint, sites: Sequence[str]) -> tuple[int, ...]:

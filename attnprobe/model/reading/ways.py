@@ -111,17 +111,11 @@ class Reader:
 
     sites: Sites
 
-    def attend(
-        self,
-        layer: int,
-        module: nn.Module | None,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **options: Any,
-    ) -> Tensor:
-        """Attend for a module, (batch, query, head, width); the tap, which catches sdpa, knows no module."""
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Attend for a module, given queries, keys, values and a mask: (batch, query, head, width).
+
+        The tap, which catches sdpa, knows no module.
+        """
         raise NotImplementedError
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
@@ -215,20 +209,15 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 
 
 def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
+    module: nn.Module, *given: Any, attention_mask: Tensor | None = None, **options: Any
 ) -> tuple[Tensor, None]:
     """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
+    given = given if len(given) > 3 else (*given, attention_mask)
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
-        return attend_at_once(module, query, key, value, attention_mask, **options), None
-    layer = reader.sites.enter(module)
-    return reader.attend(layer, module, query, key, value, attention_mask, **options), None
+        return attend_at_once(module, *given, **options), None
+    return reader.attend(reader.sites.enter(module), module, *given, **options), None
 
 
 def _build_mask(*arguments: Any, **options: Any) -> Tensor | None:
