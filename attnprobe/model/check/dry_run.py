@@ -37,6 +37,7 @@ from attnprobe.model.quirks import (
     count_stated_layers,
     force_full_attention,
     list_reading_warnings,
+    pick_shown,
     refuse_by_name,
 )
 from attnprobe.model.reading.gates import gate_attention
@@ -118,7 +119,10 @@ def _inspect_way(
         _check_hidden_states(name, trace.hidden, known, tolerance),
         check_row_sums(name, maps, tolerance),
     ]
-    uneven = checkpoint.modality == "image" and len({rows.shape[2:] for rows in maps}) > 1
+    shapes = {rows.shape[2:] for rows in maps}
+    uneven = checkpoint.modality == "image" and (
+        len(shapes) > 1 or any(len({*shape}) > 1 for shape in shapes)
+    )
     sight = Sight((Kind.ENCODER,) * len(maps))
     if not uneven:
         sight = _find_sight(checkpoint, inputs, maps)
@@ -130,7 +134,7 @@ def _inspect_way(
     if known.absence == OTHER_STATES:
         warnings += (OTHER_STATES,)
     else:
-        evidence.append(_check_against_own(name, known, maps, sight.kinds, tolerance))
+        evidence.append(_check_against_own(checkpoint, known, maps, sight.kinds))
     if way is Way.TAP:
         evidence.append(_check_mixing(checkpoint, inputs, known, maps))
     evidence += sight.evidence
@@ -270,14 +274,16 @@ def _check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
 
 
 def _check_against_own(
-    name: str, known: Reference, maps: list[Tensor], kinds: Sequence[Kind], tolerance: float
+    checkpoint: Checkpoint, known: Reference, maps: list[Tensor], kinds: Sequence[Kind]
 ) -> str:
     """Compare with the maps that the model itself returns under eager attention."""
     if not known.maps:
         return known.absence
+    name, config = checkpoint.model_type, checkpoint.body.config
     differences: list[Tensor] = []
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
+        read = pick_shown(config, read, len(layers))
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
             given, tapped = ([*dict.fromkeys(map(tuple, (m.shape for m in side)))] for side in (layers, read))
             raise UnsupportedModelError(name, f"it gives maps of its own of {given}, and {tapped} were found")
@@ -286,7 +292,7 @@ def _check_against_own(
             precise = precise.mean(1, keepdim=True) if known.averaged else precise
             differences.append((expected.cpu().double() - precise).abs().max())
     difference = find_largest(differences)
-    if not difference <= tolerance:
+    if not difference <= find_tolerance(checkpoint):
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {difference:.1e}")
     source = "model's own eager maps"
     if known.scored or known.averaged:
