@@ -5,6 +5,7 @@ a fact is an entry of a table here, by ``config.model_type`` or by the name unde
 the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate
@@ -112,6 +113,8 @@ DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
 
 #: Classes of encoders that are saved without the decoder that they were trained with.
 LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
+#: Types of which sentence-transformers runs the encoder alone.
+EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
 #: How classes of language models and of translation end beside what all others are called.
 MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
 TRANSLATION_CLASSES = ("MTModel",)
@@ -139,6 +142,11 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
+#: How configurations name the token in whose place the image is put.
+PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
