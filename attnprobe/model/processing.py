@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor, PreTrainedConfig
 
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
