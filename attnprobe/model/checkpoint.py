@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.corpus.batches import flatten_pairs
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding

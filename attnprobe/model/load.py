@@ -12,7 +12,7 @@ import transformers
 from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import NoTokenizer, Tokenizer
 from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean

@@ -16,7 +16,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, UsageError, first_line

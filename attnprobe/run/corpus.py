@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
-from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies

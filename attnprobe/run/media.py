@@ -10,16 +10,16 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import (
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import (
     IMAGE,
     Item,
     MediaFolder,
+    Picture,
     count_samples,
     read_image,
     read_image_size,
 )
-from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids

@@ -7,10 +7,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import BOTH, MediaFolder
+from attnprobe.corpus.order import select
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError
 from attnprobe.model.check.architecture import Architecture

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, TextOptions

@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.order import Order
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.media import BOTH
+from attnprobe.corpus.order import Order
+from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek

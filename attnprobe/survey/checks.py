@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from attnprobe.attention.kinds import UNEMBEDDING
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture

@@ -16,8 +16,8 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import MediaBatches, PairBatches
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder, read_image
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types

@@ -14,7 +14,7 @@ from sentence_layouts import LAYOUTS, TEXTS, draw_dense, list_modules, write
 
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model import embedding, load
 from attnprobe.model.folders import is_inside, read_sentence_folder

@@ -10,8 +10,8 @@ from attnprobe.commands.census import census, mixing, rank
 from attnprobe.commands.dynamics import dynamics
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import TaskOptions

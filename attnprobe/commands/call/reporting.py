@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, open_sources
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import STDIN
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.source import STDIN
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.options import DEFAULTS

@@ -15,8 +15,8 @@ from attnprobe.commands.intervene import importance
 from attnprobe.commands.links import coreference, links, syntax
 from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together

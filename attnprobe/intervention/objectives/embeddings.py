@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.document import Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (

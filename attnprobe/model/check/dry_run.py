@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.model.check.architecture import Architecture, describe_skipped_layers, find_attending_layers
 from attnprobe.model.check.own import (
     OTHER_STATES,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import PARTS, Kind
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.check.architecture import find_attending_layers, list_layer_kinds
 from attnprobe.model.check.trace import TOLERANCE, find_tolerance, relative_difference
