@@ -180,7 +180,7 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
     for number, row in enumerate(rows):
         found = _read_row(row, f"text {number}")
         value = None if group is None or not isinstance(row, Mapping) else row.get(group)
-        yield found if value is None else replace(found, stratum=str(value))
+        yield found if value is None else replace(found, group=str(value))
 
 
 def _read_row(row: Any, where: str) -> Document:

@@ -190,12 +190,12 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             _check_cut(processor, inputs["input_ids"][0], window, document)
             inputs = processor.cut(inputs, window)
             name = document.digest
-            number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
+            number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
             pairs.append((move_to_spool(picture, spool), document.text))
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
             ids = inputs["input_ids"][0].tolist()
-            yield TokenSequence(ids, document=number, name=name, stratum=document.stratum)
+            yield TokenSequence(ids, document=number, name=name, stratum=document.group)
 
     store.extend(reader.check(read_sequences()))
     if not pairs:
