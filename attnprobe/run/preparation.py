@@ -62,7 +62,7 @@ def tokenise(
         if isinstance(documents, RepeatedTokens):
             yield _read_text(reader, documents)
             return
-        documents = select(documents, options.limit, options.sample, options.seed, options.turn)
+        documents = select(documents, options.limit, options.sample, options.seed, options.chosen_part)
         if isinstance(documents, MediaFolder):
             yield read_media(reader, documents)
         elif contrasts is not None:

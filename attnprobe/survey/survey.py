@@ -133,8 +133,8 @@ class TableRun:
         rarity = None if corpus is None else corpus.rarity
         self.notes += write_notes(self.measured[name], rarity, checkpoint.model.dtype)
         if name == first.name:
-            if first.options.turn:
-                number, of = first.options.turn
+            if first.options.chosen_part:
+                number, of = first.options.chosen_part
                 self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
         self.notes += explain_empty(checkpoint, self.architecture, self.measured[name])
