@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source as Source
     from attnprobe.errors import AttnprobeError as AttnprobeError
     from attnprobe.errors import AttnprobeWarning as AttnprobeWarning
-    from attnprobe.model.pruned import load_pruned as load_pruned
+    from attnprobe.model.pruning import load_pruned as load_pruned
     from attnprobe.statistics.statistic import Statistic as Statistic
     from attnprobe.statistics.statistic import statistic as statistic
     from attnprobe.table.table import HeadTable as HeadTable
@@ -56,7 +56,7 @@ _HOMES = {
     "HeadTable": "attnprobe.table.table",
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",
-    "load_pruned": "attnprobe.model.pruned",
+    "load_pruned": "attnprobe.model.pruning",
     "statistic": "attnprobe.statistics.statistic",
 }
 

@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
@@ -19,7 +21,6 @@ from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
-from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
@@ -82,7 +83,7 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         processor: Prepares images or sound for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
-        pruning: Which heads its weights lack, if it is physically pruned.
+        kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
         scoring: Of a cross-encoder of sentence-transformers; None of any other.
@@ -102,7 +103,7 @@ class Checkpoint:
     modality: str = "text"
     processor: Processor | SeeingProcessor | None = None
     tower: str = ""
-    pruning: PruningRecord | None = None
+    kept: NDArray[np.bool_] | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
     scoring: PairScoring | None = None
@@ -115,6 +116,12 @@ class Checkpoint:
         if self.tower:
             return body.get_submodule(self.tower)
         return body.get_encoder() if self.model.config.is_encoder_decoder and self.encoder_only else body
+
+    @property
+    def removed(self) -> tuple[tuple[int, int], ...]:
+        """The heads that its weights lack, as layer and head."""
+        lost = () if self.kept is None else np.argwhere(~self.kept).tolist()
+        return tuple((layer, head) for layer, head in lost)
 
     @property
     def sentences(self) -> SentenceFolder | None:

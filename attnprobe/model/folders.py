@@ -191,7 +191,7 @@ def _check_writable(folder: Path, parent: Path) -> None:
         raise write_error(folder, error) from error
 
 
-def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
+def write_error(folder: Path, error: Exception) -> AttnprobeError:
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return UsageError(f"{folder} can't be written ({reason}); choose another folder.")
 

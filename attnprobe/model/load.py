@@ -46,13 +46,7 @@ from attnprobe.model.location import (
     locate,
 )
 from attnprobe.model.processing import load_processor
-from attnprobe.model.pruned import (
-    PruningRecord,
-    load_stored,
-    read_physical_record,
-    read_removed_heads,
-    silence_transformers,
-)
+from attnprobe.model.pruning import is_physical, load_stored, read_kept_heads, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, find_packing, place_weights
 from attnprobe.model.quirks import UnsupportedModelError, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
@@ -105,12 +99,11 @@ def _load(
         hashes |= recorded
         if not list_tokenizer_files(tokenizer_folder):
             tokenizer_folder = folder
-    physical = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    pruning = physical or read_removed_heads(config, name)
+    kept = read_kept_heads(folder, name, config)
     (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
@@ -120,8 +113,9 @@ def _load(
     processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
-    _check_pruned_use(name, pruning, adapted=adapter is not None, spread=bool(spread))
-    if physical is not None:
+    if kept is not None:
+        _check_pruned_use(name, adapted=adapter is not None, spread=bool(spread))
+    if is_physical(folder):
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force_head, **how)
@@ -158,7 +152,7 @@ def _load(
         modality=modality,
         processor=processor,
         tower=tower,
-        pruning=pruning,
+        kept=kept,
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,
@@ -241,9 +235,7 @@ def sees_text(name: str, options: LoadOptions) -> bool:
     return reads_both(read_config(folder, name, trust_remote_code=options.trust_remote_code))
 
 
-def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool, spread: bool) -> None:
-    if pruning is None:
-        return
+def _check_pruned_use(name: str, *, adapted: bool, spread: bool) -> None:
     if adapted:
         raise UsageError(
             f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."

@@ -53,6 +53,7 @@ __all__ = [
     "MovedNameError",
     "build_processor",
     "count_writes",
+    "find_auto_class",
     "find_compressor",
     "find_processor_class",
     "get_attn_implementation",
@@ -73,6 +74,11 @@ def get_attn_implementation(model: PreTrainedModel) -> str | None:
         return model.config._attn_implementation
     except AttributeError as error:
         raise MovedNameError("transformers", error) from error
+
+
+def find_auto_class(kind: Any, config: PreTrainedConfig) -> Any:
+    """Find the class of models that one for all types, such as AutoModel, stands for; any other is itself."""
+    return kind._model_mapping[type(config)] if hasattr(kind, "_model_mapping") else kind
 
 
 def find_compressor(model: nn.Module) -> Any:

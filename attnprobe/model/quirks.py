@@ -130,13 +130,22 @@ _BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value
 REMOVABLE = {
     **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
     "albert": (
-        r"albert_layer_groups\.(?P<group>\d+)\.albert_layers\.(?P<layer>\d+)\.attention\."
+        r"albert_layer_groups\.(?P<layer>\d+)\.albert_layers\.0\.attention\."
         r"(?:query|key|value|(?P<output>dense))$"
     ),
     "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
     "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
     "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
 }
+#: Of them, what the projection of queries, keys and values in one is called.
+FUSED = "c_attn"
+
+
+def list_stored_layers(config: Any) -> list[int]:
+    """List the stored layer that each layer is: those of ALBERT share the one of their group."""
+    layers, groups = config.num_hidden_layers, getattr(config, "num_hidden_groups", config.num_hidden_layers)
+    return [layer * groups // layers for layer in range(layers)]
+
 
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")

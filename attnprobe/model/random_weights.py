@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
-from attnprobe.model.pruned import silence_transformers
+from attnprobe.model.pruning import silence_transformers
 from attnprobe.model.quirks import UnsupportedModelError
 
 
@@ -39,7 +39,7 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
             f"The weights of {name} are quantised ({checkpoint.quantisation.name}), and no random ones can "
             "take their place; give the checkpoint of plain weights, or leave out --random-weights."
         )
-    if checkpoint.pruning is not None and checkpoint.pruning.physical:
+    if checkpoint.kept is not None:
         raise UsageError(
             f"{name} is physically pruned, so that its configuration does not say what to build with random "
             "weights; give the checkpoint before pruning, or leave out --random-weights."

@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.private import list_tied_weights
-from attnprobe.model.pruned import load_cut
+from attnprobe.model.pruning import find_class, load_removed
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
@@ -188,12 +188,12 @@ def read_model(
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
     auto = getattr(transformers, head.auto if head else _name_body(config))
     if head is None and find_method(config):  # what is said of modules goes by their names in that class
-        auto = _find_class(config) or auto
+        auto = find_class(config) or auto
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
             if getattr(config, "pruned_heads", None):
-                model, info = load_cut(auto, folder, config, **options)
+                model, info = load_removed(auto, folder, config, **options)
             else:
                 model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
             unpack_model(model)
@@ -209,14 +209,6 @@ def _name_body(config: Any) -> str:
     """Name the class that loads a model without a head: of an encoder that was saved without its decoder."""
     stated = getattr(config, "architectures", None) or ("",)
     return "AutoModelForTextEncoding" if str(stated[0]) in LONE_ENCODERS else "AutoModel"
-
-
-def _find_class(config: Any) -> Any:
-    """Find the class of transformers that a checkpoint says it was saved from; None for any other."""
-    stated = getattr(config, "architectures", None) or ("",)
-    found = getattr(transformers, str(stated[0]), None)
-    fits = isinstance(found, type) and issubclass(found, PreTrainedModel)
-    return found if fits and isinstance(config, getattr(found, "config_class", None) or ()) else None
 
 
 def find_trained_heads(folder: Path | None) -> list[str]:

@@ -17,8 +17,8 @@ from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.pruned import RECORD, load_pruned
-from attnprobe.model.removing import bake, save_pruned, shrink
+from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
+from attnprobe.model.removing import remove_heads
 from attnprobe.sums.inference import adjust
 
 LAYERS, HEADS = 3, 4
@@ -43,10 +43,12 @@ def folders(tiny: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
     model.base_model.load_state_dict(body.state_dict(), strict=False)
     whole = Checkpoint("bert", model.eval().requires_grad_(False), tokenizer)
     found = {}
-    for kind, make in (("physical", shrink), ("baked", bake)):
+    for kind in ("physical", "baked"):
         folder = tmp_path_factory.mktemp(kind) / "bert"
         physical = kind == "physical"
-        save_pruned(make(whole, KEEP), whole, KEEP, folder, physical=physical, record={})
+        save_pruned(
+            remove_heads(whole, KEEP, physical=physical), whole, KEEP, folder, physical=physical, record={}
+        )
         found[kind] = str(folder)
     return found
 

@@ -21,7 +21,7 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.removing import shrink
+from attnprobe.model.removing import remove_heads
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.passes import Workers, open_single_run
@@ -64,7 +64,7 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     bench = _bench(MINILM_CASE)
     shape = bench.model.shape
     keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
-    smaller = shrink(bench.model.checkpoint, keep)
+    smaller = remove_heads(bench.model.checkpoint, keep, physical=True)
     batch = _batch(bench)
     gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)

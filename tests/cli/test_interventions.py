@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from attnprobe.cli.app import run
-from attnprobe.model.pruned import load_pruned
+from attnprobe.model.pruning import load_pruned
 
 PLACE = ["layer", "head", "n"]
 GRADIENT = [

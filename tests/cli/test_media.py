@@ -215,7 +215,7 @@ class TestInterventions:
     def test_a_pruned_checkpoint_brings_its_processor(
         self, invoke, seeing_classifier, sorted_photos, photos, tmp_path
     ):
-        from attnprobe.model.pruned import load_pruned
+        from attnprobe.model.pruning import load_pruned
 
         target = tmp_path / "pruned"
         words = ("-d", sorted_photos, "--share", "0.34", "--save", target)

@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.removing import bake, save_pruned
+from attnprobe.model.pruning import save_pruned
+from attnprobe.model.removing import remove_heads
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):
     whole = load_checkpoint(str(classifier))
     keep = np.ones((3, 4), bool)
     keep[1] = False
-    save_pruned(bake(whole, keep), whole, keep, tmp_path / "pruned", physical=False, record={})
+    save_pruned(remove_heads(whole, keep), whole, keep, tmp_path / "pruned", physical=False, record={})
     words = ("-d", reviews / "all.tsv", "--objective", "representation")
     code, out, error = invoke("importance", tmp_path / "pruned", *words)
     assert code == 0, error

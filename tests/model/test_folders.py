@@ -17,7 +17,6 @@ from attnprobe.model.folders import copy_modules, is_inside, read_folder
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.location import LoadOptions
-from attnprobe.model.pruned import read_record
 
 PROMPTED = "a prompt that is not pooled"
 SHORT = "a short window"
@@ -298,7 +297,10 @@ class TestRemoving:
         written = {path.relative_to(target) for path in target.glob("*_*/*.*")}
         assert {path for path in whole if path.parts[0] != "0_Transformer"} == written
         assert not (target / "1_Pooling" / "outside").exists()
-        expected = embed_texts(folder, TEXTS, keep=read_record(target).standing)
+        record = json.loads((target / "attnprobe.json").read_text())
+        keep = np.ones((len(record["kept_per_layer"]), 4), bool)
+        keep[tuple(zip(*record["removed"], strict=True))] = False
+        expected = embed_texts(folder, TEXTS, keep=keep)
         np.testing.assert_allclose(embed_texts(target, TEXTS), expected, atol=1e-5, rtol=1e-5)
         assert np.abs(expected - embed_texts(folder, TEXTS)).max() > 0.01
         notes = " ".join(table.notes)

@@ -18,7 +18,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import IMPLEMENTATION
-from attnprobe.model.removing import bake
+from attnprobe.model.removing import remove_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -143,11 +143,11 @@ class TestCheckSaysNo:
         found = Checkpoint("bert", *tiny("bert"))
         keep = np.ones((LAYERS, 4), bool)
         keep[1] = False
-        pruned = bake(found, keep)
+        pruned = remove_heads(found, keep)
         gating = check_gates(pruned, inspect(pruned))
         assert "one of 0.5 does except in layers [1], whose heads give nothing" in gating.evidence
         assert gating.replays
-        pruned = bake(found, np.zeros((LAYERS, 4), bool))
+        pruned = remove_heads(found, np.zeros((LAYERS, 4), bool))
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(pruned, inspect(pruned))
 

@@ -1,4 +1,4 @@
-"""Pruned checkpoints on disk: whole or not there, and loaded as they were."""
+"""Heads that are really gone: outputs are those under gates, and on disk it is whole or not there."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     AutoModel,
     BertForMaskedLM,
@@ -24,15 +24,19 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
+from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import check_free
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.pruned import RECORD, load_pruned, read_record
+from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
+from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
-from attnprobe.model.removing import bake, check_free, save_pruned, shrink
+from attnprobe.model.removing import remove_heads
 from attnprobe.model.task_heads import CLASSIFICATION
 from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.model.verifying.probing import relative_difference
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -40,20 +44,33 @@ Keep = NDArray[np.bool_]
 
 KEEP = np.array([[False, True, False, True], [False] * 4, [True] * 4])
 IDS = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
+INPUTS = {"input_ids": IDS, "decoder_input_ids": IDS[:, :17]}
 SMALLER = ("bart", "bert", "distilbert", "modernbert")
+#: Types that can't be made physically smaller, and what is said.
+NOT_SMALLER = {
+    "eurobert": "its heads share projections",
+    "t5": "it can't be made physically smaller",
+    "umt5": "it can't be made physically smaller",
+}
 QUERY = "bert.encoder.layer.0.attention.self.query"
 
+physically = pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])
 
-def with_head(tiny: Tiny, kind: type[PreTrainedModel], name: str = "bert", **options: Any) -> Checkpoint:
+
+def single(tiny: Tiny, name: str) -> Checkpoint:
+    return Checkpoint(name, *tiny(name))
+
+
+def with_head(tiny: Tiny, kind: type[PreTrainedModel], **options: Any) -> Checkpoint:
     """Give a tiny model a task head of its own."""
-    body, tokenizer = tiny(name)
+    body, tokenizer = tiny("bert")
     torch.manual_seed(0)
     config = copy.deepcopy(body.config)
     for key, value in options.items():
         setattr(config, key, value)
     model: Any = kind(config)
     model.base_model.load_state_dict(body.state_dict(), strict=False)
-    return Checkpoint(name, model.eval().requires_grad_(False), tokenizer)
+    return Checkpoint("bert", model.eval().requires_grad_(False), tokenizer)
 
 
 @pytest.fixture
@@ -66,34 +83,29 @@ def keep_of(checkpoint: Checkpoint) -> Keep:
     return np.concatenate([KEEP, KEEP[[2, 0, 0, 1]]]) if checkpoint.decodes else KEEP
 
 
-def gated(checkpoint: Checkpoint, keep: Keep | None = None, **inputs: Tensor) -> Tensor:
+def gated(checkpoint: Checkpoint, run: Callable[[], Tensor], keep: Keep | None = None) -> Tensor:
+    """Give what a model gives with the gates of removed heads closed."""
     keep = keep_of(checkpoint) if keep is None else keep
     with torch.inference_mode(), gate_attention(checkpoint.body) as gates:
         gates.set(torch.from_numpy(keep).to(checkpoint.body.dtype)[None])
-        return checkpoint.model(input_ids=IDS, **inputs)[0]
+        return run()
 
 
-def output(model: PreTrainedModel, **inputs: Tensor) -> Tensor:
+def expected_logits(checkpoint: Checkpoint) -> Tensor:
+    return gated(checkpoint, lambda: checkpoint.model(input_ids=IDS)[0])
+
+
+def output(model: PreTrainedModel) -> Tensor:
     with torch.inference_mode():
-        return model(input_ids=IDS, **inputs)[0]
+        return model(input_ids=IDS)[0]
 
 
-def save(
-    checkpoint: Checkpoint, folder: Path, *, physical: bool, keep: Keep | None = None, **options: Any
-) -> Path:
+def save(checkpoint: Checkpoint, folder: Path, *, physical: bool, **options: Any) -> Path:
     """Prune a checkpoint and write it."""
-    keep = keep_of(checkpoint) if keep is None else keep
-    pruned = (shrink if physical else bake)(checkpoint, keep)
-    record = options.pop("record", {})
+    keep, record = options.pop("keep", keep_of(checkpoint)), options.pop("record", {})
+    pruned = remove_heads(checkpoint, keep, physical=physical)
     save_pruned(pruned, checkpoint, keep, folder, physical=physical, record=record, **options)
     return folder
-
-
-def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], object]):
-    """Change the stored weights."""
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def edit(file: Path, **changes: Any):
@@ -109,6 +121,98 @@ def refuses(ask: Callable[[], object], pattern: str):
     assert str(caught.value).endswith(".")
 
 
+class TestRemoved:
+    @pytest.mark.parametrize("name", [*SMALLER, *NOT_SMALLER])
+    def test_zeroed(self, tiny: Tiny, name: str):
+        """The same but for rounding in double precision, and not the original."""
+        model, tokenizer = tiny(name)
+        checkpoint = Checkpoint(name, copy.deepcopy(model).double(), tokenizer)
+        baked = remove_heads(checkpoint, keep_of(checkpoint))
+        states = baked.forward(INPUTS)
+        assert relative_difference(states, gated(checkpoint, lambda: checkpoint.forward(INPUTS))) < 1e-12
+        assert relative_difference(states, checkpoint.forward(INPUTS)) > 1e-3
+        shapes = {key: weight.shape for key, weight in checkpoint.model.state_dict().items()}
+        assert {key: weight.shape for key, weight in baked.model.state_dict().items()} == shapes
+
+    @pytest.mark.parametrize("name", SMALLER)
+    def test_smaller(self, tiny: Tiny, name: str):
+        """Of each removed head, as many rows or columns go as it is wide; a bias goes with its row."""
+        checkpoint = single(tiny, name)
+        keep, body = keep_of(checkpoint), checkpoint.body
+        small = remove_heads(checkpoint, keep, physical=True)
+        expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
+        assert relative_difference(small.forward(INPUTS), expected) < 1e-5
+        gone = 0
+        for layer, stays in zip(find_projections(checkpoint), keep, strict=True):
+            rows = (4 - max(int(stays.sum()), 1)) * layer.width
+            gone += rows * body.get_submodule(layer.output).out_features
+            for path, times in [*((path, 1) for path in layer.inputs), (layer.fused, 3)]:
+                if path is not None:
+                    linear = body.get_submodule(path)
+                    gone += times * rows * (linear.in_features + (linear.bias is not None))
+        before, after = (sum(p.numel() for p in one.model.parameters()) for one in (checkpoint, small))
+        assert before - after == gone > 0
+
+    @pytest.mark.parametrize("name", NOT_SMALLER)
+    def test_not_smaller(self, tiny: Tiny, name: str):
+        checkpoint = single(tiny, name)
+        with pytest.raises(UnsupportedModelError, match=NOT_SMALLER[name]) as caught:
+            remove_heads(checkpoint, keep_of(checkpoint), physical=True)
+        assert f"{name!r}: it can't be made physically smaller exactly (" in str(caught.value)
+        assert str(caught.value).endswith("); leave out --physical.")
+
+    @physically
+    @pytest.mark.parametrize("name", ["bert", "modernbert"])
+    def test_the_original_is_left_as_it_was(self, tiny: Tiny, name: str, physical: bool):
+        checkpoint = single(tiny, name)
+        before = {key: weight.clone() for key, weight in checkpoint.model.state_dict().items()}
+        pruned = remove_heads(checkpoint, KEEP, physical=physical)
+        after = checkpoint.model.state_dict()
+        assert all(torch.equal(weight, before[key]) for key, weight in after.items())
+        assert not {id(p) for p in pruned.model.parameters()} & {id(p) for p in checkpoint.model.parameters()}
+
+    @physically
+    def test_everything_removed(self, tiny: Tiny, physical: bool):
+        checkpoint, keep = single(tiny, "bert"), np.zeros((3, 4), bool)
+        expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS), keep)
+        states = remove_heads(checkpoint, keep, physical=physical).forward(INPUTS)
+        assert relative_difference(states, expected) < 1e-5
+
+    def test_other_shapes(self, tiny: Tiny):
+        with pytest.raises(AttnprobeError, match="3 layers of 4 heads"):
+            remove_heads(single(tiny, "bert"), np.ones((3, 5), bool))
+
+    def test_conv1d_is_zeroed_and_not_made_smaller(self, copied: Tiny):
+        model, tokenizer = copied("bert")
+        for layer in model.encoder.layer:
+            layer.attention.output.dense = Conv1D(32, 32)
+            nn.init.normal_(layer.attention.output.dense.weight)
+        checkpoint = Checkpoint("conv", model, tokenizer)
+        expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
+        assert relative_difference(remove_heads(checkpoint, KEEP).forward(INPUTS), expected) < 1e-6
+        with pytest.raises(UnsupportedModelError, match=r"output.dense is a Conv1D\); leave out --physical"):
+            remove_heads(checkpoint, KEEP, physical=True)
+
+    def test_a_fused_projection_in_another_order(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        """Head by head, as GPT-NeoX has it: it runs, but gives something else, so it is refused."""
+        checkpoint = single(tiny, "modernbert")
+        attention = type(checkpoint.body.get_submodule("layers.0.attn"))
+        before = attention.forward
+
+        def interleaved(self: nn.Module, *arguments: object, **options: object):
+            linear = self.Wqkv
+            forward = linear.forward
+            linear.forward = lambda x: forward(x).unflatten(-1, (-1, 3, 8)).transpose(-3, -2).flatten(-3)
+            try:
+                return before(self, *arguments, **options)
+            finally:
+                del linear.forward
+
+        monkeypatch.setattr(attention, "forward", interleaved)
+        with pytest.raises(UnsupportedModelError, match="differs from the head mask by"):
+            remove_heads(checkpoint, KEEP, physical=True)
+
+
 #: A process that has never heard of attnprobe until it loads the second of two checkpoints.
 FRESH = """
 import sys, torch
@@ -117,7 +221,7 @@ ids = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
 from transformers import AutoModelForSequenceClassification
 baked = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
 assert "attnprobe" not in sys.modules
-from attnprobe.model.pruned import load_pruned
+from attnprobe.model.pruning import load_pruned
 with torch.inference_mode():
     torch.save([model(input_ids=ids).logits for model in (baked, load_pruned(sys.argv[2]))], sys.argv[3])
 """
@@ -127,39 +231,37 @@ with torch.inference_mode():
 def test_written_for_a_fresh_process(classifier: Checkpoint, tmp_path: Path):
     folders = [save(classifier, tmp_path / str(physical), physical=physical) for physical in (False, True)]
     subprocess.run([sys.executable, "-c", FRESH, *folders, tmp_path / "logits.pt"], check=True)
-    expected = gated(classifier)
-    for found in torch.load(tmp_path / "logits.pt"):
-        assert relative_difference(found, expected) < 1e-5
+    expected = expected_logits(classifier)
+    for logits in torch.load(tmp_path / "logits.pt"):
+        assert relative_difference(logits, expected) < 1e-5
     assert relative_difference(output(classifier.model), expected) > 1e-3
 
 
-@pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])
+@physically
 class TestWritten:
     """What is written is what the gates gave."""
 
     def test_in_this_process(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
-        folder = save(classifier, tmp_path / "some" / "where", physical=physical)
-        found = load_pruned(folder)
-        assert type(found) is BertForSequenceClassification
-        assert (found.dtype, found.training) == (torch.float32, False)
-        assert relative_difference(output(found), gated(classifier)) < 1e-5
-        assert load_pruned(str(folder), torch.float64).dtype == torch.float64
-        assert sorted(path.name for path in folder.parent.iterdir()) == ["where"]
-
-    def test_record(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
         record = {"by": "random", "seed": 3, "removed": "nonsense"}
-        folder = save(classifier, tmp_path / "pruned", physical=physical, record=record)
-        removed = [[0, 0], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3]]
+        folder = save(classifier, tmp_path / "some" / "where", physical=physical, record=record)
+        model = load_pruned(folder)
+        assert isinstance(model, BertForSequenceClassification)
+        assert (type(model).__name__, model.dtype, model.training) == (
+            "BertForSequenceClassification", torch.float32, False,
+        )  # fmt: skip
+        assert relative_difference(output(model), expected_logits(classifier)) < 1e-5
+        assert load_pruned(str(folder), torch.float64).dtype == torch.float64
+        assert [path.name for path in folder.parent.iterdir()] == ["where"]
         assert json.loads((folder / RECORD).read_text()) == {
-            "physical": physical, "removed": removed, "kept_per_layer": [2, 0, 4], "by": "random", "seed": 3,
+            "physical": physical, "kept_per_layer": [2, 0, 4], "by": "random", "seed": 3,
+            "removed": [[0, 0], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3]],
         }  # fmt: skip
-        assert read_record(folder).removed == tuple(map(tuple, removed))
 
     def test_masked_lm_with_tied_weights(self, tiny: Tiny, tmp_path: Path, physical: bool):
         checkpoint = with_head(tiny, BertForMaskedLM)
-        found: Any = load_pruned(save(checkpoint, tmp_path / "pruned", physical=physical))
-        assert found.cls.predictions.decoder.weight is found.bert.embeddings.word_embeddings.weight
-        assert relative_difference(output(found), gated(checkpoint)) < 1e-5
+        model: Any = load_pruned(save(checkpoint, tmp_path / "pruned", physical=physical))
+        assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+        assert relative_difference(output(model), expected_logits(checkpoint)) < 1e-5
 
     @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float64])
     def test_type_of_the_stored_weights(
@@ -175,46 +277,32 @@ class TestWritten:
         with safe_open(folder / "model.safetensors", framework="pt") as weights:
             assert {weights.get_tensor(name).dtype for name in weights.keys()} == {stored}  # noqa: SIM118
         assert load_pruned(folder).dtype == stored
-        assert relative_difference(output(load_pruned(folder, torch.float32)), gated(original)) < 1e-5
-        assert original.model.dtype == torch.float32
+        assert (
+            relative_difference(output(load_pruned(folder, torch.float32)), expected_logits(original)) < 1e-5
+        )
 
-    @pytest.mark.parametrize("moment", ["tokenizer", "read back", "rename"])
+    @pytest.mark.parametrize(
+        ("owner", "name", "error"),
+        [
+            (PreTrainedTokenizerFast, "save_pretrained", OSError(28, "No space left on device")),
+            (Path, "rename", OSError(28, "No space left on device")),
+            (BertForSequenceClassification, "save_pretrained", SafetensorError("No space left on device")),
+            ("attnprobe.model.pruning", "load_stored", OSError(28, "No space left on device")),
+        ],
+        ids=["tokenizer", "rename", "weights", "read back"],
+    )
     def test_nothing_half_written(
-        self,
-        classifier: Checkpoint,
-        tmp_path: Path,
-        physical: bool,
-        moment: str,
-        monkeypatch: pytest.MonkeyPatch,
+        self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any, physical, owner, name, error
     ):
-        def full(*_: Any, **__: Any):
-            raise OSError(28, "No space left on device")
+        def fail(*_: Any, **__: Any):
+            raise error
 
-        if moment == "tokenizer":
-            monkeypatch.setattr(PreTrainedTokenizerFast, "save_pretrained", full)
-        elif moment == "rename":
-            monkeypatch.setattr(Path, "rename", full)
-        else:
-            monkeypatch.setattr("attnprobe.model.removing.load_stored", full)
+        monkeypatch.setattr(*([f"{owner}.{name}"] if isinstance(owner, str) else [owner, name]), fail)
         refuses(
             lambda: save(classifier, tmp_path / "pruned", physical=physical),
-            r"pruned can't be written \(no space left on device\)",
+            r"pruned can't be written \(no space left on device\); choose another folder",
         )
         assert not list(tmp_path.iterdir())
-
-    def test_a_full_disk_while_weights_are_written(
-        self, classifier: Checkpoint, tmp_path: Path, physical: bool, monkeypatch: pytest.MonkeyPatch
-    ):
-        """Which safetensors names by a number."""
-
-        def full(*_: Any, **__: Any):
-            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-
-        monkeypatch.setattr(type(classifier.model), "save_pretrained", full)
-        refuses(
-            lambda: save(classifier, tmp_path / "pruned", physical=physical),
-            r"^[^:]*pruned can't be written \(no space left on device\); choose another folder.$",
-        )
 
     def test_files_have_the_mode_of_other_files(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
         before = os.umask(0o027)
@@ -224,43 +312,36 @@ class TestWritten:
             os.umask(before)
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o640}
 
-    def test_interrupted(
-        self, classifier: Checkpoint, tmp_path: Path, physical: bool, monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_interrupted(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any, physical: bool):
         """What lay there is still there."""
         folder = save(classifier, tmp_path / "pruned", physical=physical)
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-        def interrupts(*_: Any, **__: Any):
+        def interrupt(*_: Any, **__: Any):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("attnprobe.model.removing._check_read_back", interrupts)
+        monkeypatch.setattr("attnprobe.model.pruning.load_stored", interrupt)
         with pytest.raises(KeyboardInterrupt):
             save(classifier, folder, physical=physical, keep=np.ones((3, 4), bool), overwrite=True)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("name", [*SMALLER, "eurobert", "t5", "umt5"])
+@pytest.mark.parametrize("name", [*SMALLER, *NOT_SMALLER])
 def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
-    model, tokenizer = tiny(name)
-    checkpoint = Checkpoint(name, model, tokenizer)
-    keep = keep_of(checkpoint)
-    inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :7]}
-    with gate_attention(checkpoint.body) as gates:
-        gates.set(torch.from_numpy(keep).float()[None])
-        expected = checkpoint.forward(inputs)
+    checkpoint = single(tiny, name)
+    expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
     for physical in (False, True) if name in SMALLER else (False,):
-        folder = save(checkpoint, tmp_path / str(physical), physical=physical, keep=keep)
-        found = Checkpoint(name, load_pruned(folder), tokenizer)
-        assert type(found.model) is type(model)
-        assert relative_difference(found.forward(inputs), expected) < 1e-5
+        folder = save(checkpoint, tmp_path / str(physical), physical=physical)
+        loaded = Checkpoint(name, load_pruned(folder), checkpoint.tokenizer)
         again = load_checkpoint(str(folder))
-        assert relative_difference(again.forward(inputs), expected) < 1e-5
-        assert (again.pruning is not None) == physical
-        if not physical:
-            plain = Checkpoint(name, AutoModel.from_pretrained(folder).eval(), tokenizer)
-            assert relative_difference(plain.forward(inputs), expected) < 1e-5
+        assert isinstance(loaded.model, type(checkpoint.model))
+        assert (again.kept is not None) == physical
+        plain = (
+            [] if physical else [Checkpoint(name, AutoModel.from_pretrained(folder).eval(), loaded.tokenizer)]
+        )
+        for copied in (loaded, again, *plain):
+            assert relative_difference(copied.forward(INPUTS), expected) < 1e-5
 
 
 class TestDestination:
@@ -269,9 +350,9 @@ class TestDestination:
     def test_not_over_another(self, classifier: Checkpoint, tmp_path: Path):
         folder = save(classifier, tmp_path / "pruned", physical=True)
         refuses(lambda: save(classifier, folder, physical=False), "exists; choose another .* --overwrite")
-        assert read_record(folder).physical
+        assert load_checkpoint(str(folder)).kept is not None
         save(classifier, folder, physical=False, overwrite=True)
-        assert not read_record(folder).physical
+        assert load_checkpoint(str(folder)).kept is None
         assert list(tmp_path.iterdir()) == [folder]
 
     def test_not_over_anything_else(self, tmp_path: Path):
@@ -280,22 +361,19 @@ class TestDestination:
 
     def test_a_parent_that_can_not_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is refused early, in the nearest folder that is there, and nothing is left."""
-        asked = []
+        tried = []
 
         def denied(dir: Path):
-            asked.append(dir)
+            tried.append(dir)
             raise PermissionError(13, "Permission denied")
 
         assert check_free(tmp_path / "new" / "x", overwrite=False) == tmp_path / "new" / "x"
         monkeypatch.setattr("attnprobe.model.folders.tempfile.TemporaryFile", denied)
         refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
-        assert asked == [tmp_path]
-        assert not list(tmp_path.iterdir())
+        assert tried == [tmp_path]
 
-    def test_read_back_otherwise(
-        self, classifier: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        monkeypatch.setattr("attnprobe.model.removing.load_stored", lambda *_, **__: classifier.model)
+    def test_read_back_otherwise(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any):
+        monkeypatch.setattr("attnprobe.model.pruning.load_stored", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 
@@ -312,30 +390,22 @@ class TestHostile:
         return save(classifier, tmp_path / "pruned", physical=True)
 
     @pytest.mark.parametrize(
-        "content",
-        ["", "[]", "{}", "[" * 100_000, '{"physical": 1, "removed": [], "kept_per_layer": []}',
-         '{"physical": true, "removed": [[0]], "kept_per_layer": []}',
-         '{"physical": true, "removed": [[0, true]], "kept_per_layer": []}',
-         '{"physical": true, "removed": [[0, -1]], "kept_per_layer": [1]}',
-         '{"physical": true, "removed": 3, "kept_per_layer": [1]}',
-         '{"physical": true, "removed": [], "kept_per_layer": [1.5]}'],
-    )  # fmt: skip
-    def test_record(self, folder: Path, content: str):
-        (folder / RECORD).write_text(content)
-        refuses(lambda: load_pruned(folder), "says nothing of removed heads")
-
-    @pytest.mark.parametrize(
-        "said",
+        "changes",
         [
-            {"kept_per_layer": [2, 0, 5]},
+            {"removed": [[0]]},
+            {"removed": 3},
+            {"removed": None},
+            {"kept_per_layer": [1.5]},
             {"kept_per_layer": []},
+            {"kept_per_layer": [10**12]},
+            {"kept_per_layer": [2, 0, 5]},
             {"removed": [[0, 0], [0, 0], [1, 0], [1, 1], [1, 2], [1, 3]]},
             {"removed": [[0, 0], [0, 9], [1, 0], [1, 1], [1, 2], [1, 3]]},
             {"removed": [[0, 0], [7, 2], [1, 0], [1, 1], [1, 2], [1, 3]]},
         ],
     )
-    def test_record_that_contradicts_itself(self, folder: Path, said: dict[str, Any]):
-        edit(folder / RECORD, **said)
+    def test_record_that_contradicts_itself(self, folder: Path, changes: dict[str, Any]):
+        edit(folder / RECORD, **changes)
         refuses(lambda: load_checkpoint(str(folder)), "contradicts itself about which heads are removed")
 
     def test_record_that_contradicts_the_weights(self, folder: Path):
@@ -346,41 +416,39 @@ class TestHostile:
         (folder / RECORD).unlink()
         refuses(lambda: load_pruned(folder), "is no pruned checkpoint; load it with transformers")
 
-    def test_said_to_be_baked(self, folder: Path):
-        edit(folder / RECORD, physical=False)
+    @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"physical": false}'])
+    def test_said_to_be_baked(self, folder: Path, content: str):
+        (folder / RECORD).write_text(content)
         refuses(lambda: load_pruned(folder), "can't be loaded")
 
     @pytest.mark.parametrize(
         ("change", "pattern"),
         [
-            (lambda w: w.pop("classifier.weight"), r"lacks 1 of its weights \(such as classifier.weight\)"),
-            (lambda w: w.pop(f"{QUERY}.weight"), "lacks 1 of its weights"),
-            (lambda w: w.update(extra=torch.zeros(2)), r"1 weights that its model has no place for"),
+            (lambda w: w.pop("classifier.weight"), r"lacks 1 weights \(such as classifier.weight\)"),
+            (lambda w: w.update(extra=torch.zeros(2)), r"has no place for 1 weights \(such as extra\)"),
             (lambda w: shorten(w, "bert.embeddings.LayerNorm.weight", 8), r"LayerNorm.weight .*\(8\) contra"),
             (lambda w: shorten(w, "bert.embeddings.word_embeddings.weight", 8), "contradicts its config"),
-            (lambda w: w.update({f"{QUERY}.weight": torch.zeros(64, 32)}), r"\(64x32\) contradicts"),
-            (lambda w: w.update({f"{QUERY}.weight": torch.zeros(16, 16)}), r"\(16x16\) contradicts"),
-            (lambda w: w.update({f"{QUERY}.weight": torch.zeros(0, 32)}), r"\(0x32\) contradicts"),
             (lambda w: w.update({f"{QUERY}.weight": torch.zeros(16)}), r"\(16\) contradicts"),
             (lambda w: shorten(w, f"{QUERY}.bias", 8), r"query.bias .*\(8\) contradicts"),
-            (
-                lambda w: [
-                    shorten(w, f"{QUERY.replace('0', '2')}.{kind}", 24) for kind in ("weight", "bias")
-                ],
-                "do not go together",
-            ),
         ],
-        ids=["head", "weight", "extra", "norm", "table", "larger", "both", "empty", "flat", "bias", "apart"],
+        ids=["head", "extra", "norm", "table", "flat", "bias"],
     )
     def test_weights(self, folder: Path, change: Callable[[dict[str, Tensor]], object], pattern: str):
-        rewrite(folder, change)
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         refuses(lambda: load_pruned(folder), pattern)
 
+    def test_weights_that_do_not_go_together(self, folder: Path):
+        weights = load_file(folder / "model.safetensors")
+        for kind in ("weight", "bias"):
+            shorten(weights, f"{QUERY.replace('0', '2')}.{kind}", 24)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        refuses(lambda: examine(load_checkpoint(str(folder))), "can't be run on token ids alone")
+
     @pytest.mark.parametrize(
-        "named",
-        [None, [], ["BertModel", "BertModel"], ["NoSuchModel"], ["AutoModel"], ["pipeline"], ["BertConfig"],
-         ["RobertaModel"], ["PreTrainedModel"], [3]],
-    )  # fmt: skip
+        "named", [None, [], ["NoSuchModel"], ["AutoModel"], ["BertConfig"], ["RobertaModel"], [3]]
+    )
     def test_class(self, folder: Path, named: Any):
         edit(folder / "config.json", architectures=named)
         refuses(lambda: load_pruned(folder), "config.json")

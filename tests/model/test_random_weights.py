@@ -16,7 +16,6 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.borrowing import wrap_model
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.random_weights import randomise_weights
 
@@ -90,7 +89,7 @@ def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Ti
     packed = replace(checkpoint, quantisation=Quantisation("torchao", "Int8Tensor"))
     with pytest.raises(AttnprobeError, match=r"quantised \(torchao, Int8Tensor\)"):
         randomise_weights(packed)
-    smaller = replace(checkpoint, pruning=PruningRecord(True, ((0, 1),), (3, 4, 4)))
+    smaller = replace(checkpoint, kept=np.ones((3, 4), bool))
     with pytest.raises(AttnprobeError, match="physically pruned"):
         randomise_weights(smaller)
     model, tokenizer = copied("bert")

@@ -25,7 +25,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.relevance import Relevance
-from attnprobe.model.removing import bake
+from attnprobe.model.removing import remove_heads
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS, HEADS = 3, 4
@@ -229,7 +229,7 @@ def test_a_head_that_gives_nothing(tiny: Tiny):
     model, tokenizer = tiny("bert")
     keep = np.ones((LAYERS, HEADS), bool)
     keep[1, 2] = False
-    cut = bake(Checkpoint("bert", model, tokenizer), keep).model
+    cut = remove_heads(Checkpoint("bert", model, tokenizer), keep).model
     found = relevance(cut, some_ids(tokenizer))
     assert not found[:, 1, 2].any()
     assert (found[:, torch.from_numpy(keep)] != 0).all()

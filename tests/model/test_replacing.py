@@ -15,11 +15,12 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.pruning import save_pruned
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import Gates, gate_attention
 from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.reading.ways import Way
-from attnprobe.model.removing import save_pruned, shrink
+from attnprobe.model.removing import remove_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_replacements
 
@@ -231,7 +232,9 @@ def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
     keep = np.ones((3, 4), bool)
     keep[1, 2] = keep[0, 0] = False
     whole = Checkpoint("bert", *tiny("bert"))
-    save_pruned(shrink(whole, keep), whole, keep, tmp_path / "small", physical=True, record={})
+    save_pruned(
+        remove_heads(whole, keep, physical=True), whole, keep, tmp_path / "small", physical=True, record={}
+    )
     pruned = load_checkpoint(str(tmp_path / "small"))
     architecture = inspect(pruned)
     assert architecture.present == ((1, 2, 3), (0, 1, 3), (0, 1, 2, 3))

@@ -9,7 +9,8 @@ from attnprobe.intervention.pruning.orders import Order, mask_heads, order_at_ra
 from attnprobe.intervention.task import TaskModel, TaskSession
 from attnprobe.intervention.trials import HeadMask
 from attnprobe.model.checkpoint import Checkpoint, list_devices
-from attnprobe.model.removing import bake, save_pruned, shrink
+from attnprobe.model.pruning import save_pruned
+from attnprobe.model.removing import remove_heads
 from attnprobe.run.process_group import Ranks
 from attnprobe.table.table import HeadTable
 
@@ -66,7 +67,7 @@ class Saving:
 
     def _remove(self, model: TaskModel, order: Order, within: int) -> tuple[Checkpoint, HeadMask]:
         keep = mask_heads(model.shape, order, self.count(model, within)) & model.architecture.standing
-        return (shrink if self.physical else bake)(model.checkpoint, keep), keep
+        return remove_heads(model.checkpoint, keep, physical=self.physical), keep
 
     def write(self, pruned: Pruning, session: TaskSession) -> HeadTable:
         """Write the checkpoint, and note that in the curve's table.

@@ -10,7 +10,7 @@ from torch import nn
 
 from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid
-from attnprobe.model.pruned import list_computed_heads
+from attnprobe.model.pruning import list_computed_heads
 from attnprobe.model.reading.ways import Way
 from attnprobe.table.naming import join_names
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import SeeingProcessor, find_sight
-from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
@@ -33,14 +34,14 @@ NO_LAYER = "no attention was found"
 
 
 def check_maps(
-    name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
+    name: str, maps: list[Tensor], tolerance: float, kept: NDArray[np.bool_] | None = None
 ) -> list[str]:
     """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
     evidence = check_row_sums(name, maps, tolerance)
     found = [rows.shape[1] for rows in maps]
-    if pruning is not None and found != [max(1, kept) for kept in pruning.kept_per_layer]:
+    if kept is not None and found != kept.sum(1).clip(1).tolist():
         raise UnsupportedModelError(name, f"its layers have {found} heads, which is not what its record says")
-    if pruning is None and len(set(found)) > 1:
+    if kept is None and len(set(found)) > 1:
         reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
         raise UnsupportedModelError(name, reason)
     return evidence

@@ -131,7 +131,7 @@ def _inspect_way(
         evidence += check_row_sums(name, maps, tolerance)
     else:
         sight = Sight.of(checkpoint, known.inputs, maps)
-        evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
+        evidence += check_maps(name, maps, tolerance, checkpoint.kept)
     kinds = sight.kinds
     evidence += check_layers(checkpoint, kinds)
     numbers, skipped = check_numbers(checkpoint, called)
@@ -160,7 +160,7 @@ def _inspect_way(
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=checkpoint.pruning.heads if checkpoint.pruning else max(rows.shape[1] for rows in maps),
+        heads=max(rows.shape[1] for rows in maps) if checkpoint.kept is None else checkpoint.kept.shape[1],
         head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
@@ -171,7 +171,7 @@ def _inspect_way(
         layer_heads=tuple(rows.shape[1] for rows in maps) if uneven else (),
         grid=grid,
         numbers=numbers,
-        removed=checkpoint.pruning.removed if checkpoint.pruning else (),
+        removed=checkpoint.removed,
         joined=sight.joined,
     )
 

@@ -1,0 +1,358 @@
+"""Pruned checkpoints on disk: ours, with a record of what was removed, and those of transformers 4.
+
+A baked one is an ordinary checkpoint. A physically smaller one has layers with different numbers of heads,
+which no configuration can say: its model takes the shapes of the stored weights (ours), or those that
+``pruned_heads`` tells (transformers 4), as soon as it is built.
+"""
+
+import contextlib
+import copy
+import json
+import re
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, ModelError, UsageError
+from attnprobe.files import held, name_unfinished, tidy
+from attnprobe.model.configuration import read_config, weights_error
+from attnprobe.model.folders import RECORD, check_free, copy_modules, read_object, write_error
+from attnprobe.model.private import Conv1D, find_auto_class
+from attnprobe.model.quirks import FUSED, REMOVABLE, list_stored_layers
+
+Shape = tuple[int, ...]
+#: The floating-point types that safetensors names, the widest first.
+_DTYPES = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+_MOST_HEADS = 10_000
+
+
+def list_computed_heads(kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    """List the numbers of the heads that each layer of a physically smaller model computes.
+
+    A layer that lost all its heads computes its first, which nobody reads.
+    """
+    return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in kept)
+
+
+def is_physical(folder: Path) -> bool:
+    """Tell whether a folder is marked as a physically smaller checkpoint of ours."""
+    return read_object(folder / RECORD).get("physical") is True
+
+
+def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] | None:
+    """Read which heads the weights of a checkpoint have, (layer, head); None where they have all.
+
+    Raises:
+        ModelError: When the record contradicts itself, or heads of this type are not read back.
+    """
+    if is_physical(folder):
+        return _read_record(folder, name)
+    if not getattr(config, "pruned_heads", None):
+        return None
+    heads, gone, layers = config.num_attention_heads, _find_gone(config), list_stored_layers(config)
+    if config.model_type not in REMOVABLE or gone is None:
+        raise ModelError(
+            f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
+            "with a list of heads for each layer; give the checkpoint from before its heads were removed."
+        )
+    return np.array([[head not in gone.get(layer, ()) for head in range(heads)] for layer in layers])
+
+
+def _read_record(folder: Path, name: str) -> NDArray[np.bool_]:
+    record: Any = read_object(folder / RECORD)
+    with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
+        heads = record["kept_per_layer"][0] + sum(layer == 0 for layer, _ in record["removed"])
+        if heads <= _MOST_HEADS:
+            kept = np.ones((len(record["kept_per_layer"]), heads), bool)
+            for layer, head in record["removed"]:
+                kept[layer, head] = False
+            if kept.sum(1).tolist() == record["kept_per_layer"]:
+                return kept
+    raise ModelError(
+        f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
+    )
+
+
+def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """Load a pruned checkpoint, physically smaller or not.
+
+    Args:
+        folder: Where it lies.
+        dtype: Of the weights; by default the one in which they are stored.
+
+    Returns:
+        The model with the task head it was saved with, in evaluation mode, on the CPU.
+
+    Raises:
+        AttnprobeError: When the folder holds no pruned checkpoint, or its files contradict each other.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / RECORD).is_file():
+        raise ModelError(
+            f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
+        )
+    with silence_transformers():
+        return load_stored(folder, str(folder), physical=is_physical(folder), dtype=dtype)
+
+
+@contextlib.contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Keep transformers from printing progress and tables; errors are still raised."""
+    logging: Any = transformers.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype | None) -> PreTrainedModel:
+    """Load the class that the configuration names, with Linears of the stored shapes if need be."""
+    if not _list_weight_files(folder):
+        raise ModelError(f"{name} holds no weights (model.safetensors).")
+    config = read_config(folder, name)
+    if (architecture := find_class(config)) is None:
+        raise ModelError(f"The config.json of {name} names no model class of transformers.")
+    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    try:
+        if physical:
+            stored = {key: shape for key, (_, shape) in _read_headers(folder).items()}
+            architecture = _derive_smaller(architecture, partial(_resize, stored=stored, name=name))
+        model, info = architecture.from_pretrained(
+            folder, config=config, dtype=dtype or "auto", output_loading_info=True, **options
+        )
+    except AttnprobeError:
+        raise
+    except Exception as error:
+        raise weights_error(folder, name, error) from error
+    for what, keys in (("lacks", info["missing_keys"]), ("has no place for", info["unexpected_keys"])):
+        if keys:
+            raise ModelError(f"The model of {name} {what} {len(keys)} weights (such as {min(keys)}).")
+    return model.eval()
+
+
+def find_class(config: PreTrainedConfig) -> Any:
+    """Find the class of transformers that a checkpoint says it was saved from; None for any other."""
+    named = config.architectures or [None]
+    kind = getattr(transformers, str(named[0]), None)
+    fits = isinstance(kind, type) and issubclass(kind, PreTrainedModel)
+    return kind if fits and isinstance(config, getattr(kind, "config_class", None) or ()) else None
+
+
+def _list_weight_files(folder: Path) -> list[Path]:
+    """List the files that transformers reads: the one whole, or else its parts."""
+    whole = folder / "model.safetensors"
+    return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
+
+
+def _read_headers(folder: Path) -> dict[str, tuple[str, Shape]]:
+    """Read the type and the shape of each stored weight, by its name."""
+    headers = {}
+    for file in _list_weight_files(folder):
+        with safe_open(file, framework="pt") as weights:
+            slices = {name: weights.get_slice(name) for name in weights.keys()}  # noqa: SIM118 - no mapping
+            headers |= {name: (one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
+    return headers
+
+
+def _derive_smaller(architecture: Any, resize: Callable[[Any], None]) -> Any:
+    """Derive the architecture with projections that have other shapes as soon as it is built."""
+
+    class Smaller(architecture):
+        __module__ = architecture.__module__  # whose source transformers reads
+
+        def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+            super().__init__(config, *arguments, **options)
+            resize(self)
+
+    Smaller.__name__ = architecture.__name__  # by which it is saved
+    return Smaller
+
+
+def _resize(model: PreTrainedModel, stored: Mapping[str, Shape], name: str) -> None:
+    for path, module in list(model.named_modules()):
+        shape = stored.get(f"{path}.weight", ())
+        if isinstance(module, nn.Linear) and len(shape) == 2 and shape != module.weight.shape:
+            model.set_submodule(path, nn.Linear(shape[1], shape[0], bias=module.bias is not None))
+    for path, parameter in model.named_parameters():
+        if stored.get(path, parameter.shape) != parameter.shape:
+            raise ModelError(
+                f"The weight {path} of {name} ({'x'.join(map(str, stored[path]))}) contradicts its "
+                "config.json: only a Linear that lost heads may differ from it."
+            )
+
+
+def _find_gone(config: Any) -> dict[int, set[int]] | None:
+    """Find the heads that each stored layer lost; None where that is no list of its heads."""
+    heads, gone = {*range(config.num_attention_heads)}, dict[int, set[int]]()
+    try:
+        gone = {int(layer): {*lost} for layer, lost in config.pruned_heads.items()}
+    except (AttributeError, TypeError, ValueError):
+        return None
+    fits = gone.keys() <= {*list_stored_layers(config)} and all(lost <= heads for lost in gone.values())
+    return gone if fits else None
+
+
+def load_removed(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
+    """Load a checkpoint whose heads transformers 4 removed, as a class of models or one for all types.
+
+    A layer that lost all its heads gets a first one of zeros, as in a physically smaller checkpoint.
+
+    Returns:
+        The model, and what transformers says of its weights.
+    """
+    smaller = _derive_smaller(find_auto_class(kind, config), partial(_remove_projections, config=config))
+    weights: dict[str, Tensor] = {}
+    for file in _list_weight_files(folder):
+        weights |= load_file(file)
+    for file in () if weights else sorted(folder.glob("pytorch_model*.bin")):
+        weights |= torch.load(file, map_location="cpu", weights_only=True)
+    width = config.hidden_size // config.num_attention_heads
+    for name, weight in weights.items():
+        if not weight.numel():
+            size = 3 * width if FUSED in name else width
+            weights[name] = weight.new_zeros([length or size for length in weight.shape])
+    return smaller.from_pretrained(
+        None, config=config, state_dict=weights, output_loading_info=True, **options
+    )
+
+
+def _remove_projections(model: nn.Module, config: Any) -> None:
+    """Put smaller projections in the place of those whose heads are removed."""
+    gone, width = _find_gone(config) or {}, config.hidden_size // config.num_attention_heads
+    for path, module in list(model.named_modules()):
+        match = re.search(REMOVABLE[config.model_type], path)
+        if match is None:
+            continue
+        linear: Any = module
+        layer, output = int(match["layer"]), match["output"]
+        size = max(config.num_attention_heads - len(gone.get(layer, ())), 1) * width
+        if isinstance(linear, Conv1D):
+            inside, outside = linear.weight.shape
+            smaller: Any = Conv1D(outside, size) if output else Conv1D(3 * size, inside)
+            attention: Any = model.get_submodule(path.rpartition(".")[0])
+            attention.split_size = size
+        elif output:
+            smaller = nn.Linear(size, linear.out_features)
+        else:
+            smaller = nn.Linear(linear.in_features, size, bias=linear.bias is not None)
+        model.set_submodule(path, smaller)
+
+
+def save_pruned(
+    checkpoint: Any,
+    original: Any,
+    keep: NDArray[np.bool_],
+    folder: Path,
+    *,
+    physical: bool,
+    record: Mapping[str, Any],
+    overwrite: bool = False,
+    lacking: Collection[tuple[int, int]] = (),
+) -> None:
+    """Write a pruned checkpoint with its tokenizer and a record of what was removed, whole or not at all.
+
+    Of an embedding model or a cross-encoder, what is beside the transformer is copied, as
+    sentence-transformers expects it.
+
+    Weights are stored in the type in which the original's are, unless that would round them. What was
+    written is read back and compared before it gets its name.
+
+    Args:
+        checkpoint: From ``remove_heads``.
+        original: The checkpoint it was made from.
+        keep: Which heads stayed (layer, head).
+        folder: Where to; its parents are made.
+        physical: Whether it is physically smaller.
+        record: What else the record is to say, in JSON's terms.
+        overwrite: Whether a pruned checkpoint that lies there may be replaced.
+        lacking: Heads that there never were, where layers have different numbers of them.
+    """
+    target = check_free(folder, overwrite=overwrite)
+    facts = {
+        "physical": physical,
+        "removed": [head for head in np.argwhere(~keep).tolist() if tuple(head) not in lacking],
+        "kept_per_layer": keep.sum(1).tolist(),
+    }
+    text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"
+    model: Any = copy.deepcopy(checkpoint.model)
+    model.to(_find_lossless_dtype(checkpoint.model, original.folder))
+    preparing = checkpoint.processor.own if checkpoint.processor else checkpoint.tokenizer
+    try:
+        with silence_transformers(), _stage_folder(target) as staged:
+            # Names as in the module, so that the loader finds the Linear of each stored shape.
+            model.save_pretrained(staged, save_original_format=not physical)
+            preparing.save_pretrained(staged)
+            if checkpoint.target_tokenizer is not None:
+                checkpoint.target_tokenizer.save_pretrained(staged / "target_tokenizer")
+            if original.sentences is not None:
+                copy_modules(original.sentences, staged)
+            (staged / RECORD).write_text(text, encoding="utf-8")
+            mode = stat.S_IMODE((staged / RECORD).stat().st_mode)
+            for path in staged.rglob("*"):
+                if path.is_file():  # safetensors writes for the owner alone
+                    path.chmod(mode)
+            _check_read_back(staged, model, folder, physical=physical)
+    except (OSError, SafetensorError) as error:
+        raise write_error(folder, error) from error
+
+
+@contextlib.contextmanager
+def _stage_folder(target: Path) -> Iterator[Path]:
+    """Make a folder that takes the target's place once it is whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tidy(target.parent)
+    staged = name_unfinished(target)
+    staged.mkdir()
+    try:
+        with held(staged):
+            yield staged
+            if not target.exists():
+                staged.rename(target)
+                return
+            before = target.rename(staged.with_suffix(".old"))
+            try:
+                staged.rename(target)
+            except BaseException:
+                before.rename(target)
+                raise
+            shutil.rmtree(before, ignore_errors=True)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _find_lossless_dtype(model: PreTrainedModel, original: Path | None) -> torch.dtype:
+    """Find the widest type in which the original is stored; the model's where that would round weights."""
+    kinds = {kind for kind, _ in _read_headers(original).values()} if original else set()
+    stored = next((dtype for kind, dtype in _DTYPES.items() if kind in kinds), model.dtype)
+    weights = [weight for weight in model.state_dict().values() if weight.is_floating_point()]
+    exact = all(torch.equal(weight.to(stored).to(weight.dtype), weight) for weight in weights)
+    return stored if exact else model.dtype
+
+
+def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path, *, physical: bool) -> None:
+    stored = load_stored(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
+    expected = model.state_dict()
+    if stored.keys() != expected.keys() or not all(
+        torch.equal(stored[name], weight.cpu()) for name, weight in expected.items()
+    ):
+        raise UsageError(
+            f"{folder} was not written, since transformers reads other weights back than were given it; "
+            "please report this."
+        )
