@@ -26,8 +26,8 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
     else:
         pairs = [part.rpartition("=")[::2] for part in str(given).split(",")]
     widths = {str(name).strip(): _read_width(value) for name, value in pairs}
-    alone = "" not in widths or len(pairs) == 1
-    if len(widths) < max(1, len(pairs)) or not alone or not all(0 < one < math.inf for one in widths.values()):
+    named = len(widths) == len(pairs) and ("" not in widths or len(pairs) == 1)
+    if not (widths and named and all(0 < width < math.inf for width in widths.values())):
         raise UsageError(
             "--until must be the half-width of the widest 95 % interval, above 0, such as 0.05, or one for "
             f"each column, such as entropy=0.1,previous=0.02; not {given!r}."

@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.model.folders import DEMO
-from attnprobe.options import DEFAULTS, FREE, TextOptions
+from attnprobe.options import FREE, TextOptions
 from attnprobe.registry import list_names, split_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
@@ -100,7 +100,7 @@ def list_models(models: Iterable[Any]) -> list[str]:
     return [str(model) for model in listed]
 
 
-def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | None = None) -> list[str] | None:
+def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None = None) -> list[str] | None:
     """Read the revisions that a user gives, as names or as ``step1000,step2000``."""
     if revisions is not None and revision is not None:
         raise UsageError("--revision is one of --revisions; leave it out.")
@@ -198,9 +198,13 @@ def measure_steps(
     store = TableStore(call.resume, key)
     progress = PartProgress(call.progress)
     tables: list[HeadTable] = []
-    identities = {saved.step: checkpoint.identity for saved, checkpoint in zip(run, checkpoints, strict=True)}
+    resumed = call.resume is not None  # or nothing has to be told from anything
+    identities = {
+        saved.step: checkpoint.identity if resumed else ""
+        for saved, checkpoint in zip(run, checkpoints, strict=True)
+    }
     with store.state.save_on_exit():
-        done = store.load(identities) if call.resume is not None else {}
+        done = store.load(identities) if resumed else {}
         if done:
             steps = f"{len(done)} of {len(run)} steps are done ({', '.join(map(str, done))})"
             call.progress.say(f"going on from {call.resume}: {steps}.")
@@ -298,9 +302,7 @@ def make_state_key(
     """
     texts = {*list_names(TextOptions), "rank_texts"}
     options = {name: value for name, value in question.items() if name not in {*FREE, *texts}}
-    seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
-    if seed != DEFAULTS["seed"] and call.corpus.sample is None:
-        options["seed"] = seed
+    options["seed"] = call.corpus.seed  # of masks, directions and orders too
     settings = {name: value for name, value in call.corpus.settings.items() if name not in FREE}
     settings["files"] = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file]
     return {

@@ -10,7 +10,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.folders import find_local_folder
-from attnprobe.run.training import pair_revisions, parse_revisions
+from attnprobe.session.checkpoints import pair_revisions, parse_revisions
 from attnprobe.session.session import (
     Call,
     check_model,

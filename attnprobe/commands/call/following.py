@@ -16,8 +16,14 @@ from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.record import record_versions
-from attnprobe.run.training import list_run, parse_revisions, parse_steps
-from attnprobe.session.checkpoints import Member, Series, list_checkpoints, make_state_key
+from attnprobe.session.checkpoints import (
+    list_models,
+    list_run,
+    make_state_key,
+    measure_steps,
+    parse_revisions,
+    parse_steps,
+)
 from attnprobe.session.session import (
     check_labels,
     check_model,
@@ -147,7 +153,7 @@ def follow(
 ) -> MeasuredRun:
     """Measure every step; the arguments are those of ``dynamics``."""
     revisions = parse_revisions(revisions, options.get("revision"))
-    names = list_checkpoints([model] if isinstance(model, str | Path) else model)
+    names = list_models([model] if isinstance(model, str | Path) else model)
     run = list_run(names, revisions, parse_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with open_call(options) as call:
@@ -169,17 +175,22 @@ def follow(
             again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
             return [again] if ranked is None else [again, ranked]
 
-        from attnprobe.model.hub import check_one_run
+        from attnprobe.findings.dynamics import check_alike
+        from attnprobe.model.hub import check_one_run, find_checkpoints
 
-        series = Series([(one.model, one.revision) for one in run], call)
-        check_one_run(series.checkpoints)
+        checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
+        check_one_run(checkpoints)
         files = [call.corpus.frequencies]
         if has_labels and (order := options["prune_by"].rpartition(":")[0]):
             files.append(order)
         key = {}
         if call.resume is not None:
             key = make_state_key(asked.name, options, reopened, files, call)
-        tables = series.measure(asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike)
+
+        def measure_step(name: str, more: dict[str, Any]) -> HeadTable:
+            return asked.measure(name, texts, labels, keywords | more)
+
+        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
     steps_of_record = [
         {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
         | dict(table.provenance)
@@ -188,12 +199,6 @@ def follow(
     record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
     record |= {"steps": steps_of_record, **record_versions()}
     return MeasuredRun([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
-
-
-def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
-    from attnprobe.findings.dynamics import check_alike
-
-    check_alike((first.number, ours), (other.number, theirs))
 
 
 def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
