@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from attnprobe.commands.show import plot as plot
     from attnprobe.commands.show import report as report
     from attnprobe.commands.view import view as view
-    from attnprobe.corpus.sources.text import Source as Source
+    from attnprobe.corpus.source import Source as Source
     from attnprobe.errors import AttnprobeError as AttnprobeError
     from attnprobe.errors import AttnprobeWarning as AttnprobeWarning
     from attnprobe.model.pruning import load_pruned as load_pruned
@@ -54,7 +54,7 @@ _HOMES = {
     "AttnprobeWarning": "attnprobe.errors",
     "HeadCallback": "attnprobe.commands.call.training",
     "HeadTable": "attnprobe.table.table",
-    "Source": "attnprobe.corpus.sources.text",
+    "Source": "attnprobe.corpus.source",
     "Statistic": "attnprobe.statistics.statistic",
     "load_pruned": "attnprobe.model.pruning",
     "statistic": "attnprobe.statistics.statistic",

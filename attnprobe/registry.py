@@ -227,11 +227,14 @@ class Command:
         return (found == value) is not condition.startswith("not ") if has_value else option.is_given(found)
 
 
-def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def command(
+    *on_line: type, rules: Sequence[Rule] = (), **parts: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a command of a function, whose options are its parameters and the keys of ``**options``.
 
     All keys reach the function as ``options``, with their defaults where they are not given. ``on_line`` are
-    groups of options that the command line alone has.
+    groups of options that the command line alone has, ``parts`` what stands for {their names} in the
+    docstring.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -254,7 +257,10 @@ def command(*on_line: type, rules: Sequence[Rule] = ()) -> Callable[[Callable[P,
 
         options = sorted([*own, *shared, *beside], key=lambda one: not one.argument)
         unpacked = {one.keyword: one.default for one in shared}
-        described = Command(checked, options, rules, inspect.cleandoc(function.__doc__ or ""), unpacked)
+        docstring = inspect.cleandoc(function.__doc__ or "")
+        for name, text in parts.items():
+            docstring = docstring.replace(f"{{{name}}}", text)
+        described = Command(checked, options, rules, docstring, unpacked)
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)

@@ -153,7 +153,7 @@ class TokenSpan:
 
 @dataclass(frozen=True, slots=True)
 class TokenLink:
-    """A gold link by tokens; see ``corpus.sources.document.Link``.
+    """A gold link by tokens; see ``corpus.document.Link``.
 
     Attributes:
         source: Among the queries where it is asked forward, among the keys where it is asked backward.

@@ -1,16 +1,21 @@
 """Commands that measure where heads look, and how they relate: one pass over texts, images or sound."""
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.options import TEXT, CensusOptions, ModelArgument, SurveyOptions, TableOutput, TextsArgument
 from attnprobe.registry import Option, command, split_names
 
 if TYPE_CHECKING:
+    from attnprobe.session.survey import TextSurvey
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
+
+#: Families of what is attended to, beside which --weights shows the length of what heads carry.
+_WITH_LENGTHS = ("special", "modality")
 
 
 @command(TableOutput)
@@ -99,14 +104,44 @@ def census(
         raise UsageError(
             "--everything measures all there is, under both weightings; leave out --statistics and --weights."
         )
-    from attnprobe.commands.call.surveying import ask_census, ask_everything, survey_texts
+    from attnprobe.session.survey import open_text_survey
 
     names = split_names(statistics)
-    ask = partial(ask_census, names, options["weights"])
-    question = ask_everything if everything else ask
-    return survey_texts(
-        "census", model, texts, question, options, targets=targets, as_far_as_possible=everything
-    )
+    with open_text_survey("census", model, texts, options) as survey:
+        if targets is not None:
+            _add_targets(survey, texts, targets)
+        from attnprobe.statistics import registry
+
+        chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
+        if names is None and options["weights"] != "attention":
+            chosen += registry.select_statistics("norm")
+        if names is None and survey.reads_images:
+            chosen += registry.select_statistics("modality")
+        rows = registry.EVERYTHING if everything else None
+        return survey.measure(chosen, rows, as_far_as_possible=everything)
+
+
+def _add_targets(survey: "TextSurvey", texts: Any, targets: Sequence[str]) -> None:
+    if texts is None or survey.source.kind != "text" or isinstance(texts, str | Path):
+        raise UsageError("targets go with a list of texts; of a file, name --label-column.")
+    documents = list(survey.source.documents)
+    if len(documents) != len(targets):
+        raise UsageError(f"There are {len(documents)} texts, but {len(targets)} targets.")
+    pairs = zip(documents, targets, strict=True)
+    survey.take([replace(document, label=target) for document, target in pairs], labelled=True)
+
+
+def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]) -> "HeadTable":
+    """Survey texts for one family of the census."""
+    from attnprobe.session.survey import open_text_survey
+
+    with open_text_survey(name, model, texts, options) as survey:
+        from attnprobe.statistics.registry import census_statistics, select_statistics
+
+        chosen = census_statistics(name)
+        if name in _WITH_LENGTHS and options["weights"] != "attention":
+            chosen += select_statistics("norm")
+        return survey.measure(chosen)
 
 
 @command(TableOutput)
@@ -129,13 +164,8 @@ def entropy(
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
       attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
-
-    Returns:
-        One row a head, as of ``census``.
     """
-    from attnprobe.commands.call.surveying import ask_family, survey_texts
-
-    return survey_texts("entropy", model, texts, partial(ask_family, "entropy"), options)
+    return _survey_family("entropy", model, texts, options)
 
 
 @command(TableOutput)
@@ -171,19 +201,24 @@ def positional(
       attnprobe positional demo --control
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
 
-    Returns:
-        One row a head, as of ``census``.
-
     >>> table = positional("demo", ["The parcel came late."], control=True)
     >>> [name for name in table.data if name.startswith("offset")][:3]
     ['offset', 'offset_share', 'offset_share_se']
     >>> [name for name in table.data if name.endswith("_shuffled")]
     ['previous_shuffled', 'next_shuffled', 'offset_share_shuffled']
     """
-    from attnprobe.commands.call.surveying import ask_control, ask_family, survey_texts
+    from attnprobe.session.survey import open_text_survey
 
-    question = ask_control if control else partial(ask_family, "positional")
-    return survey_texts("positional", model, texts, question, options, shuffled=control)
+    if not control:
+        return _survey_family("positional", model, texts, options)
+    with open_text_survey("positional", model, texts, options) as survey:
+        if survey.source.kind != "text":
+            raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+        from attnprobe.statistics.positional import CONTROLLED
+        from attnprobe.statistics.registry import census_statistics, select_statistics
+
+        controls = select_statistics("positional", controls=True)
+        return survey.measure([*census_statistics("positional"), *controls], CONTROLLED)
 
 
 @command(TableOutput)
@@ -206,14 +241,8 @@ def special(
     Examples:
       attnprobe special demo
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
-
-    Returns:
-        One row a head, as of ``census``.
     """
-    from attnprobe.commands.call.surveying import ask_family, survey_texts
-
-    question = partial(ask_family, "special", options["weights"])
-    return survey_texts("special", model, texts, question, options)
+    return _survey_family("special", model, texts, options)
 
 
 @command(TableOutput)
@@ -234,15 +263,10 @@ def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[Ce
     Examples:
       attnprobe rare demo
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
-
-    Returns:
-        One row a head, as of ``census``.
     """
     if options["until"] is not None:
         raise UsageError("What is rare is counted over the whole text; leave out --until.")
-    from attnprobe.commands.call.surveying import ask_family, survey_texts
-
-    return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
+    return _survey_family("rare", model, texts, options)
 
 
 @command(TableOutput)
@@ -267,14 +291,8 @@ def modality(
       attnprobe modality llava-hf/llava-1.5-7b-hf -d pairs.jsonl
       attnprobe modality my-vlm -d photos/ --text-column text -o modality.csv
       attnprobe entropy my-vlm -d pairs.jsonl --queries text
-
-    Returns:
-        One row a head, as of ``census``.
     """
-    from attnprobe.commands.call.surveying import ask_family, survey_texts
-
-    question = partial(ask_family, "modality", options["weights"])
-    return survey_texts("modality", model, texts, question, options)
+    return _survey_family("modality", model, texts, options)
 
 
 @command(TableOutput)
@@ -311,10 +329,14 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise UsageError("--all-pairs gives one row per pair; leave out --by.")
-    from attnprobe.commands.call.surveying import ask_distance, survey_texts
+    from attnprobe.session.survey import open_text_survey
 
-    question = partial(ask_distance, by, all_pairs=all_pairs)
-    return survey_texts("distance", model, texts, question, options)
+    with open_text_survey("distance", model, texts, options) as survey:
+        from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.registry import select_statistics
+
+        chosen = [one for one in select_statistics("distance") if all_pairs or one is not ALL_PAIRS]
+        return survey.measure(chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by])
 
 
 @command(TableOutput)
@@ -363,9 +385,16 @@ def mixing(
     >>> list(table.data)[2:6]
     ['layer', 'n', 'effective_heads', 'effective_heads_se']
     """
-    from attnprobe.commands.call.surveying import ask_mixing, survey_texts
+    from attnprobe.session.survey import open_text_survey
 
-    return survey_texts("mixing", model, texts, partial(ask_mixing, by), options, as_far_as_possible=True)
+    with open_text_survey("mixing", model, texts, options) as survey:
+        from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR, CORRELATION, SHUFFLED
+        from attnprobe.statistics.registry import select_statistics
+
+        needed = (CORRELATION, SHUFFLED)
+        chosen = [one for one in select_statistics("mixing") if one.rows == by or one in needed]
+        rows = {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
+        return survey.measure(chosen, rows, as_far_as_possible=True)
 
 
 @command(TableOutput)
@@ -406,6 +435,11 @@ def rank(
     >>> [name for name in table.data if not name.endswith("_se")][4:8]
     ['n', 'head_width', 'longer', 'logit_rank']
     """
-    from attnprobe.commands.call.surveying import ask_rank, survey_texts
+    from attnprobe.session.survey import open_text_survey
 
-    return survey_texts("rank", model, texts, partial(ask_rank, maps=map_rank), options)
+    with open_text_survey("rank", model, texts, options) as survey:
+        from attnprobe.statistics.rank import MAP_RANK, RANK
+        from attnprobe.statistics.registry import select_statistics
+
+        chosen = [one for one in select_statistics("rank") if map_rank or one is not MAP_RANK]
+        return survey.measure(chosen, RANK)

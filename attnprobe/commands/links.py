@@ -1,21 +1,41 @@
-"""The commands that ask what heads find: syntax, coreference, links."""
+"""The commands that ask what each head finds of gold links: syntax, coreference, links."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from attnprobe.errors import UsageError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, TableOutput, TargetOptions
-from attnprobe.registry import Option, command
+from attnprobe.registry import Option, command, split_names
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.source import OpenSource
+    from attnprobe.session.texts import GoldLinks
     from attnprobe.table.table import HeadTable
-
 
 #: Folds of documents, and links of a label, unless somebody picks.
 FOLDS, MIN_LINKS = 5, 20
+#: What a table of best heads holds.
+_BEST_HEADS = """\
+  accuracy, n  share of links whose other end the head attends to most; links
+  layer, head  what most folds chose; each is scored on the other folds
+  baseline     the same for the best simple rule, baseline_rule
+  gain         accuracy less baseline
+  p            that heads are no better than the rule, by sign flips over
+               documents with heads chosen anew; p_adjusted: Holm's
+  accuracy_selected
+               what choosing and scoring on the same links would claim
+  accuracy_far, baseline_far, n_far
+               the same of links whose ends are not neighbours
+  chosen       share of folds that chose the head
+  control, selectivity
+               with --control: accuracy for moved links; accuracy less that"""
+
+MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
+Subtypes = Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)]
 
 
 class LinkOptions(GoldOptions, total=False):
@@ -37,19 +57,7 @@ class AlignmentOptions(LinkOptions, TargetOptions, total=False):
     """The same, where links may lead to what a decoder reads."""
 
 
-_MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
-
-
-def _check_rows(options: LinkOptions, *, of_heads: bool) -> None:
-    """Refuse options of rows of heads where each row is a label's best head, and the other way round."""
-    if options["layers"] is not None and not of_heads:
-        raise UsageError("--layers picks rows of heads; give --by head with it.")
-    for name, usual in (("folds", FOLDS), ("control", None)):
-        if of_heads and options[name] != usual:  # type: ignore[literal-required]
-            raise UsageError(f"--{name} is about the best heads; leave out --by head.")
-
-
-@command(TableOutput)
+@command(TableOutput, best_heads=_BEST_HEADS)
 def syntax(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -67,8 +75,8 @@ def syntax(
             line=str | None,
         ),
     ] = None,
-    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
-    min_links: _MinLinks = MIN_LINKS,
+    subtypes: Subtypes = False,
+    min_links: MinLinks = MIN_LINKS,
     trees: Annotated[
         bool,
         Option("Score the maximum spanning tree of each head instead (UUAS, UAS)."),
@@ -80,19 +88,7 @@ def syntax(
     The answer of a head is the word that a word attends to most.
 
     Columns:
-      accuracy, n  share of links whose other end the head attends to most; links
-      layer, head  what most folds chose; each is scored on the other folds
-      baseline     the same for the best simple rule, baseline_rule
-      gain         accuracy less baseline
-      p            that heads are no better than the rule, by sign flips over
-                   documents with heads chosen anew; p_adjusted: Holm's
-      accuracy_selected
-                   what choosing and scoring on the same links would claim
-      accuracy_far, baseline_far, n_far
-                   the same of links whose ends are not neighbours
-      chosen       share of folds that chose the head
-      control, selectivity
-                   with --control: accuracy for moved links; accuracy less that
+    {best_heads}
       position     of a decoder beside an encoder: asked where it predicts a word
                    (output), or where it reads it, one place later (input)
       uuas, uas    with --trees: edges in the head's tree; words with their head
@@ -113,16 +109,11 @@ def syntax(
         raise UsageError("--trees is about whole trees; leave out --relations.")
     if trees and (options["folds"] != FOLDS or options["control"]):
         raise UsageError("--trees chooses no heads; leave out --folds and --control.")
-    _check_rows(options, of_heads=trees or by == "head")
-    from attnprobe.commands.call.finding import find_links
-    from attnprobe.session.texts import GoldLinks
-
-    chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    rows = "trees" if trees else by
-    return find_links("syntax", GoldLinks.TREEBANK, model, texts, rows, chosen, options)
+    asked = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
+    return _find_links("syntax", "treebank", model, texts, "trees" if trees else by, asked, options)
 
 
-@command(TableOutput)
+@command(TableOutput, best_heads=_BEST_HEADS)
 def coreference(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -131,7 +122,7 @@ def coreference(
         Literal["mention", "head"],
         Option("A row for each kind of mention with its best head, or for each head."),
     ] = "mention",
-    min_links: _MinLinks = MIN_LINKS,
+    min_links: MinLinks = MIN_LINKS,
     **options: Unpack[LinkOptions],
 ) -> "HeadTable":
     """Which heads look from a pronoun or a name to what it stands for?
@@ -140,19 +131,7 @@ def coreference(
     attends to most. Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 
     Columns:
-      accuracy, n  share of links whose other end the head attends to most; links
-      layer, head  what most folds chose; each is scored on the other folds
-      baseline     the same for the best simple rule, baseline_rule
-      gain         accuracy less baseline
-      p            that heads are no better than the rule, by sign flips over
-                   documents with heads chosen anew; p_adjusted: Holm's
-      accuracy_selected
-                   what choosing and scoring on the same links would claim
-      accuracy_far, baseline_far, n_far
-                   the same of links whose ends are not neighbours
-      chosen       share of folds that chose the head
-      control, selectivity
-                   with --control: accuracy for moved links; accuracy less that
+    {best_heads}
 
     Examples:
       attnprobe coreference demo
@@ -162,15 +141,11 @@ def coreference(
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
     """
-    _check_rows(options, of_heads=by == "head")
-    from attnprobe.commands.call.finding import find_links
-    from attnprobe.session.texts import GoldLinks
-
-    chosen = {"min_links": min_links}
-    return find_links("coreference", GoldLinks.COREFERENCE, model, texts, by, chosen, options)
+    asked = {"min_links": min_links}
+    return _find_links("coreference", "coreference", model, texts, by, asked, options)
 
 
-@command(TableOutput)
+@command(TableOutput, best_heads=_BEST_HEADS)
 def links(
     model: ModelArgument,
     texts: GoldArgument = None,
@@ -235,7 +210,7 @@ def links(
             line=str | None,
         ),
     ] = None,
-    min_links: _MinLinks = MIN_LINKS,
+    min_links: MinLinks = MIN_LINKS,
     **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
     """Which heads look from one end of any gold links to the other?
@@ -246,19 +221,7 @@ def links(
     word alignments as aligners write them (Pharaoh).
 
     Columns:
-      accuracy, n  share of links whose other end the head attends to most; links
-      layer, head  what most folds chose; each is scored on the other folds
-      baseline     the same for the best simple rule, baseline_rule
-      gain         accuracy less baseline
-      p            that heads are no better than the rule, by sign flips over
-                   documents with heads chosen anew; p_adjusted: Holm's
-      accuracy_selected
-                   what choosing and scoring on the same links would claim
-      accuracy_far, baseline_far, n_far
-                   the same of links whose ends are not neighbours
-      chosen       share of folds that chose the head
-      control, selectivity
-                   with --control: accuracy for moved links; accuracy less that
+    {best_heads}
       aer, precision, recall
                    with --metric aer: alignment error rate of one link for each
                    word (Och and Ney 2003); 0 is best
@@ -272,7 +235,6 @@ def links(
     Returns:
         One row a label and direction, with its best head; or see ``by``.
     """
-    _check_rows(options, of_heads=by == "head")
     if metric == "aer" and (labels is not None or min_links != MIN_LINKS):
         raise UsageError(
             "--metric aer scores whole alignments, whatever the labels; leave out --labels and --min-links."
@@ -281,14 +243,110 @@ def links(
         raise UsageError("--metric aer has no control; leave out --control.")
     if alignments is None and (targets is not None or one_based):
         raise UsageError("--targets and --one-based go with --alignments; name the file of the alignments.")
-    from attnprobe.commands.call.alignments import open_aligned
-    from attnprobe.commands.call.finding import find_links
-    from attnprobe.session.texts import GoldLinks
+    from attnprobe.session.alignments import open_aligned
 
-    aligned = None
+    asked = {"metric": metric} if metric == "aer" else {"labels": labels, "min_links": min_links}
+    open_pairs = None
     if alignments is not None:
-        aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
-    chosen, named = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
-    return find_links(
-        "links", GoldLinks.LINKS, model, texts, by, chosen, named, metric=metric, aligned=aligned
-    )
+        open_pairs = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
+    named = {**options, "weights": weights}
+    return _find_links("links", "links", model, texts, by, asked, named, open_pairs)
+
+
+def _find_links(
+    name: str,
+    kind: str,
+    model: Any,
+    texts: Any,
+    by: str,
+    asked: dict[str, Any],
+    options: Mapping[str, Any],
+    open_pairs: "Callable[[], OpenSource] | None" = None,
+) -> "HeadTable":
+    """Ask heads for the other end of gold links, for the command of that name.
+
+    ``by`` is what a row is: "head", "trees", or the best head of each label. ``asked`` goes on record;
+    ``open_pairs`` opens pairs of texts with alignments in place of ``texts``.
+    """
+    of_heads, aligned = by in {"head", "trees"}, "metric" in asked
+    if options["layers"] is not None and not of_heads:
+        raise UsageError("--layers picks rows of heads; give --by head with it.")
+    for option, usual in (("folds", FOLDS), ("control", None)):
+        if of_heads and options[option] != usual:
+            raise UsageError(f"--{option} is about the best heads; leave out --by head.")
+    weighted = options.get("weights", "attention") != "attention"
+    if not of_heads and not aligned and weighted and options["by_group"] is not None:
+        raise UsageError(
+            "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
+            "give --by head."
+        )
+    from attnprobe.session.survey import open_survey
+    from attnprobe.session.texts import GoldLinks, open_gold
+
+    gold = GoldLinks(kind)
+    check_labels(asked)
+    if by == "trees":
+        asked = {}
+    if not of_heads:
+        asked["folds"] = options["folds"]
+    if options["control"] is not None:
+        asked["control"] = options["control"]
+    open_source = open_pairs or partial(open_gold, texts, gold, options)
+    with open_survey(name, model, options, lambda _: open_source()) as survey:
+        documents = choose_links(survey.source, gold, asked)
+        from attnprobe.corpus.alignments import read_as_pairs
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics import alignment, links, trees
+
+        statistic, *rows = {
+            "treebank": (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
+            "coreference": (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+            "links": (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+            "aer": (alignment.AER, alignment.BEST_ALIGNMENTS, alignment.BY_HEAD),
+            "trees": (trees.TREES, trees.BY_HEAD, trees.BY_HEAD),
+        }["trees" if by == "trees" else "aer" if aligned else kind]
+        statistics = [statistic, *([links.make_control(statistic)] if "control" in asked else [])]
+        checkpoint = survey.load()
+        if open_pairs is not None and not checkpoint.decodes:  # which reads two texts as one
+            documents = read_as_pairs(documents)
+        if aligned:
+            documents = _check_pairs(documents)
+        documents, labelled = check_targets(checkpoint, documents)
+        survey.take(documents, labelled=labelled)
+        return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, asked=asked)
+
+
+def check_labels(asked: dict[str, Any]) -> None:
+    """Split the names of labels; an empty list of them is refused."""
+    if "labels" in asked:
+        asked["labels"] = split_names(asked["labels"])
+        if asked["labels"] == []:
+            raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
+
+
+def choose_links(source: "OpenSource", gold: "GoldLinks", asked: Mapping[str, Any]) -> "Iterator[Document]":
+    """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
+    from attnprobe.corpus.document import SEVERAL
+    from attnprobe.corpus.links import filter_links
+
+    if source.kind != "text":
+        raise UsageError("Gold links lie between words of text; images and sound have none.")
+    labels, fold = asked.get("labels"), gold.value == "treebank" and not asked.get("subtypes", True)
+    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=gold.nothing)
+    missing, read = set(labels or ()), list[Any]()
+    while missing and (document := next(documents, None)) is not None:
+        read.append(document)
+        links = () if document.annotation is None else document.annotation.links
+        missing.difference_update(*(link.label.split(SEVERAL) for link in links))
+    return chain(read, documents)
+
+
+def _check_pairs(documents: "Iterator[Document]") -> "Iterator[Document]":
+    """Refuse a text that stands alone, as alignments are between two."""
+    for document in documents:
+        if document.pair is None and not isinstance(document.label, str):
+            raise DataError(
+                f"The text {document.text[:60]!r} stands alone, and --metric aer is about alignments of two "
+                "texts; give each a target that a decoder reads, or a text_pair."
+            )
+        yield document

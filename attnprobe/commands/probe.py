@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from attnprobe.commands.links import FOLDS, MIN_LINKS
+from attnprobe.commands.links import FOLDS, MIN_LINKS, MinLinks, Subtypes, check_labels, choose_links
 from attnprobe.errors import UsageError
 from attnprobe.options import (
     TEXT,
@@ -50,10 +50,8 @@ def probe(
             line=str | None,
         ),
     ] = None,
-    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)] = False,
-    min_links: Annotated[
-        int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)
-    ] = MIN_LINKS,
+    subtypes: Subtypes = False,
+    min_links: MinLinks = MIN_LINKS,
     folds: Annotated[
         int,
         Option(
@@ -107,9 +105,32 @@ def probe(
         raise UsageError("--subtypes is about treebanks; leave it out with another --gold.")
     if by == "head" and folds != FOLDS:
         raise UsageError("--by head gives the weights of one probe; leave out --folds, which scores several.")
-    from attnprobe.commands.call.finding import probe_links
-    from attnprobe.session.texts import GoldLinks
+    if not penalty > 0:
+        raise UsageError(f"--penalty must be above 0, not {penalty:g}.")
+    from attnprobe.session.session import describe_call
+    from attnprobe.session.survey import open_survey
+    from attnprobe.session.texts import GoldLinks, open_gold
 
-    chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
-    how = {"folds": folds, "penalty": penalty}
-    return probe_links(GoldLinks(gold), model, texts, by, chosen, how, options)
+    kind = GoldLinks(gold)
+    asked = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
+    check_labels(asked)
+    with open_survey("probe", model, options, lambda _: open_gold(texts, kind, options)) as survey:
+        documents = choose_links(survey.source, kind, asked)
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
+        from attnprobe.survey.probe import probe_checkpoint
+
+        checkpoint = survey.load()
+        documents, labelled = check_targets(checkpoint, documents)
+        if labelled:
+            raise UsageError(
+                "probe reads what words of one text attend to in it; leave out target, and links into it."
+            )
+        task = {"treebank": SYNTAX_TASK, "coreference": COREFERENCE_TASK, "links": LINKS_TASK}[gold]
+        call, fitted = survey.call, {"folds": folds, "penalty": penalty}
+        facts = {"command": describe_call("probe"), "dataset": survey.source.described}
+        facts["asked"] = asked | fitted
+        about = {"dataset": survey.source.name, "facts": facts}
+        return probe_checkpoint(
+            checkpoint, documents, task, call.corpus, by=by, **fitted, **about, **call.run
+        )

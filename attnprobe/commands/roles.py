@@ -223,8 +223,8 @@ def induction(
     layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
+        from attnprobe.model.check.unembedding import find_unembedding
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
-        from attnprobe.model.verifying.observations import find_unembedding
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import select_statistics
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

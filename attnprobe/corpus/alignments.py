@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.document import POSSIBLE, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.sources.streams import decode_lines, open_file, shorten, strip_ends
+from attnprobe.corpus.document import POSSIBLE, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.streams import decode_lines, open_file, shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The label of a link that an alignment has to have.

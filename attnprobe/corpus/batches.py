@@ -16,9 +16,8 @@ from torch import Tensor
 from attnprobe.attention.layout import Grid
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.batch import Batch, Side, Strata, Unseen
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.media import IMAGE, SOUND, Item, read_image, read_sound
-from attnprobe.corpus.sources.pictures import Picture
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
 from attnprobe.corpus.store import Spool, replace_repeated
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half, name_documents

@@ -5,15 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from attnprobe.corpus.formats import DocumentFormat, refuse_columns
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
-from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
+from attnprobe.corpus.document import Annotation, Document, Link, Span, Tagged, group_parts
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import DataError
-
-if TYPE_CHECKING:
-    from attnprobe.corpus.sources.text import Source
 
 Token = Mapping[str, Any]
 
@@ -270,11 +267,11 @@ def read_conllu(
             yield replace(document, group=whole)
 
 
-def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
+def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     """Read the sentences of a file that hold a text, with what is wanted of them."""
     tags = None
     if source.annotated or not source.find_labels:
-        refuse_columns(source, source.spec)
+        source.refuse_columns(source.spec)
     else:
         if any((source.text_column, source.pair_column, source.document_column)):
             raise DataError(
@@ -294,6 +291,3 @@ def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
 def looks_like_conllu(line: str) -> bool:
     """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
-
-
-FORMATS = [DocumentFormat((".conllu",), read, links=True)]

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span
 from attnprobe.corpus.links import PRONOUN, PROPER, Mention, link_antecedent
-from attnprobe.corpus.sources.columns import require
-from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.streams import shorten, strip_ends
+from attnprobe.corpus.schema import require
+from attnprobe.corpus.streams import shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The columns that are read; a file has two more, an identifier and an address.
@@ -94,6 +93,3 @@ def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:
             "its text; offsets count Unicode code points from 0."
         )
     return Span(start, start + len(words))
-
-
-FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first)]

@@ -8,8 +8,8 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.sources.streams import check_unicode, shorten
+from attnprobe.corpus.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import DataError
 
 #: So many labels are named where one is not found.

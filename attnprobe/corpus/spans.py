@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenAnswers, TokenLink, TokenSpan, TokenTag
-from attnprobe.corpus.sources.document import Annotation, Link, Span, Tag, Where
+from attnprobe.corpus.document import Annotation, Link, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]

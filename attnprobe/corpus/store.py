@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import DataError
 from attnprobe.files import reason

@@ -7,8 +7,7 @@ from itertools import chain, islice, takewhile
 from typing import Any, Protocol
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import Annotation, Document, DocumentNumbers, Label, Span, Tag, Where
-from attnprobe.corpus.sources.streams import check_unicode, shorten
+from attnprobe.corpus.document import Annotation, Document, DocumentNumbers, Label, Span, Tag, Where
 from attnprobe.corpus.spans import (
     Alignment,
     Offsets,
@@ -19,6 +18,7 @@ from attnprobe.corpus.spans import (
     split_annotation,
     tag_tokens,
 )
+from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, DataError, first_line
 
 #: What tokenizers say where their vocabulary holds no token for what it does not know.

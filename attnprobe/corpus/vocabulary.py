@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.streams import decode_lines, open_file, strip_ends
+from attnprobe.corpus.streams import decode_lines, open_file, strip_ends
 from attnprobe.corpus.tokens import Frame, Tokenizer
 from attnprobe.errors import DataError
 

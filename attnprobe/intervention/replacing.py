@@ -18,10 +18,10 @@ from attnprobe.corpus.batches import BatchReader, plan_batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.gates import check_replacements
 from attnprobe.model.reading.gates import Gates
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.switching import check_replacements
-from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Constant, Sum, compute_digest
 
 Floats = NDArray[np.float64]

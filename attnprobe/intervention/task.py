@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.conservation import check_relevance
+from attnprobe.model.check.gates import Gating, check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions

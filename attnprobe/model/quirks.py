@@ -5,6 +5,7 @@ a fact is an entry of a table here, by ``config.model_type`` or by the name unde
 the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -120,6 +121,8 @@ DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
 
 #: Classes of encoders that are saved without the decoder that they were trained with.
 LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
+#: Types of which sentence-transformers runs the encoder alone.
+EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
 #: How classes of language models and of translation end beside what all others are called.
 MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
 TRANSLATION_CLASSES = ("MTModel",)
@@ -147,6 +150,11 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
+#: How configurations name the token in whose place the image is put.
+PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
@@ -236,3 +244,49 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
         for module, kind, put_back_children in before:
             module.attention_type = kind
             put_back_children()
+
+
+#: Where configurations list what each of their layers is.
+LAYER_KINDS = ("layer_types", "layers_block_type")
+#: What is called attention and has no map: it keeps a state from token to token.
+_STATES = ("linear", "lightning", "delta", "recurrent")
+
+
+def has_map(kind: str) -> bool:
+    """Tell a layer with a map by its kind; "hybrid" has one beside a state."""
+    return kind == "hybrid" or ("attention" in kind and not any(state in kind for state in _STATES))
+
+
+#: Where a module, or else a configuration, says how wide the keys of a head are.
+HEAD_WIDTHS = ("attention_head_size", "head_dim"), ("head_dim", "d_kv")
+
+
+def count_stated_layers(config: Any, part: str = "") -> int:
+    """Count the layers that a configuration states, in all or in a "decoder" say; 0 where it does not."""
+    if not part and isinstance(depths := getattr(config, "depths", None), list | tuple):
+        return sum(depths[: getattr(config, "num_encoder_blocks", len(depths))])
+    names = ["num_hidden_layers", "num_layers"]
+    if part:
+        names = [f"{part}_layers", f"num_{part}_layers", f"{part}_num_hidden_layers", *reversed(names)]
+    stated = next((value for name in names if (value := getattr(config, name, None))), 0)
+    return stated if part else stated * (getattr(config, "inner_group_num", 1) or 1)
+
+
+def take_outputs(given: Any) -> Any:
+    """Take what the text gave out of what BLIP-2 gives, which is that of each part."""
+    return getattr(given, "language_model_outputs", given)
+
+
+#: Rotary embeddings that change with the length of what they are given.
+_STRETCHED = {"dynamic", "longrope"}
+
+
+def is_stretched(module: nn.Module) -> bool:
+    """Tell a module whose rotary embeddings change from pass to pass."""
+    kind: Any = getattr(module, "rope_type", None)
+    kinds = kind.values() if isinstance(kind, dict) else [kind]
+    return bool(_STRETCHED & {str(one) for one in kinds})
+
+
+#: How parameters end that are added to what is computed; the second, of YOLOS, between layers.
+ADDED = ("bias", "mid_position_embeddings")

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnprobe.errors import UsageError, first_line
+from attnprobe.model.check.projections import Projections, UnprunableModelError, find_projections
+from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.private import Conv1D
 from attnprobe.model.pruning import list_computed_heads
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
-from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: A head is removed as exactly as sums in another order allow.
 _STRICTER = 100

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
-from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.folders import quote
-from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.embedding import quote
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.table.cells import clean
@@ -74,15 +74,13 @@ class Corpus:
         if embedding is None:
             return
         if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
-            shown = {
-                role: f"the prompt {quote(text)}" for role, text in embedding.role_prompts.items() if text
-            }
-            if shown:
-                query, passage = (shown.get(role, "no prompt") for role in ("query", "document"))
+            prompts = [embedding.prompts[role] for role in ("query", "document")]
+            if any(prompts):
+                query, passage = (f"the prompt {quote(text)}" if text else "no prompt" for text in prompts)
                 yield f"Before queries stands {query}, and before passages {passage}; {cut}"
-        elif embedding.prompt:
+        elif prompt := embedding.prompts[""]:
             name = clean(str(embedding.prompt_name))
-            yield f"The prompt {name} ({quote(embedding.prompt)}) stands before each text, and {cut}"
+            yield f"The prompt {name} ({quote(prompt)}) stands before each text, and {cut}"
 
 
 def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import (
+from attnprobe.corpus.document import (
     Annotation,
     Asked,
     Document,
@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.document import (
     Uses,
     find_gold,
 )
-from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
 from attnprobe.corpus.tokens import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError, NothingToMeasureError

@@ -10,25 +10,25 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import (
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import (
     IMAGE,
     Item,
     MediaFolder,
+    Picture,
     count_samples,
     read_image,
     read_image_size,
 )
-from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
-from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.options import CorpusOptions

@@ -7,22 +7,20 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import BOTH, MediaFolder
+from attnprobe.corpus.order import select
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.contrasts import Reads, read_contrasts
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import Documents, build_decoder_sequences
 from attnprobe.run.media import choose_decoder_targets, read_media, read_pictures, refuse_text_options
-from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Workers
+from attnprobe.run.passes import Workers, report_halving
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 
@@ -78,8 +76,10 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     checkpoint, options, fresh = reader.checkpoint, reader.options, None
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     drawn = isinstance(documents, RepeatedTokens)
-    prompts: dict[str, Any] = {} if drawn else checkpoint.prompts
-    source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, **prompts)
+    prompts = {"": ""} if drawn else checkpoint.prompts
+    source = SequenceReader(
+        checkpoint.tokenizer, reader.window, truncate=truncate, prompt=prompts[""], role_prompts=prompts
+    )
     window = source.max_length
     if isinstance(documents, RepeatedTokens):
         window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)

@@ -13,8 +13,8 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
+    from attnprobe.model.check.architecture import Architecture
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.verifying.architecture import Architecture
     from attnprobe.run.corpus import Corpus
     from attnprobe.run.options import CorpusOptions
 
@@ -34,7 +34,7 @@ def record_provenance(
     chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
-        "architecture": architecture.describe(),
+        "architecture": asdict(architecture),
         "options": settings | named | chosen,
         "corpus": asdict(corpus.reading)
         | {

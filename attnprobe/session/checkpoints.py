@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.model.folders import DEMO
@@ -33,7 +33,7 @@ from attnprobe.table.table import Column, HeadTable
 from attnprobe.tasks import RELATIONS
 
 if TYPE_CHECKING:
-    from attnprobe.model.hub import CheckpointFiles
+    from attnprobe.model.locate import CheckpointFiles
 
 #: Words that stand before the number of a step, the surest first.
 _WORDS = ("step", "checkpoint", "epoch")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
-from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.corpus.document import SEVERAL
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.questions import make_array
 from attnprobe.statistics.statistic import Statistic

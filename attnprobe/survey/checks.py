@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 
 from attnprobe.attention.kinds import UNEMBEDDING
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.observed import UnobservableError, check_observations
+from attnprobe.model.check.projections import find_head_parameters
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.statistics.statistic import Statistic, peak
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable

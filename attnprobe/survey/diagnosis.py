@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 from attnprobe.attention.kinds import OBSERVABLE, Kind
 from attnprobe.corpus.tokens import Frame
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.gates import check_gates
+from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.task_heads import find_trained_heads, infer_head
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.model.verifying.switching import check_gates
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
@@ -71,7 +71,7 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding("checkpoint", "warning", remark)
     for thing, detail in checkpoint.embedding.describe() if checkpoint.embedding is not None else ():
         yield Finding(thing, "ok", detail)
-    if checkpoint.scoring is not None:
+    if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 
 

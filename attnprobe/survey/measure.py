@@ -18,17 +18,18 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.order import Order, arrange, arrange_media
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.order import Order, arrange, arrange_media
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.observed import find_output_factors, find_output_weights
+from attnprobe.model.check.projections import find_head_parameters
+from attnprobe.model.check.unembedding import find_unembedding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
-from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.examples import Documents
-from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Halving
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
 from attnprobe.sums.blocked import Blocked

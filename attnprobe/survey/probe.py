@@ -18,8 +18,8 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions

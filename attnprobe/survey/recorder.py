@@ -18,8 +18,8 @@ from attnprobe.attention.kinds import Kind, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.unembedding import Unembedding
 from attnprobe.model.reading.capture import Piece
-from attnprobe.model.verifying.observations import Unembedding
 from attnprobe.statistics.statistic import Function, Rows, Scope, Statistic, Weights
 from attnprobe.sums.base import Sum
 from attnprobe.survey.finder import LinkScorer

@@ -10,15 +10,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.order import Order
+from attnprobe.corpus.order import Order
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import Documents, LabelledExamples
-from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, open_run
+from attnprobe.run.passes import Run, limit_cells, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
@@ -221,12 +220,15 @@ def _measure_corpus(
     if look is not None:  # what is read is chosen round by round
         options = replace(options, limit=None, sample=None, until=None)
     passes: list[Measurement] = []
+    whole = len(
+        {one.weights for one in statistics if one.scope == "model"}
+    )  # maps kept of a head
     with prepare_corpus(
         checkpoint,
         architecture,
         corpus.documents,
         options,
-        cells=limit_cells(architecture, statistics),
+        cells=limit_cells(whole * architecture.layers * architecture.heads),
         labelled=corpus.labelled,
         describe=look is None,
         workers=workers,

@@ -12,7 +12,7 @@ from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance, head_relevance
 from attnprobe.intervention.objectives.classification import Classification
@@ -20,9 +20,9 @@ from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import remove_heads
-from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.passes import Workers, open_single_run
 

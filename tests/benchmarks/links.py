@@ -10,8 +10,8 @@ from shapes import BERT_BASE, MINILM, random_batch
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links import SYNTAX, make_control
 from attnprobe.statistics.registry import census_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic

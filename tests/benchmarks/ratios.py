@@ -14,10 +14,10 @@ from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_to
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.findings.partners import SharedHeads
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.observed import find_output_factors, find_output_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import find_output_factors, find_output_weights
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.rank import MAP_RANK

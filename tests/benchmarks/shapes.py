@@ -17,9 +17,9 @@ from transformers import (
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
+from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
-from attnprobe.model.verifying.architecture import Architecture
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.text import Embedded, open_embedded
+from attnprobe.corpus.open import Embedded, open_embedded
 
 BEST = [
     "n",
@@ -99,7 +99,7 @@ def test_relations_and_subtypes(invoke, treebank):
 
 def test_a_relation_that_no_link_has_is_refused_before_the_model_is_read(invoke, treebank, monkeypatch):
     """By the names of all that are missing, and with those that there are."""
-    monkeypatch.setattr("attnprobe.commands.call.finding.load_model", None)
+    monkeypatch.setattr("attnprobe.session.survey.load_model", None)
     words = ["-d", treebank / "whole.conllu", "-L", 2, "--relations", "subj,dobj,det"]
     code, out, error = invoke("syntax", "demo", *words)
     assert (code, out) == (2, "")

@@ -11,10 +11,10 @@ import seeing_models
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import examine
 from attnprobe.model.configuration import refuse_unseeing
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.reports.charts.draw import list_kinds
 
 pytest.importorskip("PIL")

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.tokens import TokenLink, TokenSpan
+from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, SequenceReader

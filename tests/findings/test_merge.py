@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.passes import Run, Workers, open_single_run
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic

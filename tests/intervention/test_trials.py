@@ -14,9 +14,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.replay import BatchReplay
-from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.sums.documents import in_second_half

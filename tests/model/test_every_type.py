@@ -24,6 +24,10 @@ from transformers.models.auto import modeling_auto
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import quirks
+from attnprobe.model.check.architecture import Architecture
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.gates import check_gates
+from attnprobe.model.check.observed import check_observations
 from attnprobe.model.checkpoint import Checkpoint, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
@@ -31,10 +35,6 @@ from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.task_heads import read_weights
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import check_observations
-from attnprobe.model.verifying.switching import check_gates
 
 VOCABULARY = every_type.VOCABULARY
 #: What transformers' names of modalities are called here.

@@ -14,13 +14,13 @@ from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenize
 from transformers.pytorch_utils import Conv1D
 
 import attnprobe
+from attnprobe.model.check.dry_run import inspect
+from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import IMPLEMENTATION
 from attnprobe.model.removing import remove_heads
-from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.switching import check_gates
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

@@ -27,6 +27,9 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.projections import find_projections
+from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import check_free
 from attnprobe.model.load import load_checkpoint
@@ -35,9 +38,6 @@ from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import remove_heads
 from attnprobe.model.task_heads import CLASSIFICATION
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.parameters import find_projections
-from attnprobe.model.verifying.probing import relative_difference
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Keep = NDArray[np.bool_]
@@ -368,7 +368,7 @@ class TestDestination:
             raise PermissionError(13, "Permission denied")
 
         assert check_free(tmp_path / "new" / "x", overwrite=False) == tmp_path / "new" / "x"
-        monkeypatch.setattr("attnprobe.model.folders.tempfile.TemporaryFile", denied)
+        monkeypatch.setattr("attnprobe.files.tempfile.TemporaryFile", denied)
         refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
         assert tried == [tmp_path]
 

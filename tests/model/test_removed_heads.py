@@ -21,9 +21,9 @@ from transformers import (
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.trace import draw_probe_inputs
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.probing import draw_probe_inputs
 
 #: In the files of each type: what gives heads their queries, keys and values, and what reads the heads.
 STORED = {

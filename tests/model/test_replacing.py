@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
+from attnprobe.model.check.dry_run import inspect
+from attnprobe.model.check.gates import check_replacements
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.pruning import save_pruned
@@ -21,8 +23,6 @@ from attnprobe.model.reading.gates import Gates, gate_attention
 from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.removing import remove_heads
-from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.switching import check_replacements
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

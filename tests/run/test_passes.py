@@ -14,18 +14,17 @@ import pytest
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run, open_single_run
+from attnprobe.run.passes import Run, Workers, open_run, open_single_run, report_halving
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress

@@ -27,9 +27,9 @@ import numpy as np
 import pytest
 
 from attnprobe import files
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import tokenise

@@ -7,8 +7,8 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 import attnprobe
 from attnprobe.corpus.tokens import Frame
+from attnprobe.model.check.unembedding import find_unembedding
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.observations import find_unembedding
 from attnprobe.run.repeated import RepeatedTokens
 
 LENGTH, SEQUENCES = 8, 5

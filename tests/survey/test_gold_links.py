@@ -10,11 +10,11 @@ import torch
 
 from attnprobe.attention.kinds import PARTS, Kind
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.links import read_linked_rows
-from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.examples import check_targets
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise

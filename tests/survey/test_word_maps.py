@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from word_corpora import decode
 
 import attnprobe
+from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress

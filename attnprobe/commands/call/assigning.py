@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.links import filter_links
-from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.streams import shorten
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
 from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts

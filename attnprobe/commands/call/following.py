@@ -10,8 +10,8 @@ from attnprobe.commands.census import census, mixing, rank
 from attnprobe.commands.dynamics import dynamics
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.request import TaskOptions
@@ -176,7 +176,7 @@ def follow(
             return [again] if ranked is None else [again, ranked]
 
         from attnprobe.findings.dynamics import check_alike
-        from attnprobe.model.hub import check_one_run, find_checkpoints
+        from attnprobe.model.locate import check_one_run, find_checkpoints
 
         checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
         check_one_run(checkpoints)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, open_sources
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.commands.call.surveying import check_groups
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import STDIN
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.source import STDIN
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.options import DEFAULTS
@@ -32,6 +31,7 @@ from attnprobe.session.session import (
     read_first,
     read_task,
 )
+from attnprobe.session.survey import check_groups
 from attnprobe.session.texts import (
     Texts,
     check_standard_input,
@@ -98,11 +98,7 @@ def report(
         named = sections is not None or bool(of_roles)
         texts = _check_data(texts, labels, options, chosen, of_roles, named=named)
         if by_group is not None:  # or a name that is no column would be told after hours
-            read_first(
-                check_groups(
-                    open_texts(texts, named={**options, "by_group": by_group}), {"by_group": by_group}
-                )
-            )
+            read_first(check_groups(open_texts(texts, named={**options, "by_group": by_group}), by_group))
         if out_domain is not None:
             out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)

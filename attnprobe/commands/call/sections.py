@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
 from attnprobe.commands.call.correlating import compare_sides
-from attnprobe.commands.call.surveying import ask_census, ask_distance
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.compare import correlate
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.links import coreference, links, syntax
 from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
@@ -174,13 +173,13 @@ class Sections:
 
     def _describe_question(self) -> list[Any]:
         """List all that the numbers depend on."""
-        from attnprobe.model.hub import CheckpointFiles
+        from attnprobe.model.locate import locate
 
         asked = {name: one for name, one in self.roles.items() if name in {"thresholds", "links_name"}}
         asked |= {} if self.by_group is None else {"by_group": self.by_group}
         files = [self._options.get("frequencies")]
         key = make_state_key("report", {**self._options, **asked}, self._open_all, files, self.call)
-        return [key, CheckpointFiles.read(str(self.model), self.call.load).identity]
+        return [key, locate(str(self.model), self.call.load, weights=False).identity]
 
     def _plan(self) -> list[list[Section]]:
         """List the steps: sections that share a pass over the texts first, then the others one by one."""
@@ -217,6 +216,9 @@ class Sections:
                 self._progress.say(f"The section {section} is left out: {error}")
 
     def _measure_together(self, sections: Sequence[Section]) -> dict[str, HeadTable]:
+        from attnprobe.statistics.distance import BY_PAIR
+        from attnprobe.statistics.registry import choose, select_statistics
+        from attnprobe.statistics.tabulation import HEADS
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
@@ -228,11 +230,11 @@ class Sections:
                 own = RoleOptions(**self.roles)
                 sources = open_sources(self.texts, own, self._options)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, own)
-            asked = {"census": None, "profile": [PROFILE]}
-            statistics, tabulation = (
-                ask_census(asked[name]) if name in asked else ask_distance(all_pairs=True)
-            )
-            command = "census" if name in asked else name
+            command = "distance" if name == "distance" else "census"
+            if name == "distance":
+                statistics, tabulation = select_statistics("distance"), BY_PAIR
+            else:
+                statistics, tabulation = choose(None if name == "census" else [PROFILE]), HEADS
             facts = {"command": describe_call(command), "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)
             return TableRequest([corpus], source.name, facts, tabulation)

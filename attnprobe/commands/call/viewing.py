@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.alignments import align_document
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
-from attnprobe.corpus.sources.pictures import BOTH, Picture
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import BOTH, EXTENSIONS, Item, MediaFolder, Picture
 from attnprobe.errors import UsageError
 from attnprobe.session.session import check_model, load_model, open_call
 from attnprobe.table.naming import join_names

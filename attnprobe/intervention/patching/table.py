@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import Side
 from attnprobe.corpus.batches import ContrastBatches
-from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.text import EMBEDDED
+from attnprobe.corpus.document import Contrast, Document
+from attnprobe.corpus.source import EMBEDDED
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure

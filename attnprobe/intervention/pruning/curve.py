@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.gradient import NODES
@@ -30,7 +30,7 @@ from attnprobe.intervention.pruning.writing import Pruning, Saving
 from attnprobe.intervention.request import Documents, check_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
-from attnprobe.model.verifying.architecture import find_shared_weights
+from attnprobe.model.check.architecture import share_weights
 from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.kinds import RANDOM
@@ -65,8 +65,7 @@ def prune_in_steps(
     progress, seed = session.progress, session.task.seed
     model, documents = session.open_source([criterion.name])
     architecture, kept = model.architecture, model.architecture.standing
-    first = find_shared_weights(model.checkpoint.body, architecture.sites, architecture.layers)
-    if len(np.unique(first)) < len(first):
+    if share_weights(model.checkpoint.body, architecture.sites):
         raise AttnprobeError(
             f"Layers of {model.checkpoint.name} share their weights, so that a head of one can't go alone; "
             "prune takes models whose layers have weights of their own. ablate and importance read it."

@@ -215,15 +215,20 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 
 
 def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
-        return attend_at_once(module, query, key, value, mask, **options), None
+        return attend_at_once(module, query, key, value, attention_mask, **options), None
     layer = reader.sites.enter(module)
-    return reader.attend(layer, module, query, key, value, mask, **options), None
+    return reader.attend(layer, module, query, key, value, attention_mask, **options), None
 
 
 def _build_mask(*arguments: Any, **options: Any) -> Tensor | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnprobe.intervention.patching import passes
 from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
-from attnprobe.model.verifying.switching import Gating
+from attnprobe.model.check.gates import Gating
 
 MODELS = [
     ("bert", "classification"),

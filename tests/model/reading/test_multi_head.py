@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from attnprobe.corpus.tokens import NoTokenizer
+from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.gates import gate_attention
-from attnprobe.model.verifying.dry_run import inspect
 
 LAYERS, HEADS = 3, 4
 

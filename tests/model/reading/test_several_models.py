@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.own import run_twice
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.gates import gate_attention
-from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.probing import is_stateless
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
@@ -101,7 +101,7 @@ class TestModelsThatKeepSomething:
         model, tokenizer = copied("bert")
         checkpoint = Checkpoint("bert", model, tokenizer)
         inputs = {"input_ids": torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])}
-        assert is_stateless(checkpoint, inputs)
+        assert run_twice(checkpoint, inputs)[1]
         for keep in (
             lambda module, given, _: setattr(module, "seen", given[0].shape[1]),
             lambda module, given, _: module.held.append(1),
@@ -111,5 +111,5 @@ class TestModelsThatKeepSomething:
             layer.held = []
             layer.register_buffer("table", torch.zeros(1), persistent=False)
             hook = layer.register_forward_hook(keep)
-            assert not is_stateless(checkpoint, inputs)
+            assert not run_twice(checkpoint, inputs)[1]
             hook.remove()

@@ -1,0 +1,308 @@
+"""A document: what a source yields and the tokeniser reads."""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from attnprobe.tasks import Gold
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.media import Picture
+
+#: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
+#: encoder reads.
+Where = Literal["text", "pair", "target"]
+#: What a text is in a search; nothing where none is looked for.
+Role = Literal["", "query", "document"]
+#: What parts several labels of one link.
+SEVERAL = "|"
+#: The label of a link that may be left out of an alignment, and is no mistake where it is there.
+POSSIBLE = "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a document's text.
+
+    Attributes:
+        start: Its first character, counted from 0 in Unicode code points.
+        stop: The character behind its last.
+        where: The text it lies in.
+    """
+
+    start: int
+    stop: int
+    where: Where = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A gold link from one span to another.
+
+    Attributes:
+        source: Where it begins, such as a dependent or a pronoun.
+        target: Where it ends, such as its head or its antecedent.
+        label: Its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine".
+        candidates: The only spans that count as answers; every word where there are none.
+        also: Other right answers, such as further antecedents.
+        guesses: What simple rules would answer, by name; of several by one rule, the first that is read.
+    """
+
+    source: Span
+    target: Span
+    label: str
+    candidates: tuple[Span, ...] = ()
+    also: tuple[Span, ...] = ()
+    guesses: tuple[tuple[str, Span], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A word and what it is: a part of speech, an entity; ``name`` is as the file spells it."""
+
+    word: Span
+    name: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What is known of a document beside its text.
+
+    Attributes:
+        words: Its words.
+        links: The links between them.
+        tags: Words, joined by blanks to make the text, with a label each.
+        answers: Where the second text answers the first, a question; None if the first is no question.
+        numbered: Whether words are found by number in the tokens of another tokenizer too.
+        number: The number of the document among all that are read, where words are numbered.
+        parts_of_speech: Those of words, such as NOUN, as far as the source says them.
+    """
+
+    words: tuple[Span, ...] = ()
+    links: tuple[Link, ...] = ()
+    tags: tuple[Tag, ...] = ()
+    answers: tuple[Span, ...] | None = None
+    numbered: bool = False
+    number: int | None = None
+    # States go by what is written of a document.
+    parts_of_speech: Mapping[Span, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether something is said of what only a decoder beside an encoder reads."""
+        links = (span.where for link in self.links for span in (link.source, link.target))
+        return "target" in {*(word.where for word in self.words), *links}
+
+
+#: So many parts of a document are waited for to name it.
+_NAMING_PARTS = 16
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The words of a text, none blank, with a label each; None for a word that does not count."""
+
+    words: tuple[str, ...]
+    tags: tuple[str | int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A context, the answers in it word for word (none if it has none), and their first characters."""
+
+    context: str
+    answers: tuple[str, ...] = ()
+    starts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Another text, and how alike they are, as the file spells it."""
+
+    other: str
+    score: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Triplet:
+    """A text that is alike, and one that is not."""
+
+    positive: str
+    negative: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query by name, and its judged passages with their relevance; the passage of that name is itself."""
+
+    name: str
+    judged: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One of the passages among which queries look, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A text that differs from this one in what an answer hangs on.
+
+    Attributes:
+        corrupted: The other text.
+        answer: What is right for this one: a class, a word, a target; None compares how probable texts are.
+        other: What it is compared with; None for all else.
+    """
+
+    corrupted: str
+    answer: str | int | float | None = None
+    other: str | int | float | None = None
+
+
+class Use(NamedTuple):
+    """What a text is in one example of a task about several texts.
+
+    Attributes:
+        example: The number of the example.
+        document: The number of the example's document.
+        place: The place of the text in the example.
+        number: Its score or relevance there.
+    """
+
+    example: int
+    document: int
+    place: int
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The examples of a task about several texts that one text is a part of; and its name, if any."""
+
+    uses: tuple[Use, ...] = ()
+    name: str = ""
+
+
+#: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
+#: a label for each word; the answer to a question; what other texts are to it; a text that it is set against.
+Label = (
+    str
+    | int
+    | float
+    | tuple[str | int | float, ...]
+    | Tagged
+    | Asked
+    | Pair
+    | Triplet
+    | Query
+    | Passage
+    | Uses
+    | Contrast
+)
+
+
+#: The kinds of labels that have a type of their own.
+_GOLD: dict[type, Gold] = {
+    NoneType: Gold.NONE,
+    Tagged: Gold.WORDS,
+    Asked: Gold.ANSWERS,
+    tuple: Gold.SEVERAL,
+    Pair: Gold.PAIRS,
+    Triplet: Gold.TRIPLETS,
+    Query: Gold.RELEVANCE,
+    Passage: Gold.RELEVANCE,
+}
+
+
+def find_gold(label: Label | None) -> Gold:
+    """Find which kind of label a document has."""
+    return next((gold for kind, gold in _GOLD.items() if isinstance(label, kind)), Gold.CLASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text, or a pair of texts that the model reads together.
+
+    Attributes:
+        text: The text, never empty or blank.
+        pair: The second text of a pair, or None.
+        label: The label as the file spells it, or None.
+        annotation: Its words and gold links, or None where nobody asked for them.
+        group: The name of the wider document that it is a part of; None where it is whole.
+        stratum: The group of documents that it counts in, such as a genre.
+        role: Whether it is a query or a passage.
+        image: What the model sees beside the text.
+    """
+
+    text: str
+    pair: str | None = None
+    label: Label | None = None
+    annotation: Annotation | None = None
+    group: str | None = None
+    stratum: str | None = field(default=None, repr=False)
+    role: Role = field(default="", repr=False)  # states go by what is written of a document
+    image: "Picture | None" = field(default=None, repr=False)
+
+    @property
+    def digest(self) -> int:
+        """Name the document in 64 bits by its content, so that equal texts have one name.
+
+        Parts of one document have one name too.
+        """
+        whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
+        if self.image is not None and self.group is None:
+            whole = f"{whole}\0{self.image.digest}"
+        found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
+        return int.from_bytes(found.digest(), "little")
+
+
+class DocumentNumbers:
+    """Numbers documents from 0 on as they come; parts of one need not follow each other."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Hashable, int] = {}
+        self._next = 0
+
+    def number(self, group: Hashable | None) -> int:
+        """Give the number of the document that ``group`` names, or of one that is whole."""
+        found = self._next if group is None else self._groups.setdefault(group, self._next)
+        self._next += found == self._next
+        return found
+
+
+def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
+    """Name the document that each part of a file belongs to, by its opening and its first 16 parts.
+
+    Args:
+        parts: For each, what opens a document with it (None: the last one goes on), its text, and itself.
+
+    Yields:
+        The name, None before the first document, and the part.
+    """
+    opening: str | None = None
+    group: str | None = None
+    waiting: list[tuple[str, Part]] = []
+
+    def name() -> str:
+        whole = "\0".join((opening or "", *(text for text, _ in waiting)))
+        return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    for opens, text, part in parts:
+        if opens is not None:
+            yield from ((name(), one) for _, one in waiting)
+            opening, group, waiting = opens, None, []
+        if opening is None or group is not None:
+            yield group, part
+            continue
+        waiting.append((text, part))
+        if len(waiting) == _NAMING_PARTS:
+            group = name()
+            yield from ((group, one) for _, one in waiting)
+            waiting = []
+    yield from ((name(), one) for _, one in waiting)

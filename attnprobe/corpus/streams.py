@@ -1,0 +1,245 @@
+"""Bytes of files and of standard input, unpacked on the way; what can go wrong is said in a sentence."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, cast
+
+from attnprobe.errors import AttnprobeWarning, DataError
+
+#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
+LONGEST_LINE = 1 << 26
+#: The same of a format that may hold all of a file in one line.
+WHOLE = 1 << 32
+#: How many bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, and a
+#: bomb to 1,000.
+MOST = 200
+FREELY = 1 << 26
+
+
+def get_standard_input() -> BinaryIO:
+    """Give the bytes of standard input, or refuse where it is closed."""
+    buffer = getattr(sys.stdin, "buffer", None)
+    if buffer is None:
+        raise DataError("standard input is closed; pipe text into it, or name a file")
+    return buffer
+
+
+@contextmanager
+def explain_errors(name: str) -> Iterator[None]:
+    """Turn what files raise while they are read into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{name} can't be read: {error.strerror or error}; check the file") from None
+
+
+def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+    r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
+
+    A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
+    no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
+    """
+    warned = False
+    for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
+        if b"\0" in raw:
+            raise DataError(
+                f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
+                "give a text file in UTF-8"
+            )
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
+        if not warned and "\r" in line.rstrip("\r\n"):
+            warned = True
+            warnings.warn(
+                f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
+                "feeds end a line.",
+                AttnprobeWarning,
+                stacklevel=2,
+            )
+        yield line
+
+
+def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _limit_lines(stream, name, longest)
+    first = next(lines, b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        lines = _recode_lines(chain([first], lines), name, longest)
+        first = next(lines, b"")
+    if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
+        return (line + b"\n" for line in first.split(b"\r"))
+    return chain([first] if first else [], lines)
+
+
+def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    line, size, number = list[str](), 0, 1  # pieces end at any byte 10, which half a character may be
+    try:
+        for piece in chain(pieces, [b""]):
+            *ended, rest = decoder.decode(piece, final=not piece).split("\n")
+            for end in ended:
+                yield ("".join(line) + end + "\n").encode()
+                line, size, number = [], 0, number + 1
+            line.append(rest)
+            size += len(rest)
+            if size > longest:
+                raise _refuse_long(number, name, longest)
+    except UnicodeError:
+        raise DataError(
+            f"line {number} of {name} is not UTF-16, as its first bytes say; save the file as UTF-8"
+        ) from None
+    if last := "".join(line):
+        yield last.encode()
+
+
+def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    for number, line in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
+        if len(line) > longest:
+            raise _refuse_long(number, name, longest)
+        yield line
+
+
+def _refuse_long(number: int, name: str, longest: int) -> DataError:
+    return DataError(
+        f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or like "
+        "one that never ends; put a document on each line"
+    )
+
+
+def strip_ends(lines: Iterable[str]) -> Iterator[str]:
+    return (line.removesuffix("\n").removesuffix("\r") for line in lines)
+
+
+def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """Give the first line that is not blank, or the last one where all are; and all lines."""
+    lines, first = iter(lines), [""]
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    return first[-1], chain(first[1:], lines)
+
+
+def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split at blank lines; yield the lines of each sentence with the number of the first."""
+    block: list[str] = []
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
+def shorten(words: object) -> str:
+    """Give the first line of a message, without the full stop, cut where it grows long.
+
+    Messages quote the file, and a terminal obeys escape sequences: they become question marks.
+    """
+    first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
+    first = "".join(character if character.isprintable() else "?" for character in first[:121])
+    return first if len(first) <= 120 else first[:120] + "..."
+
+
+def _open_zstd(packed: BinaryIO) -> Any:
+    import pyarrow
+
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(packed), "zstd")
+
+
+#: What unpacks a file, by its last extension, and what the format is called.
+_PACKINGS: Mapping[str, tuple[str, Callable[[BinaryIO], Any]]] = {
+    ".gz": ("gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
+    ".bz2": ("bzip2", bz2.BZ2File),
+    ".xz": ("xz", lzma.LZMAFile),
+    ".zst": ("zstd", _open_zstd),
+}
+PACKED = tuple(_PACKINGS)
+#: How an error lists them.
+EACH_ALSO = "each also with .gz, .bz2, .xz or .zst"
+
+
+def strip_packing(path: PurePath) -> PurePath:
+    """Take the extension off that says how a file is packed, if there is one.
+
+    >>> str(strip_packing(PurePath("corpus.jsonl.zst")))
+    'corpus.jsonl'
+    """
+    return path.with_suffix("") if path.suffix.lower() in PACKED else path
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed file holds, as long as that is in proportion to it."""
+
+    def __init__(self, packed: BinaryIO, name: str, extension: str) -> None:
+        self._packed, self._name = packed, name
+        self._kind, unpack = _PACKINGS[extension]
+        self._inner, self._size = unpack(packed), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            size = self._inner.readinto(buffer)
+        except (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # the disk, not the file
+                raise
+            raise DataError(
+                f"{self._name} is damaged: it is not a whole {self._kind} file; download it again, or rename "
+                f"it if it is not {self._kind}"
+            ) from None
+        self._size += size
+        check_proportion(self._size, self._packed.tell(), self._name)
+        return size
+
+
+def check_unicode(text: str, where: str) -> str:
+    """Refuse half a surrogate pair, which JSON and undecodable bytes can give, and no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{where} has half a surrogate pair, which no tokenizer takes; write it again as UTF-8."
+        ) from None
+    return text
+
+
+def check_proportion(size: int, packed: int, name: str) -> None:
+    """Refuse what unpacks to ``size`` bytes from far fewer."""
+    if size > FREELY and size > MOST * packed:
+        raise DataError(
+            f"{name} unpacks to more than {MOST} times its size, as no text does; if it is text, "
+            "unpack it and give the file"
+        )
+
+
+@contextmanager
+def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file that errors call ``name``; one whose extension says that it is packed is unpacked."""
+    extension = path.suffix.lower()
+    with explain_errors(name), path.open("rb") as raw:
+        packed = extension in PACKED
+        yield cast(BinaryIO, io.BufferedReader(_Unpacked(raw, name, extension), 1 << 17)) if packed else raw
+
+
+def hash_stream(stream: BinaryIO, digest: Any) -> int:
+    """Add what a stream holds to a digest; give its size in bytes."""
+    size = 0
+    while part := stream.read(1 << 20):
+        digest.update(part)
+        size += len(part)
+    return size

@@ -1,0 +1,92 @@
+"""Pairs of texts with word alignments, however a person has them: two files, one, a table, or lists."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.alignments import (
+    align_documents,
+    list_lines,
+    open_lines,
+    read_joined,
+    read_parallel,
+)
+from attnprobe.corpus.rows import TABLES
+from attnprobe.corpus.source import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.streams import strip_packing
+from attnprobe.errors import UsageError
+from attnprobe.session.texts import Texts, check_standard_input, open_texts
+
+
+def open_aligned(
+    texts: Texts,
+    alignments: "str | Path | Iterable[str]",
+    targets: "str | Path | Sequence[str] | None",
+    options: Mapping[str, Any],
+    *,
+    one_based: bool,
+) -> OpenSource:
+    """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
+    if targets is None or isinstance(targets, str | Path):
+        texts = _take_one(texts)
+    source = _open_pairs(texts, targets, options)
+    if isinstance(alignments, str | Path):
+        path = Path(alignments)
+        files = [*source.described.get("sources", [source.described]), _describe_file(path)]
+        source = replace(source, described={"name": source.name, "sources": files})
+        name, lines = str(path), _read_lines(path)
+    else:
+        name, lines = "alignments", iter(list_lines(alignments))
+    documents = align_documents(source.documents, lines, name, source.name, one_based=one_based)
+    return replace(source, documents=documents)
+
+
+def _take_one(texts: Any) -> Any:
+    """Take the one file, or the one table, that holds pairs or their first texts."""
+    files = list(texts) if isinstance(texts, list | tuple) else [texts]
+    if files and all(isinstance(one, str | Path) for one in files):
+        if len(files) > 1:
+            raise UsageError(
+                "--alignments goes with one file of pairs; name the file of the second texts with --targets."
+            )
+        texts = files[0]
+    if texts is None or texts == EMBEDDED:
+        raise UsageError("--alignments needs the texts that are aligned; name their file with --dataset.")
+    check_standard_input(texts)
+    return texts
+
+
+def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSource:
+    columns = [name for name in ("text_column", "label_column", "text_pair_column") if options[name]]
+    path = Path(texts) if isinstance(texts, str | Path) and str(texts) != STDIN and not columns else None
+    if isinstance(targets, str | Path):
+        if path is None:
+            raise UsageError(
+                "--targets is a file of second texts, a line for each line of --dataset, which is a file of "
+                "text then; leave it out where columns or pairs hold both."
+            )
+        files = [_describe_file(path), _describe_file(Path(targets))]
+        described = {"name": path.name, "sources": files}
+        source = OpenSource(read_parallel(path, Path(targets)), path.name, described)
+    elif path is not None and strip_packing(path).suffix.lower() not in TABLES:
+        source = OpenSource(read_joined(path), path.name, _describe_file(path))
+    else:
+        source = open_texts(texts, targets, named=options, label_column=options["label_column"])
+        if source.kind != "text":
+            raise UsageError(f"{source.name} holds {source.kind}; alignments are between words of text.")
+    return source if options["name"] is None else replace(source, name=options["name"])
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    with open_lines(path) as lines:
+        yield from lines
+
+
+def _describe_file(path: Path) -> dict[str, Any]:
+    with open_lines(path):  # which refuses what is none
+        pass
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None
+    return {"name": path.name, "sha256": digest, "bytes": path.stat().st_size}

@@ -1,0 +1,123 @@
+"""A survey of texts: opened and checked before torch is imported, then measured in one pass."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.corpus.groups import keep_grouped
+from attnprobe.corpus.media import BOTH
+from attnprobe.corpus.source import OpenSource
+from attnprobe.errors import UsageError
+from attnprobe.session.session import (
+    Call,
+    check_model,
+    check_queries,
+    describe_call,
+    load_model,
+    open_call,
+    parse_layers,
+    read_first,
+    sees_text,
+)
+from attnprobe.session.texts import Texts, check_standard_input, open_texts
+from attnprobe.table.table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
+
+
+@dataclass
+class TextSurvey:
+    """What a command surveys; where it is ``labelled``, decoders read the labels of the texts."""
+
+    name: str
+    model: Any
+    options: Mapping[str, Any]
+    call: Call
+    source: OpenSource
+    labelled: bool
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether the model reads an image together with each text."""
+        return self.source.kind == BOTH
+
+    def take(self, documents: Iterable[Any], *, labelled: bool) -> None:
+        """Survey these documents in place of those of the source."""
+        self.source, self.labelled = replace(self.source, documents=documents), labelled
+
+    def load(self) -> "Checkpoint":
+        self.call.progress.stage("loading", None)
+        return load_model(self.model, self.call.tokenizer, self.call.load, self.source.kind)
+
+    def measure(
+        self,
+        statistics: "Sequence[Statistic]",
+        tabulation: "Tabulation | None" = None,
+        *,
+        checkpoint: "Checkpoint | None" = None,
+        asked: Mapping[str, Any] | None = None,
+        as_far_as_possible: bool = False,
+    ) -> HeadTable:
+        """Measure statistics, and tabulate them, by default one row a head; ``asked`` is for the record."""
+        from attnprobe.statistics.statistic import apply_weights
+        from attnprobe.statistics.tabulation import HEADS
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+
+        call, source, options = self.call, self.source, self.options
+        statistics = apply_weights(statistics, options.get("weights", "attention"))
+        corpus = CorpusRequest(
+            source.documents, statistics, call.corpus, labelled=self.labelled, order=call.order
+        )
+        facts: dict[str, Any] = {"command": describe_call(self.name), "dataset": source.described}
+        groups = {} if options.get("by_group") is None else {"by_group": options["by_group"]}
+        if groups or asked is not None:
+            facts["asked"] = {**(asked or {}), **groups}
+        request = TableRequest(
+            [corpus], source.name, facts, tabulation or HEADS, parse_layers(options.get("layers"))
+        )
+        (run,) = survey_corpora(
+            checkpoint or self.load(), [request], as_far_as_possible=as_far_as_possible, **call.run
+        )
+        return run.table
+
+
+@contextmanager
+def open_survey(
+    name: str, model: Any, options: Mapping[str, Any], open_source: Callable[[Call], OpenSource]
+) -> Iterator[TextSurvey]:
+    """Open the call of the command of that name, and refuse what can be refused without torch."""
+    parse_layers(options.get("layers"))
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_source(call))
+        check_queries(source, options)
+        source = check_groups(source, options.get("by_group"))
+        yield TextSurvey(name, model, options, call, source, options.get("label_column") is not None)
+
+
+def open_text_survey(
+    name: str, model: Any, texts: Texts, options: Mapping[str, Any]
+) -> AbstractContextManager[TextSurvey]:
+    """Open a survey of texts, images or sound."""
+    if isinstance(texts, str):  # a list holds texts, not names
+        check_standard_input(texts)
+
+    def open_source(call: Call) -> OpenSource:
+        named, sees = {**options, "order": call.order}, partial(sees_text, model, call)
+        return open_texts(texts, named=named, label_column=options["label_column"], sees=sees)
+
+    return open_survey(name, model, options, open_source)
+
+
+def check_groups(source: OpenSource, column: str | None) -> OpenSource:
+    """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    if column is None:
+        return source
+    if source.kind not in {"text", BOTH}:
+        raise UsageError("--by-group is about texts; images and sound have no groups here. Leave it out.")
+    return replace(source, documents=keep_grouped(source.documents, column, source.name))

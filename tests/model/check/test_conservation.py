@@ -1,0 +1,156 @@
+"""No layer loses relevance, or the model is refused by name."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import every_type
+import pytest
+import torch
+from test_every_type import checkpoints
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model import relevance
+from attnprobe.model.check import conservation
+from attnprobe.model.check.conservation import (
+    LostRelevanceError,
+    check_relevance,
+    explain_without_biases,
+    zero_biases,
+)
+from attnprobe.model.check.dry_run import examine, inspect
+from attnprobe.model.checkpoint import Checkpoint
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+LAYERS = 3
+NAMES = ("albert", "bart", "bert", "deberta-v2", "gpt2", "llama", "modernbert", "t5")
+#: Others: that see, hear, are tapped, gate their layers or choose experts.
+TYPES = (
+    "vit", "wav2vec2", "wavlm", "whisper", "clip", "xlnet", "longformer", "gemma2", "mixtral", "gpt_oss",
+    # Solve for what linear attention gives; add learned positions between layers.
+    "qwen3_next", "yolos",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_conserved(tiny: Tiny, name: str):
+    found = Checkpoint(name, *tiny(name))
+    architecture = inspect(found)
+    apart, entries = explain_without_biases(found, architecture, headed=False)
+    assert apart == 0
+    decodes = found.model.config.is_encoder_decoder
+    assert len(entries) == LAYERS + 2 * decodes
+    for entry in entries:
+        assert entry.share == pytest.approx(entry.expected, abs=1e-5)
+        assert (entry.expected == 1) == (not decodes or "encoder." not in entry.stack)
+    assert check_relevance(found, architecture, headed=False).startswith(
+        "without biases, all that is explained enters every layer as relevance (largest relative difference "
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TYPES)
+def test_conserved_elsewhere(name: str):
+    if name not in every_type.TYPES or every_type.TYPES[name].reason:
+        pytest.skip("not built here")
+    for whole in checkpoints(name):
+        found, architecture = examine(whole)
+        _, entries = explain_without_biases(found, architecture, headed=False)
+        assert entries
+        assert max(entry.difference for entry in entries) < 1e-5
+
+
+class TestSaysNo:
+    def test_lost(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        """Where a rule is missing, the layer is named at which it shows."""
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.delitem(relevance._RULES, "gelu")
+        says = r"relevance \(lrp\) of the heads of 'bert' can't be told: without biases, [\d.]+ of what is "
+        with pytest.raises(
+            LostRelevanceError, match=says + "explained enters layer 2 of encoder.layer, where 1"
+        ):
+            check_relevance(found, architecture, headed=False)
+
+    @pytest.mark.parametrize("name", ["softmax", "layer_norm", "scaled_dot_product_attention"])
+    def test_other_rules(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, name: str):
+        found = Checkpoint("mpnet", *tiny("mpnet" if name == "softmax" else "bert"))
+        architecture = inspect(found)
+        monkeypatch.delitem(relevance._RULES, name)
+        with pytest.raises(LostRelevanceError, match="use gradient instead"):
+            check_relevance(found, architecture, headed=False)
+
+    def test_says_something_else(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.setitem(relevance._RULES, "gelu", lambda func, args, kwargs: args[0] * 0.5)
+        with pytest.raises(LostRelevanceError, match="under its rules the model says something else, by "):
+            check_relevance(found, architecture, headed=False)
+
+
+def state(model: PreTrainedModel) -> dict[str, Any]:
+    modules = dict(model.named_modules())
+    return {
+        "training": {name: module.training for name, module in modules.items()},
+        "attention": {n: m.config._attn_implementation for n, m in modules.items() if hasattr(m, "config")},
+        "hooks": {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in modules.items()},
+        "gradients": {name: (p.requires_grad, p.grad) for name, p in model.named_parameters()},
+        "weights": {name: (p.data_ptr(), p.tolist()) for name, p in model.state_dict().items()},
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+@pytest.mark.parametrize("name", ["bert", "bart"])
+class TestLeftAsFound:
+    def test_afterwards(self, copied: Tiny, name: str):
+        model, tokenizer = copied(name)
+        model.train().requires_grad_(True)
+        found = Checkpoint(name, model, tokenizer)
+        architecture = inspect(found)
+        before = state(model)
+        check_relevance(found, architecture, headed=False)
+        assert state(model) == before
+
+    def test_after_an_exception(self, copied: Tiny, name: str, monkeypatch: pytest.MonkeyPatch):
+        model, tokenizer = copied(name)
+        model.train().requires_grad_(True)
+        found = Checkpoint(name, model, tokenizer)
+        architecture = inspect(found)
+        before = state(model)
+
+        def breaking(kind: type[BaseException], *_: Any) -> Any:
+            raise kind("this is not a rule")
+
+        for kind, raised in ((RuntimeError, LostRelevanceError), (KeyboardInterrupt, KeyboardInterrupt)):
+            monkeypatch.setitem(relevance._RULES, "layer_norm", partial(breaking, kind))
+            with pytest.raises(raised, match="this is not a rule"):
+                check_relevance(found, architecture, headed=False)
+            assert state(model) == before
+
+
+def test_biases_come_back(copied: Tiny):
+    model, _ = copied("bart")
+    model.register_buffer("final_logits_bias", torch.ones(3))
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(ValueError, match="inside"), zero_biases(model):  # noqa: PT012
+        for name, weight in model.state_dict().items():
+            assert weight.any() == (not name.endswith("bias")) or not before[name].any()
+        raise ValueError("inside")
+    after = model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    """The body is asked, or the model with its head."""
+    found = Checkpoint("bert", *tiny("bert"))
+    architecture, asked = inspect(found), []
+    right = conservation._run_model
+
+    def said(asking: Checkpoint, *, headed: bool) -> Tensor:
+        asked.append(headed)
+        return right(asking, headed=headed)
+
+    monkeypatch.setattr(conservation, "_run_model", said)
+    check_relevance(found, architecture, headed=True)
+    assert asked == [True, True]

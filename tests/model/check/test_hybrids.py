@@ -1,0 +1,135 @@
+"""Models in which only some layers attend: read under the model's own numbers, or refused."""
+
+import copy
+from functools import cache
+from typing import Any
+
+import every_type
+import numpy as np
+import pytest
+import torch
+from scipy import special
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+import attnprobe
+from attnprobe.errors import AttnprobeWarning
+from attnprobe.model.check.dry_run import inspect
+from attnprobe.model.check.gates import check_gates
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quirks import UnsupportedModelError
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+NAMES = ("jamba", "qwen3_next")
+TEXTS = [
+    "word11 word20 word40 word60 word12",
+    "word30 word31 word90 word8",
+    "word9 word9 word77 word50 word61",
+]
+
+
+@cache
+def spelling() -> PreTrainedTokenizerFast:
+    words = {"[PAD]": 0, "[UNK]": 1} | {f"word{i}": i for i in range(2, every_type.VOCABULARY)}
+    whole = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=whole, pad_token="[PAD]", unk_token="[UNK]")
+
+
+@cache
+def causal(name: str) -> Any:
+    """Give a tiny hybrid with its language model's head."""
+    torch.manual_seed(1)
+    base = every_type.build(name)
+    model: Any = AutoModelForCausalLM.from_config(every_type.configuration(name))
+    model.base_model.load_state_dict(base.state_dict())
+    return model.eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestTables:
+    def test_census(self, name: str):
+        """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
+        model = every_type.build(name)
+        with pytest.warns(AttnprobeWarning, match="2 of its 4 layers have no attention map and are left out"):
+            table = attnprobe.census(model, TEXTS, tokenizer=spelling())
+        assert sorted(set(table["layer"])) == [1, 3]
+        expected = []
+        for text in TEXTS:
+            given = {"input_ids": torch.tensor([spelling()(text)["input_ids"]])}
+            output = every_type.run(every_type.eager(name, model), given, output_attentions=True)
+            square = [
+                rows for rows in output.attentions if rows is not None and rows.shape[-1] == rows.shape[-2]
+            ]
+            maps = square if len(square) == 2 else [output.attentions[layer] for layer in (1, 3)]
+            expected.append([special.entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps])
+        np.testing.assert_allclose(table["entropy"], np.mean(expected, 0).ravel(), atol=1e-5)
+
+    def test_ablation(self, name: str):
+        """Each head's score is that of the model whose output projection is given zeros in its place."""
+        model = causal(name)
+        table = attnprobe.ablate(model, TEXTS, tokenizer=spelling(), objective="causal-lm", metric="loss")
+        frame = table.to_pandas()
+        units = ((1,), (3,))
+        assert list(zip(frame["layer"], frame["head"], strict=True)) == [
+            (layers[0], h) for layers in units for h in range(4)
+        ]
+        for layers, head in zip(units, (2, 0), strict=False):
+            outputs = [
+                module for place, module in model.named_modules()
+                if any(f".{layer}." in place for layer in layers)
+                and place.endswith(("o_proj", "out_proj")) and "attn" in place and "linear_attn" not in place
+            ]  # fmt: skip
+            assert len(outputs) == len(layers)
+            width = outputs[0].in_features // 4
+            kept = torch.ones(outputs[0].in_features)
+            kept[head * width : (head + 1) * width] = 0
+            hooks = [
+                output.register_forward_pre_hook(lambda _, given, kept=kept: (given[0] * kept,))
+                for output in outputs
+            ]
+            losses = []
+            for text in TEXTS:
+                ids = torch.tensor([spelling()(text)["input_ids"]])
+                with torch.inference_mode():
+                    logits = model(input_ids=ids, use_cache=False).logits
+                losses.append(float(functional.cross_entropy(logits[0, :-1], ids[0, 1:])))
+            for hook in hooks:
+                hook.remove()
+            row = frame[(frame["layer"] == layers[0]) & (frame["head"] == head)]
+            np.testing.assert_allclose(row["score"], np.mean(losses), rtol=1e-5)
+
+
+def test_doctor():
+    found = Checkpoint("jamba", every_type.build("jamba"), spelling())
+    architecture = inspect(found)
+    assert architecture.warnings == (
+        "2 of its 4 layers have no attention map and are left out: linear_attention in layers 0 and 2",
+    )
+    assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
+    assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
+
+
+class TestRefused:
+    """A configuration that says something else than the layers do."""
+
+    @pytest.mark.parametrize(
+        ("kinds", "reason"),
+        [
+            (["full_attention", "linear_attention", "full_attention"], "attention of 3 layers was read"),
+            (["linear_attention"] * 2 + ["full_attention"], "attention of 3 layers was read"),
+        ],
+    )
+    def test_more_attend(self, tiny: Any, kinds: list[str], reason: str):
+        model, tokenizer = copy.deepcopy(tiny("llama")[0]), tiny("llama")[1]
+        model.config.layer_types = kinds
+        with pytest.raises(UnsupportedModelError, match=reason):
+            inspect(Checkpoint("llama", model, tokenizer))
+
+    def test_others_attend(self):
+        """As many, but not the same."""
+        model = copy.deepcopy(every_type.build("lfm2"))
+        model.config.layer_types = ["full_attention", "conv"] * 2
+        with pytest.raises(UnsupportedModelError, match=r"in its layers \[1, 3\], .* \[0, 2\]|can't be run"):
+            inspect(Checkpoint("lfm2", model, spelling()))

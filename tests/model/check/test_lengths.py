@@ -1,0 +1,146 @@
+"""||W_O,h v_j|| against vectors written out by the model's own output projection, one head at a time."""
+
+import re
+
+import every_type
+import pytest
+import torch
+
+from attnprobe.attention.block import factor_projection, measure_lengths
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.observed import find_output_factors
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.ways import evaluation_mode
+
+BERT = r"attention\.self\.value$", "attention.output.dense"
+#: Where values come from, and where heads are projected from there.
+SITES = {
+    "bert": BERT,
+    "albert": (r"attention\.value$", "attention.dense"),
+    "modernbert": (r"attn\.Wqkv$", "attn.Wo"),
+    "gpt2": (r"attn\.c_attn$", "attn.c_proj"),
+    "llama": (r"self_attn\.v_proj$", "self_attn.o_proj"),
+    "t5": (r"Attention\.v$", "Attention.o"),
+    "bart": (r"attn\.v_proj$", "attn.out_proj"),
+}  # fmt: skip
+OTHERS = {
+    "gemma2": (r"self_attn\.v_proj$", "self_attn.o_proj"),
+    "vit": (r"attention\.v_proj$", "attention.o_proj"),
+    "wav2vec2": (r"attention\.v_proj$", "attention.out_proj"),
+}
+FUSED = {"modernbert", "gpt2"}
+
+
+def explicit(values, output, heads, *, fused):
+    """Give W_O,h v_j (head, key, model width), of values of one sequence, as the module computes it."""
+    rows = output.weight.shape[1] if isinstance(output, torch.nn.Linear) else output.weight.shape[0]
+    width = rows // heads
+    values = values[:, -rows:] if fused else values
+    by_head = values.view(len(values), -1, width)
+    by_head = by_head.repeat_interleave(heads // by_head.shape[1], 1).double()
+    bias = 0 if output.bias is None else output.bias
+    found = []
+    for head in range(heads):
+        alone = torch.zeros(len(values), heads, width, dtype=torch.float64)
+        alone[:, head] = by_head[:, head]
+        found.append(output(alone.view(1, len(values), rows))[0] - bias)
+    return torch.stack(found)
+
+
+def compared(name, checkpoint, inputs, sites):
+    """Run a model that is read, and find the largest relative difference over all layers."""
+    pattern, target = sites
+    body = checkpoint.body
+    modules, given, seen = dict(body.named_modules()), [], []
+    hooks = [
+        module.register_forward_hook(
+            lambda _, __, values, site=site: given.append((re.sub(pattern, target, site), values.clone()))
+        )
+        for site, module in modules.items()
+        if re.search(pattern, site)
+    ]
+    checkpoint, architecture = examine(checkpoint)
+    factors = find_output_factors(checkpoint)
+
+    def watch(piece):
+        if piece.query == 0:
+            seen.append((piece.layer, measure_lengths(piece.observed.values, factors[piece.layer])))
+
+    given.clear()
+    with (
+        evaluation_mode(body),
+        capture_attention(body, watch, architecture.way, {"values"}),
+        torch.no_grad(),
+    ):
+        checkpoint.forward(inputs)
+    for hook in hooks:
+        hook.remove()
+    assert len(seen) == len(given) == architecture.layers
+    furthest, doubles = 0.0, {}
+    for (layer, found), (site, values) in zip(seen, given, strict=True):
+        assert found.shape[1] == architecture.heads
+        output = doubles.setdefault(site, modules[site].double())  # the model is this test's own
+        for sequence in range(len(found)):
+            with torch.no_grad():
+                vectors = explicit(values[sequence], output, architecture.heads, fused=name in FUSED)
+            expected = vectors.norm(dim=-1)
+            assert expected.min() > 0
+            furthest = max(furthest, float(((found[sequence] - expected).abs() / expected).max()))
+        assert layer < architecture.layers
+    return furthest
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_of_text(name, copied):
+    checkpoint = Checkpoint(name, *copied(name))
+    inputs = {"input_ids": torch.tensor([checkpoint.tokenizer("the dog ran to the river")["input_ids"]])}
+    if checkpoint.decodes:
+        inputs["decoder_input_ids"] = inputs["input_ids"][:, :4]
+    assert compared(name, checkpoint, inputs, SITES[name]) < 1e-6
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_of_other_types(name, media_model, copied):
+    model = every_type.build(name)
+    if name == "gemma2":
+        checkpoint = Checkpoint(name, model, copied("llama")[1])
+        inputs = {"input_ids": torch.randint(6, 100, (2, 9))}
+    else:
+        from attnprobe.model.load import load_checkpoint
+
+        modality = "image" if name == "vit" else "sound"
+        checkpoint = load_checkpoint(str(media_model(name)), modality=modality)
+        inputs = every_type.inputs(name, checkpoint.body)
+        if name == "wav2vec2":
+            inputs = {"input_values": torch.randn(2, 4000)}
+    assert compared(name, checkpoint, inputs, OTHERS[name]) < 1e-6
+
+
+def test_a_factor_keeps_lengths_where_a_gram_matrix_loses_them():
+    """Directions that nearly vanish in the projection: v (W W^T) v is a difference of large numbers there."""
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
+        for size in (8, 24)
+    )
+    scale = torch.logspace(0, -5, 8, dtype=torch.float64)
+    weight = (left * scale) @ right[:8]
+    values = (left[:, -1:].T).float()  # what the projection shortens most
+    expected = torch.linalg.vector_norm(values.double() @ weight.float().double(), dim=-1)
+    found = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
+    gram = weight.float() @ weight.float().T
+    naive = torch.einsum("kw,wv,kv->k", values, gram, values).clamp_min(0).sqrt()
+    assert abs(found / expected - 1).max() < 0.02
+    assert abs(naive / expected - 1).max() > 0.5
+
+
+@pytest.mark.parametrize("model_width", [3, 8, 20])
+def test_models_narrower_than_a_head_and_wider(model_width):
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(2, 8, model_width, generator=generator)
+    values = torch.randn(3, 2, 5, 8, generator=generator)
+    expected = torch.linalg.vector_norm(torch.matmul(values.double(), weight.double()), dim=-1)
+    torch.testing.assert_close(
+        measure_lengths(values, factor_projection(weight)).double(), expected, rtol=1e-6, atol=0
+    )

@@ -1,0 +1,226 @@
+"""Scores, values, outputs and contributions: what they are, and where they can't be had."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.check import observed
+from attnprobe.model.check.dry_run import examine
+from attnprobe.model.check.observed import (
+    BIASED,
+    CAPPED,
+    NEITHER,
+    PLAIN,
+    UnobservableError,
+    check_observations,
+    compare_logits,
+    find_output_weights,
+)
+from attnprobe.model.check.projections import find_projections
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.ways import evaluation_mode
+from attnprobe.statistics.statistic import statistic
+
+ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}
+ROUTED = ["bert", "albert", "modernbert", "t5", "bart", "gpt2", "llama"]
+
+
+@pytest.fixture(params=ROUTED)
+def routed(request, copied):
+    checkpoint, architecture = examine(Checkpoint(request.param, *copied(request.param)))
+    return checkpoint, architecture
+
+
+def test_everything_can_be_had_and_is_checked(routed):
+    found = check_observations(*routed, ALL)
+    biased = [BIASED] if routed[0].name == "t5" else []  # and from decoder to encoder, without a bias
+    assert [sentence.split(" (")[0] for sentence in found] == [
+        "the softmax of the scores is the probabilities",
+        PLAIN,
+        *biased,
+        "probabilities times values are what the heads give",
+        "the contributions of the heads add up to what their layer gives",
+    ]
+    assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
+
+
+def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
+    """o_h W_O,h, with all other heads zeroed by hand in front of the model's own output projection."""
+    checkpoint, architecture = routed
+    monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)
+    inputs = {"input_ids": torch.tensor([checkpoint.tokenizer("the dog ran to the river")["input_ids"]])}
+    if checkpoint.decodes:
+        inputs["decoder_input_ids"] = inputs["input_ids"][:, :4]
+    pieces, given = [], []
+    projections = find_projections(checkpoint)
+    layer = architecture.layers - 1
+    module = checkpoint.body.get_submodule(projections[layer].output)
+    hook = module.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0].detach()))
+    with (
+        evaluation_mode(checkpoint.body),
+        capture_attention(
+            checkpoint.body, lambda piece: pieces.append((piece.layer, piece.observed.outputs.clone())),
+            architecture.way, {"outputs"},
+        ),
+    ):  # fmt: skip
+        checkpoint.forward(inputs)
+    hook.remove()
+    outputs = torch.cat([found for at, found in pieces if at == layer], 2)
+    contributions = outputs @ find_output_weights(checkpoint)[layer]
+    joined, width = given[-1], projections[layer].width
+    bias = 0 if module.bias is None else module.bias
+    for head in range(architecture.heads):
+        alone = torch.zeros_like(joined)
+        some = slice(head * width, (head + 1) * width)
+        alone[..., some] = joined[..., some]
+        with torch.no_grad():
+            expected = (module(alone) - bias).reshape(contributions[:, head].shape)
+        torch.testing.assert_close(contributions[:, head], expected, atol=1e-6, rtol=1e-5)
+
+
+def test_scores_and_values_of_a_bert(copied):
+    """By hand, from the inputs of its own query, key and value projections."""
+    model, tokenizer = copied("bert")
+    checkpoint, architecture = examine(Checkpoint("bert", model, tokenizer))
+    ids = torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])
+    kept, given = {}, {}
+    for layer, block in enumerate(model.encoder.layer):
+        block.attention.self.query.register_forward_pre_hook(
+            lambda _, arguments, layer=layer: given.__setitem__(layer, arguments[0])
+        )
+
+    def keep(piece):
+        kept[piece.layer] = [part.clone() for part in (piece.observed.scores, piece.observed.values)]
+
+    with capture_attention(model, keep, architecture.way, {"scores", "values"}):
+        checkpoint.forward({"input_ids": ids})
+    for layer, (scores, values) in kept.items():
+        own = model.encoder.layer[layer].attention.self
+        query, key, value = (
+            part(given[layer]).unflatten(-1, (4, 8)).transpose(1, 2)
+            for part in (own.query, own.key, own.value)
+        )
+        torch.testing.assert_close(scores, query @ key.transpose(2, 3) / 8**0.5, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(values, value, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
+def test_a_tap_shows_scores_alone(copied, name):
+    checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
+    assert len(check_observations(checkpoint, architecture, {"scores"})) == 1
+    for missing in ("values", "outputs", "queries", "keys", "projection"):
+        with pytest.raises(UnobservableError, match=f"'{name}'"):
+            check_observations(checkpoint, architecture, {missing})
+
+
+@statistic(unit="norm", needs={"contributions"})
+def contribution(block):
+    """Norm of what a head adds to the residual stream."""
+    return block.contributions.norm(dim=-1)
+
+
+@statistic(unit="nats", needs="scores")
+def largest(block):
+    """Largest score of a row."""
+    return block.scores.amax(-1)
+
+
+def test_refused_by_name_with_the_reason(copied):
+    model, tokenizer = copied("deberta-v2")
+    says = "'contribution' can't be measured: .*'deberta-v2'.*registry"
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.census(model, ["the dog"], tokenizer=tokenizer, statistics=["entropy", contribution])
+    found = attnprobe.census(model, ["the dog ran", "a bird"], tokenizer=tokenizer, statistics=[largest])
+    assert np.isfinite(found["largest"]).all()
+
+
+def test_a_switched_off_head_contributes_nothing(copied):
+    model, tokenizer = copied("bert")
+    texts = ["the dog ran to the river", "a bird"]
+    before = attnprobe.census(model, texts, tokenizer=tokenizer, statistics=[contribution])
+    with torch.no_grad():
+        model.encoder.layer[1].attention.output.dense.weight[:, 8:16] = 0
+    after = attnprobe.census(model, texts, tokenizer=tokenizer, statistics=[contribution])
+    off = (after["layer"] == 1) & (after["head"] == 1)
+    assert (after["contribution"][off] == 0).all()
+    assert (after["contribution"][~off] > 0).all()
+    first = after["layer"] == 0
+    np.testing.assert_allclose(after["contribution"][first], before["contribution"][first])
+
+
+def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
+    checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
+    real = observed.find_projections
+
+    def wrong(checkpoint):
+        return tuple(reversed(real(checkpoint)))
+
+    monkeypatch.setattr(observed, "find_projections", wrong)
+    with pytest.raises(UnobservableError, match="does not hold that the contributions"):
+        check_observations(checkpoint, replace(architecture), {"projection"})
+
+
+class TestLogits:
+    """What may lie between queries times keys and scores, and what may not."""
+
+    @pytest.fixture
+    def found(self):
+        """Hold a layer of two sequences against queries times keys, and give what holds."""
+
+        def check(change, factor=0.3, size=1):
+            generator = torch.Generator().manual_seed(0)
+            queries, keys = (size * torch.randn(2, 3, 9, 5, generator=generator) for _ in range(2))
+            product = (queries @ keys.transpose(2, 3)).double()
+            scores = change(factor * product.float()).double()
+            scores = scores.where(scores > torch.finfo(torch.float32).min / 2, torch.nan)
+            return compare_logits(scores, product, 1e-3)[0]
+
+        return check
+
+    def test_scaled(self, found):
+        assert found(lambda scores: scores) == PLAIN
+
+    def test_masked(self, found):
+        hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
+        for lowest in (torch.finfo(torch.float32).min, -torch.inf):
+            assert found(lambda scores, lowest=lowest: scores.masked_fill(hidden, lowest)) == PLAIN
+
+    def test_biased_alike(self, found):
+        places = torch.arange(9)
+        assert found(lambda scores: scores - (places - places[:, None]).abs()) == BIASED
+
+    def test_of_nothing(self, found):
+        """As of a layer whose heads are all zeroed."""
+        assert found(lambda scores: scores, factor=0) == NEITHER
+        assert found(lambda scores: scores, size=0) == PLAIN
+
+    def test_capped(self, found):
+        assert found(lambda scores: 2 * (scores / 2).tanh(), factor=2) == CAPPED
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda scores: -scores,
+            lambda scores: scores.flip(1),  # of other heads
+            lambda scores: scores.roll(1, 3),
+            lambda scores: scores + torch.randn(2, 1, 1, 9, generator=torch.Generator().manual_seed(1)),
+            lambda scores: torch.full_like(scores, torch.nan),
+            torch.zeros_like,
+        ],
+        ids=["negative", "heads", "keys", "bias of a text", "nan", "nothing"],
+    )
+    def test_anything_else_is_told(self, found, change):
+        assert found(change) == NEITHER
+
+    def test_it_is_refused_by_name(self, copied, monkeypatch):
+        """Where a way shows the keys of other heads."""
+        checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
+        take = observed.compare_logits
+        monkeypatch.setattr(observed, "compare_logits", lambda s, p, t: take(s, p.flip(1), t))
+        with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
+            check_observations(checkpoint, architecture, {"keys"})

@@ -1,0 +1,133 @@
+"""The dry run chooses a way by what it finds, and says why it took none."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.check.dry_run import check_row_sums, inspect
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quirks import UnsupportedModelError
+from attnprobe.model.reading.ways import Way
+
+HEADS, WIDTH = 4, 8
+
+
+class OwnConfig(PreTrainedConfig):
+    model_type = "own"
+
+    def __init__(self, kind: str = "exponentials", vocab_size: int = 600, layers: int = 2, **options: Any):
+        super().__init__(**options)
+        self.kind, self.vocab_size, self.num_hidden_layers = kind, vocab_size, layers
+        self.hidden_size, self.num_attention_heads = HEADS * WIDTH, HEADS
+
+
+class OwnAttention(nn.Module):
+    """Attention as somebody might write it for himself."""
+
+    def __init__(self, config: OwnConfig) -> None:
+        super().__init__()
+        self.kind = config.kind
+        self.query, self.key, self.value = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(3))
+
+    def forward(self, hidden: Tensor, *, maps: bool) -> tuple[Tensor, Tensor | None]:
+        query, key, value = (
+            project(hidden).unflatten(2, (HEADS, WIDTH)).transpose(1, 2)
+            for project in (self.query, self.key, self.value)
+        )
+        scores = query @ key.transpose(2, 3) * 0.2
+        powers = scores.exp()
+        mixed = powers / powers.sum(-1, keepdim=True)
+        if self.kind in {"softmax", "scores", "too few"}:
+            mixed = scores.softmax(-1)
+        shown = mixed
+        if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
+            shown = (scores * 2).softmax(-1)
+        if self.kind == "scores":
+            shown = scores
+        output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
+        return output, shown if maps else None
+
+
+class OwnModel(PreTrainedModel):
+    """An encoder that asks no registry, as repositories with code of their own have it."""
+
+    config_class = OwnConfig
+
+    def __init__(self, config: OwnConfig) -> None:
+        super().__init__(config)
+        self.embed = nn.Embedding(config.vocab_size, HEADS * WIDTH)
+        self.place = nn.Embedding(64, HEADS * WIDTH)
+        built = config.num_hidden_layers - (config.kind == "too few")
+        self.layers = nn.ModuleList(OwnAttention(config) for _ in range(built))
+        self.post_init()
+
+    def forward(self, input_ids: Tensor, output_attentions: bool | None = None, **_: Any) -> Any:
+        asked = self.config.output_attentions if output_attentions is None else output_attentions
+        hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
+        kept: tuple[Any, ...] = ()
+        for layer in self.layers:
+            hidden, found = layer(hidden, maps=bool(asked))
+            kept += (found,)
+        self.kept = kept
+        return _Output(hidden, kept) if asked else (hidden,)
+
+
+class _Output(tuple):
+    """Hidden states, and maps by name."""
+
+    attentions: tuple[Tensor, ...]
+
+    def __new__(cls, hidden: Tensor, maps: tuple[Tensor, ...]) -> "_Output":
+        made = super().__new__(cls, (hidden,))
+        made.attentions = maps
+        return made
+
+
+@torch.no_grad()
+def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
+    torch.manual_seed(0)
+    model = OwnModel(OwnConfig(kind, len(tokenizer))).eval()
+    for weight in model.parameters():
+        weight.copy_(torch.randn_like(weight) * 0.4)
+    return Checkpoint("own", model, tokenizer)
+
+
+def test_softmax_is_tapped(tiny: Any):
+    found = inspect(own("softmax", tiny("bert")[1]))
+    assert (found.way, found.layers, found.heads, found.head_width) == (Way.TAP, 2, HEADS, WIDTH)
+    text = " ".join(found.evidence)
+    assert "maps equal the model's own eager maps" in text
+    assert "hidden states depend on every tapped softmax" in text
+
+
+def test_a_gap_in_a_later_layer_is_seen():
+    """Rows that never came by are NaN, and a later NaN must not hide behind an earlier number."""
+    whole = torch.full((2, HEADS, 5, 5), 0.2)
+    gap = whole.clone()
+    gap[1, 2, 3] = torch.nan
+    assert check_row_sums("own", [whole, whole], 1e-3)
+    for maps in ([gap, whole], [whole, gap]):
+        with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
+            check_row_sums("own", maps, 1e-3)
+
+
+class TestRefused:
+    """By name, with the reason of each way that had one."""
+
+    @pytest.mark.parametrize(
+        ("kind", "reason"),
+        [
+            ("exponentials", "no attention was found"),
+            ("aside", "do not depend on the softmax tapped in layer 0"),
+            ("too few", "attention of 1 layer was read, its configuration says 2"),
+        ],
+    )
+    def test_kinds(self, tiny: Any, kind: str, reason: str):
+        with pytest.raises(AttnprobeError, match=reason) as caught:
+            inspect(own(kind, tiny("bert")[1]))
+        assert "'own'" in str(caught.value)
+        assert str(caught.value).endswith(".")
