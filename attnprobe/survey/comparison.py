@@ -14,7 +14,7 @@ from attnprobe.corpus.batches import Batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
-from attnprobe.kernels.divergence import bound_rounding
+from attnprobe.kernels.pairs import bound_rounding
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
