@@ -220,9 +220,7 @@ def _measure_corpus(
     if look is not None:  # what is read is chosen round by round
         options = replace(options, limit=None, sample=None, until=None)
     passes: list[Measurement] = []
-    whole = len(
-        {one.weights for one in statistics if one.scope == "model"}
-    )  # maps kept of a head
+    whole = len({one.weights for one in statistics if one.scope == "model"})  # maps kept of a head
     with prepare_corpus(
         checkpoint,
         architecture,
