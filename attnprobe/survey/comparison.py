@@ -207,7 +207,7 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
                     f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two "
                     "models can't be compared map by map; measure each with census, or both with dynamics."
                 )
-            how = checkpoint.processor and checkpoint.processor.own.to_dict()
+            how = checkpoint.processor and checkpoint.processor.inner.to_dict()
             prepared.append((of.positions, of.grid, how))
         if prepared[0] != prepared[1]:
             raise AttnprobeError(
