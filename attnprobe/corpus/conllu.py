@@ -210,7 +210,8 @@ def _check_words(tokens: Iterable[Token]) -> None:
 
 def _check_heads(tokens: Iterable[Token]) -> None:
     """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
-    heads = {token["id"]: token.get("head") for token in tokens if isinstance(token["id"], int)}
+    words = (token for token in tokens if isinstance(token["id"], int))
+    heads: dict[int, int | None] = {token["id"]: token.get("head") for token in words}
     if all(head is None for head in heads.values()):
         return
     for word, head in heads.items():
@@ -223,7 +224,7 @@ def _check_heads(tokens: Iterable[Token]) -> None:
             if word in path:
                 raise ValueError(f"the heads of word {word} lead in a circle")
             path.add(word)
-            word = heads[word]
+            word = heads[word] or 0
         safe |= path
 
 
@@ -259,12 +260,12 @@ def read_conllu(
                 document = sentence.annotate()
             else:
                 document = Document(sentence.text) if tags is None else sentence.tag(tags)
-            document = replace(document, stratum=counts_in or of_document)
+            document = replace(document, group=counts_in or of_document)
             yield opens[-1] if opens else None, sentence.text, document
 
     for whole, document in group_parts(list_parts()):
         if document.text.strip():
-            yield replace(document, group=whole)
+            yield replace(document, part_of=whole)
 
 
 def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:

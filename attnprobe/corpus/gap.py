@@ -50,8 +50,8 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         cells = dict(zip(columns, row, strict=True))
         if (annotation := _annotate(cells, where)) is not None:
             documents += 1
-            stratum = cells[group].strip() or None if group is not None else None
-            yield Document(cells["Text"], annotation=annotation, stratum=stratum)
+            counts_in = cells[group].strip() or None if group is not None else None
+            yield Document(cells["Text"], annotation=annotation, group=counts_in)
     if number > 1 and not documents:
         raise DataError(
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
@@ -72,11 +72,10 @@ def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
     names = []
     for name in ("A", "B"):
         span, words = _find_words(cells, name, where), cells[name].split()
-        spans = [
-            Span(*(span.start + end for end in word.span())) for word in re.finditer(r"\S+", cells[name])
-        ]
-        last = [one for one in spans if any(map(str.isalnum, cells["Text"][one.start : one.stop]))] or spans
-        names.append(Mention(last[-1], words[-1], right[name] == "true", PROPER, text=" ".join(words)))
+        parts = list(re.finditer(r"\S+", cells[name]))
+        last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
+        head = Span(span.start + last.start(), span.start + last.end())
+        names.append(Mention(head, words[-1], right[name] == "true", PROPER, text=" ".join(words)))
     gender = _GENDERS.get(pronoun.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)

@@ -21,7 +21,7 @@ from attnprobe.intervention.task import TaskData
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.gates import check_replacements
 from attnprobe.model.reading.gates import Gates
-from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Constant, Sum, compute_digest
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def _find_features(batch: Batch, architecture: Architecture, layer: int) -> Toke
         return batch.targets
     if batch.tokens is not None:
         return batch.tokens
-    return None if batch.unseen is None else batch.unseen.layout(len(batch), batch.length).queries
+    return None if batch.media is None else batch.media.layout(len(batch), batch.length).queries
 
 
 def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:

@@ -20,7 +20,6 @@ from attnprobe.model.task_heads import (
     TOKEN_CLASSIFICATION,
     TaskHead,
     Weights,
-    lacks_encoder,
     read_model,
 )
 from attnprobe.table.cells import clean
@@ -68,7 +67,7 @@ def read_with_adapter(
     head = _find_head(adapter.described)
     _take_labels(config, head, saved)
     base = read_model(folder, adapter.base, config, head, **options)
-    if base is None or lacks_encoder(base):
+    if base is None or base.needed:
         raise ModelError(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
 from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
@@ -195,13 +195,13 @@ class TokenReader:
                 )
             yield sequence
 
-    def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> Side:
+    def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
         """Describe the tokens of the text, whose least frequent ones are rare: none of ``more``."""
         kinds = TokenKinds(self.checkpoint.tokenizer, frame)
         rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
-        return Side(store, kinds, rarity, self.options.content_only)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only)
 
-    def describe_targets(self, store: SequenceStore, source: Side | None = None) -> Side:
+    def describe_targets(self, store: SequenceStore, source: TokenisedTexts | None = None) -> TokenisedTexts:
         """Describe the tokens that a decoder beside an encoder reads.
 
         Where it reads the text itself, ``source``, the same tokens are rare.
@@ -209,4 +209,4 @@ class TokenReader:
         tokenizer = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
         kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
         rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
-        return Side(store, kinds, rarity, self.options.content_only, echoes=source)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source)
