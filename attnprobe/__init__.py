@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock as AttentionBlock
-    from attnprobe.commands.call.training import HeadCallback as HeadCallback
     from attnprobe.commands.census import census as census
     from attnprobe.commands.census import distance as distance
     from attnprobe.commands.census import entropy as entropy
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from attnprobe.commands.roles import roles as roles
     from attnprobe.commands.show import plot as plot
     from attnprobe.commands.show import report as report
+    from attnprobe.commands.training import HeadCallback as HeadCallback
     from attnprobe.commands.view import view as view
     from attnprobe.corpus.sources.text import Source as Source
     from attnprobe.errors import AttnprobeError as AttnprobeError
@@ -52,7 +52,7 @@ _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",
     "AttnprobeError": "attnprobe.errors",
     "AttnprobeWarning": "attnprobe.errors",
-    "HeadCallback": "attnprobe.commands.call.training",
+    "HeadCallback": "attnprobe.commands.training",
     "HeadTable": "attnprobe.table.table",
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",

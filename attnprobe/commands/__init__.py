@@ -28,10 +28,10 @@ def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
 
 def _find_commands() -> Iterator[Command]:
     for module in pkgutil.iter_modules(__path__):
-        if not module.ispkg:
+        if not module.ispkg and module.name != "training":  # which holds no command, and takes torch
             for one in vars(import_module(f"{__name__}.{module.name}")).values():
-                if isinstance(found := getattr(one, "command", None), Command):
-                    yield found
+                if isinstance(command := getattr(one, "command", None), Command):
+                    yield command
 
 
 #: Every command that is a function of Python too, by its name.

@@ -237,8 +237,8 @@ def report(
     >>> made
     Report('demo': census, profile)
     """
-    from attnprobe.commands.call.assigning import check_role_name
     from attnprobe.commands.call.reporting import report as run
+    from attnprobe.session.roles import check_role_name
 
     check_role_name(options["links_name"], given=options["links"] is not None)
     own: dict[str, Any] = {"sections": sections, "out_domain": out_domain, "overwrite": overwrite}

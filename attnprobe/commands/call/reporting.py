@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.assigning import RoleOptions, open_sources
 from attnprobe.commands.call.sections import Sections, TableFolder
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
@@ -23,6 +22,7 @@ from attnprobe.reports.report.contents import (
 )
 from attnprobe.reports.report.report import Report
 from attnprobe.run.record import record_versions
+from attnprobe.session.roles import open_sources, read_thresholds
 from attnprobe.session.session import (
     check_labels,
     check_model,
@@ -126,9 +126,8 @@ def _check_data(
     else:
         read_first(source)
     if "roles" in chosen and named:
-        own = RoleOptions(**of_roles)
-        own.check()
-        open_sources(texts, own, options)
+        read_thresholds(of_roles.get("thresholds"))
+        open_sources(texts, {**options, **of_roles, "label_column": None})
     return texts
 
 

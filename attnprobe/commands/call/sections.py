@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
 from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.compare import correlate
@@ -26,6 +25,7 @@ from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, Section, check
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, describe_call, load_model, read_first
 from attnprobe.session.texts import GoldLinks, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
@@ -227,9 +227,9 @@ class Sections:
 
         def request(name: str) -> "TableRequest":
             if name == "roles":
-                own = RoleOptions(**self.roles)
-                sources = open_sources(self.texts, own, self._options)
-                return request_roles(checkpoint, {**sources, "texts": source}, call, own)
+                named = {**self._options, **self.roles, "label_column": None}
+                sources = open_sources(self.texts, named)
+                return request_roles(checkpoint, {**sources, "texts": source}, call, named)
             command = "distance" if name == "distance" else "census"
             if name == "distance":
                 statistics, tabulation = select_statistics("distance"), BY_PAIR
@@ -327,8 +327,9 @@ class Sections:
         found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
             found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
-        for gold, texts in RoleOptions(**self.roles).files.items():
-            found.append(open_gold(texts, gold, name_columns(gold, options)))
+        for gold, texts in list_gold(self.roles).items():
+            named = name_columns(gold, {**options, "label_column": None})
+            found.append(open_gold(texts, gold, named))
         return found
 
     def _pick(self, *groups: type) -> dict[str, Any]:
