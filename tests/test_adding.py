@@ -38,19 +38,22 @@ def render(sheet):
 
 FORMAT = Format(render)
 '''
+#: A line of the table of formats, and the reader that it names.
+DOCUMENTS = {
+    "from attnprobe.corpus.rows import": (
+        "from attnprobe.corpus.paragraphs import read_paragraphs\nfrom attnprobe.corpus.rows import"
+    ),
+    "DOCUMENTS = {": 'DOCUMENTS = {".md": read_paragraphs, ',
+}
 DATA = '''
-from attnprobe.corpus.formats import DocumentFormat
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.streams import decode_lines
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.streams import decode_lines
 
 
-def read(stream, source):
+def read_paragraphs(stream, source):
     """Read the paragraphs of a file."""
     text = "".join(decode_lines(stream, source.spec))
     return (Document(" ".join(part.split())) for part in text.split("\\n\\n") if part.strip())
-
-
-FORMATS = [DocumentFormat((".md",), read)]
 '''
 COMMAND = '''
 from typing import Annotated, Any, Unpack
@@ -80,16 +83,17 @@ def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
     """An objective and a metric, formats of tables and data, a command and an option: a file each."""
     copy, run = package_copy
-    tasks = (copy / "tasks.py").read_text("utf-8")
-    for old, new in TASKS.items():
-        assert tasks.count(old) == 1
-        tasks = tasks.replace(old, new)
-    (copy / "tasks.py").write_text(tasks, "utf-8")
+    for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "open.py": DOCUMENTS}.items():
+        content = path.read_text("utf-8")
+        for old, new in changes.items():
+            assert content.count(old) == 1
+            content = content.replace(old, new)
+        path.write_text(content, "utf-8")
     (copy / "intervention" / "objectives" / "norm.py").write_text(OBJECTIVE, "utf-8")
     (copy / "table" / "formats" / "tsv.py").write_text(FORMAT, "utf-8")
     (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
 
-    (copy / "corpus" / "formats" / "paragraphs.py").write_text(DATA, "utf-8")
+    (copy / "corpus" / "paragraphs.py").write_text(DATA, "utf-8")
     (copy.parent / "data.md").write_text("the dog\nran\n\nshe came late\n", "utf-8")
     read = run("entropy", "demo", "-d", str(copy.parent / "data.md"), "-q").splitlines()
     assert read[1].startswith("demo,data.md,0,0,2,")

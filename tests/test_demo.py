@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 
 import attnprobe
-from attnprobe.corpus.sources.text import read_embedded
+from attnprobe.corpus.open import read_embedded
 
 DEMO = files("attnprobe") / "demo"
 

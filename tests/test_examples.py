@@ -20,7 +20,8 @@ from transformers import AutoModelForSequenceClassification
 import attnprobe
 from attnprobe.attention.block import AttentionBlock, build_uniform_block
 from attnprobe.attention.kinds import Observed
-from attnprobe.corpus.sources.text import Source, read_documents, read_embedded
+from attnprobe.corpus.open import read_documents, read_embedded
+from attnprobe.corpus.source import Source
 
 pytestmark = pytest.mark.slow
 

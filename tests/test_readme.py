@@ -1,14 +1,12 @@
 """README holds what the project promises of it, and names what there is; ``tests/docs`` runs its examples."""
 
 import re
-import shlex
 from pathlib import Path
 
 import outputs
 import pages
 import pytest
 
-from attnprobe.cli.app import run
 from attnprobe.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -85,9 +83,3 @@ def test_figures_in_its_prose_are_printed_or_known():
     shown = "".join(example.shown or "" for example in outputs.examples(README))
     for figure in re.findall(r"(?<![\w.-])\d+\.\d+(?![\w.]*\d)", prose):
         assert figure in shown or figure in {"3.11", "2.0"}, figure
-
-
-def test_help_of_every_command(capfd):
-    for name in COMMANDS:
-        assert run(shlex.split(f"{name} --help")) == 0
-    assert "Examples" in capfd.readouterr().out

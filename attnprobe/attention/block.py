@@ -9,23 +9,19 @@ from torch import Tensor
 from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.kernels.divergence import pairwise_divergence
-from attnprobe.kernels.products import weigh_rows
+from attnprobe.kernels.pairs import pairwise_divergence
 from attnprobe.kernels.rows import RowSummary, summarise_rows
 
 
 def factor_projection(projection: Tensor) -> Tensor:
-    """Factor an output projection into a small matrix that stands for it wherever only lengths matter.
+    """Factor an output projection W_O,h (head, width, model width) into R^T, for lengths alone.
 
     With W_O,h^T = Q R and Q orthonormal, ||v W_O,h|| = ||R v||. R is as wide as the head and not as the
     model, and nothing cancels, as in v (W W^T) v^T it would.
 
-    Args:
-        projection: W_O,h, (head, width, model width).
-
     Returns:
-        R^T, (head, width, width) or, if the model is narrower than a head, (head, width, model width); of
-        the device and the type of the projection.
+        (head, width, width) or, if the model is narrower than a head, (head, width, model width); of the
+        device and the type of the projection.
 
     >>> factor_projection(torch.tensor([[[3.0, 4.0]]])).abs()
     tensor([[[5.]]])
@@ -36,36 +32,15 @@ def factor_projection(projection: Tensor) -> Tensor:
 
 
 def measure_lengths(values: Tensor, factor: Tensor) -> Tensor:
-    """Compute ||W_O,h v_j|| of every key.
+    """Compute ||W_O,h v_j|| of every key, (batch, head, key), of the type of the factor.
 
-    Args:
-        values: (batch, head, key, width), with their bias.
-        factor: Of the output projection, see ``factor_projection``.
-
-    Returns:
-        (batch, head, key), of the type of the factor.
+    ``values`` are (batch, head, key, width), with their bias; ``factor`` is what ``factor_projection`` gives.
     """
     return torch.linalg.vector_norm(torch.matmul(values.to(factor.dtype), factor), dim=-1)
 
 
 class NotObservedError(AttributeError):
     """A statistic reads what it did not say that it needs."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"a block holds no {name} unless they are asked for: name them in needs, as in "
-            f"statistic(needs={{{name!r}}})."
-        )
-
-
-class NotWeightedError(AttributeError):
-    """A statistic reads what rows carry, of rows that are not weighted by it."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a block says what its rows carry only where they are weighted by norm: "
-            "Statistic(..., weights='norm')."
-        )
 
 
 @dataclass(frozen=True)
@@ -149,14 +124,20 @@ class AttentionBlock:
         Only blocks that are weighted by norm have it.
         """
         if self.weighted is None:
-            raise NotWeightedError
+            raise NotObservedError(
+                "a block says what its rows carry only where they are weighted by norm: "
+                "Statistic(..., weights='norm')."
+            )
         return self.weighted
 
     def _get_observed(self, name: str) -> Tensor:
-        found = getattr(self.observed, name)
-        if found is None:
-            raise NotObservedError(name)
-        return found
+        values = getattr(self.observed, name)
+        if values is None:
+            raise NotObservedError(
+                f"a block holds no {name} unless they are asked for: name them in needs, as in "
+                f"statistic(needs={{{name!r}}})."
+            )
+        return values
 
     @cached_property
     def summary(self) -> RowSummary:
@@ -182,9 +163,9 @@ class AttentionBlock:
             return self.summary.distance
         if not self.layout.comparable:
             return torch.full_like(self.summary.distance, torch.nan)
-        apart = self.layout.apart[self.span].to(self.probabilities.dtype)
-        mass = (self.probabilities * (~apart.isnan())).sum(-1)
-        return torch.einsum("bhqk,qk->bhq", self.probabilities, apart.nan_to_num()) / mass
+        distances = self.layout.distances[self.span].to(self.probabilities.dtype)
+        mass = (self.probabilities * (~distances.isnan())).sum(-1)
+        return torch.einsum("bhqk,qk->bhq", self.probabilities, distances.nan_to_num()) / mass
 
     def at_step(self, down: int, right: int) -> Tensor:
         """Probability (batch, head, query) of the patch some rows below and some columns to the right.
@@ -192,17 +173,17 @@ class AttentionBlock:
         NaN where that patch does not exist or does not count, and for queries that are no patches.
         """
         layout, grid = self.layout, self.layout.grid
-        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        values = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         if grid is None or not layout.comparable:
-            return found
+            return values
         row, column = layout.places[self.span].T
         inside = (row + down >= 0) & (row + down < grid.rows)
         inside &= (column + right >= 0) & (column + right < grid.columns)
         query = inside.nonzero()[:, 0]
         key = query + self.offset + down * grid.columns + right
         kept = layout.keys.kept[:, None, key]
-        found[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
-        return found
+        values[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
+        return values
 
     def at_offset(self, offset: int) -> Tensor:
         """Probability (batch, head, query) of the key ``offset`` places after the query.
@@ -212,22 +193,20 @@ class AttentionBlock:
         """
         if self.layout.grid is not None:
             return self.at_step(0, offset)
-        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
-        unseen = self.layout.causal and offset > 0
-        if not self.layout.comparable or (unseen and self.layout.keys.mixed is None):
-            return found
+        values = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        keys, behind = self.layout.keys, self.layout.causal and offset > 0
+        if not self.layout.comparable or (behind and keys.mixed is None):
+            return values
         ahead = self.offset + offset
         diagonal = self.probabilities.diagonal(ahead, 2, 3)
         first = max(0, -ahead)
-        inside = slice(first, first + diagonal.shape[2])
-        keys = self.layout.keys
+        stop = first + diagonal.shape[2]
         if not keys.all_kept:
-            kept = keys.kept[:, None, inside.start + ahead : inside.stop + ahead]
-            diagonal = diagonal.where(kept, torch.nan)
-        found[:, :, inside] = diagonal
-        if unseen and self.layout.keys.mixed is not None:  # but for tokens of an image that see each other
-            found = found.where(self.layout.keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
-        return found
+            diagonal = diagonal.where(keys.kept[:, None, first + ahead : stop + ahead], torch.nan)
+        values[:, :, first:stop] = diagonal
+        if behind and keys.mixed is not None:  # but for tokens of an image that see each other
+            values = values.where(keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
+        return values
 
     def restricted(self) -> "AttentionBlock":
         """Drop the keys that do not count and renormalise each row over what is left.
@@ -244,18 +223,20 @@ class AttentionBlock:
             observed = replace(observed, scores=observed.scores.masked_fill(~kept, -torch.inf))
         return replace(self, probabilities=left / left.sum(-1, keepdim=True), observed=observed)
 
-    def by_norm(self, lengths: Tensor, room: Tensor | None = None) -> "AttentionBlock":
+    def by_norm(self, lengths: Tensor) -> "AttentionBlock":
         """Weight each row by what its keys carry, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
 
-        Rows that carry nothing, as those of a zeroed head, become NaN.
-
-        Args:
-            lengths: (batch, head, key) the norms ||W_O,h v_j||; see ``measure_lengths``.
-            room: Memory for the rows, which the next block may overwrite.
+        Rows that carry nothing, as those of a zeroed head, become NaN. ``lengths`` are the norms of
+        ``measure_lengths``, (batch, head, key).
 
         Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
         """
-        rows, carried = weigh_rows(self.probabilities, lengths, room)
+        rows = self.probabilities * lengths.to(self.probabilities.dtype)[:, :, None]
+        carried = rows.sum(-1)
+        # Less than the smallest float32 of full precision is nothing, whatever the type.
+        carried = carried.masked_fill(carried < torch.finfo(torch.float32).tiny, 0)
+        scale = carried.where(carried != 0, torch.nan).reciprocal()
+        rows = rows.mul_(scale[..., None]).clamp_(max=1)  # a row of one key must not come to more than 1
         observed = replace(self.observed, scores=None, outputs=None)  # which are about the rows as they were
         return replace(self, probabilities=rows, observed=observed, weighted=carried)
 

@@ -25,11 +25,9 @@ PARTS = (Kind.ENCODER, Kind.DECODER, Kind.CROSS)
 
 
 def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
-    """Infer the kind of attention from a map (batch, head, query, key).
+    """Infer the kind of attention from a map (batch, head, query, key) of at least two tokens.
 
-    Args:
-        rows: Probabilities over sequences of at least two tokens.
-        targets: Tokens that the decoder beside an encoder has read, other than the encoder has.
+    ``targets`` are the tokens that the decoder beside an encoder has read, other than the encoder has.
     """
     queries, keys = rows.shape[2:]
     if queries != keys:
@@ -41,12 +39,7 @@ def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
 
 @dataclass(frozen=True)
 class Place:
-    """What names a layer.
-
-    Attributes:
-        layer: Its number, from 0, among the layers of its kind.
-        kind: Its kind, or None where the model has only one.
-    """
+    """What names a layer: its number, from 0, among those of its kind; no kind where there is only one."""
 
     layer: int
     kind: Kind | None = None
@@ -81,9 +74,7 @@ def list_lacking(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
     """Number the layers, each kind for itself where there is an encoder and a decoder.
 
-    Args:
-        kinds: The kind of each layer of attention.
-        numbers: The model's own numbers of them, where other layers lie between.
+    ``numbers`` are the model's own, where other layers lie between those of attention.
 
     >>> [str(place) for place in number_layers(["encoder", "decoder", "cross", "decoder"])]
     ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
@@ -140,10 +131,8 @@ NOTHING = Observed()
 class HeadParameters:
     """From what a layer reads to the queries and keys of its heads, W_Q,h and W_K,h, without biases.
 
-    Attributes:
-        queries: (head, width, model width).
-        keys: (head, width, model width), repeated where heads share them. From decoder to encoder, the model
-            width is that of the encoder.
+    Both are (head, width, model width); keys are repeated where heads share them, and from decoder to encoder
+    their model width is that of the encoder.
     """
 
     queries: "Tensor"

@@ -3,18 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-Found = TypeVar("Found")
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True)
@@ -30,10 +26,10 @@ class Grid:
 
     def places(self, length: int) -> Tensor:
         """Compute row and column of each token, (position, 2); NaN for those that are no patches."""
-        found, patches = torch.full((length, 2), torch.nan), torch.arange(len(self))
+        places, patches = torch.full((length, 2), torch.nan), torch.arange(len(self))
         coordinates = torch.stack([patches // self.columns, patches % self.columns], 1)
-        found[self.first : self.first + len(self)] = coordinates.float()
-        return found
+        places[self.first : self.first + len(self)] = coordinates.float()
+        return places
 
 
 @dataclass(frozen=True)
@@ -61,11 +57,9 @@ class Layout:
     shifted: bool = False
 
     @classmethod
-    def of(
-        cls, tokens: TokenFeatures, *, causal: bool = False, grid: Grid | None = None, placed: bool = True
-    ) -> "Layout":
+    def of(cls, tokens: TokenFeatures, **options: Any) -> "Layout":
         """Lay out self-attention."""
-        return cls(tokens, tokens, causal, grid, placed)
+        return cls(tokens, tokens, **options)
 
     def __post_init__(self) -> None:
         if self.queries.batch != self.keys.batch:
@@ -114,8 +108,8 @@ class Layout:
     def uniform_distance(self) -> Tensor:
         """Mean distance (batch, query) to all keys in sight that count; NaN outside of an image's grid."""
         if self.grid is not None:
-            patches = (self.keys.kept & ~self.apart[self.grid.first].isnan()).float()
-            return (patches @ self.apart.nan_to_num() / patches.sum(1, keepdim=True)).where(
+            patches = (self.keys.kept & ~self.distances[self.grid.first].isnan()).float()
+            return (patches @ self.distances.nan_to_num() / patches.sum(1, keepdim=True)).where(
                 ~self.places[:, 0].isnan(), torch.nan
             )
         kept = self.keys.kept.cpu().double()
@@ -140,7 +134,7 @@ class Layout:
         keys = self.keys.to(device)
         return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
 
-    def once(self, find: Callable[["Layout"], Found]) -> Found:
+    def once(self, find: Callable[["Layout"], Known]) -> Known:
         """Call a function with this layout, once for all blocks that have it."""
         if find not in self._known:
             self._known[find] = find(self)
@@ -158,6 +152,6 @@ class Layout:
         return self.grid.places(self.keys.length).to(self.keys.kept.device)
 
     @cached_property
-    def apart(self) -> Tensor:
+    def distances(self) -> Tensor:
         """Distance of every two patches of an image, (position, position), in patches."""
         return (self.places[:, None] - self.places).square().sum(-1).sqrt()

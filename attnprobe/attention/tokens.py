@@ -1,16 +1,12 @@
 """What is known of the tokens of a sequence: what each is; its words, gold links, labels and answers."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:  # links and labels of tokens are read before torch is needed
-    import torch
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,7 @@ class Modalities:
     @property
     def ahead(self) -> Tensor:
         """How many later tokens each token sees, (batch, position)."""
-        import torch
-
         return self.sees - torch.arange(self.sees.shape[1], device=self.sees.device)
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Modalities:
-        return Modalities(change(self.image), change(self.asking), change(self.sees))
 
 
 @dataclass(frozen=True)
@@ -72,13 +63,10 @@ class TokenFeatures:
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
     def __post_init__(self) -> None:
-        shapes = {name: tuple(getattr(self, name).shape) for name in self._names}
+        names = [one.name for one in fields(self) if one.name != "mixed"]
+        shapes = {name: tuple(getattr(self, name).shape) for name in names}
         if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
             raise ValueError(f"token features must all be (batch, position), got {shapes}")
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(self) if field.name != "mixed")
 
     @property
     def batch(self) -> int:
@@ -103,8 +91,6 @@ class TokenFeatures:
         ends = self.separator.clone()
         ends[:, 1:] &= ~self.separator[:, :-1]
         ends[:, -1:] = False  # nothing comes behind it
-        import torch
-
         return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
 
     @cached_property
@@ -123,47 +109,39 @@ class TokenFeatures:
     @cached_property
     def indicators(self) -> Tensor:
         """The features of ``MASSES`` as float32 (batch, feature, position)."""
-        import torch
-
         return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
 
-    def rows(self, start: int, stop: int) -> TokenFeatures:
+    def rows(self, start: int, stop: int) -> "TokenFeatures":
         """Select some sequences of the batch."""
-        return self._each(lambda mark: mark[start:stop])
+        return self._change(lambda mark: mark[start:stop])
 
-    def to(self, device: torch.device | str) -> TokenFeatures:
-        return self._each(lambda mark: mark.to(device))
+    def to(self, device: torch.device | str) -> "TokenFeatures":
+        return self._change(lambda mark: mark.to(device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> TokenFeatures:
-        mixed = None if self.mixed is None else self.mixed.each(change)
-        return TokenFeatures(*(change(getattr(self, name)) for name in self._names), mixed=mixed)
+    def _change(self, change: Callable[[Tensor], Tensor]) -> "TokenFeatures":
+        *marks, mixed = (getattr(self, one.name) for one in fields(self))
+        if mixed is not None:
+            mixed = Modalities(change(mixed.image), change(mixed.asking), change(mixed.sees))
+        return TokenFeatures(*map(change, marks), mixed=mixed)
 
 
 #: Who can be asked for whom: the source for the target, the target for the source, or both.
 Asks = Literal["both", "forward", "backward"]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSpan:
+class TokenSpan(NamedTuple):
     """Neighbouring tokens of a sequence: positions ``start`` to ``stop``, the latter not among them."""
 
     start: int
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLink:
-    """A gold link by tokens; see ``corpus.sources.document.Link``.
+class TokenLink(NamedTuple):
+    """A gold link by tokens; see ``corpus.document.Link``.
 
-    Attributes:
-        source: Among the queries where it is asked forward, among the keys where it is asked backward.
-        target: The other way round.
-        label: What kind of link it is.
-        candidates: The only spans of keys that count as answers; every word where there are none.
-        also: Other spans of keys that are right answers too.
-        guesses: What simple rules would answer, each with its name.
-        asks: Within one sequence a link is asked both ways. From a decoder to an encoder it is asked from
-            the side that the decoder reads.
+    The source is among the queries where it is asked forward, and among the keys where it is asked backward;
+    the target is the other way round. Within one sequence a link is asked both ways; from a decoder to an
+    encoder, from the side that the decoder reads. Where there are no candidates, every word is one.
     """
 
     source: TokenSpan
@@ -175,30 +153,25 @@ class TokenLink:
     asks: Asks = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTag:
+class TokenTag(NamedTuple):
     """The first token of a word that has a label; ``name`` is as the file spells it."""
 
     position: int
     name: str | int
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAnswers:
+class TokenAnswers(NamedTuple):
     """Where the second text of a sequence answers the first.
 
-    Attributes:
-        spans: The answers, of which there may be none.
-        characters: For each token of the sequence, where it begins and ends in the second text; None where
-            it is not of that text.
+    ``spans`` are the answers, of which there may be none; ``characters``, where each token of the sequence
+    begins and ends in the second text, None where it is not of that text.
     """
 
     spans: tuple[TokenSpan, ...]
     characters: tuple[tuple[int, int] | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAnnotation:
+class TokenAnnotation(NamedTuple):
     """The words of a sequence, the links between them, their labels and the answers, by tokens.
 
     Attributes:
@@ -207,16 +180,16 @@ class TokenAnnotation:
         tags: Words with a label.
         answers: Where a question is answered.
         keys: The words among the keys, if they are others than those among the queries.
+        number: Where words are known by their numbers, that of their document among all that are read.
         same: Whether ``keys`` are the words of the same text, so that each word among the queries is the one
             of the same number among the keys.
-        number: Where words are known by their numbers, that of their document among all that are read.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
+        numbered: Where that was asked for, each word of the document by its number; None for one that is not
+            there whole.
         forms: For each word, what stands for its spelling: two are spelled alike if it is the same; empty
             where that is not known.
         key_forms: The same of ``keys``.
-        numbered: Where that was asked for, each word of the document by its number; None for one that is not
-            there whole.
         parts_of_speech: For each word, what it is, such as NOUN; "" for one of which nothing is said, and
             empty where that is so of all.
         key_parts_of_speech: The same of ``keys``.
@@ -236,61 +209,3 @@ class TokenAnnotation:
     key_forms: tuple[int, ...] = ()
     parts_of_speech: tuple[str, ...] = ()
     key_parts_of_speech: tuple[str, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        """Encode it, always in one layout: digests of corpora, which states and records hold, are of it.
-
-        Parts of speech are there only where some are known.
-        """
-        links = [
-            [
-                *_list_values(link.source),
-                *_list_values(link.target),
-                *(link.label, link.candidates, link.also),
-                [[rule, *_list_values(guess)] for rule, guess in link.guesses],
-                link.asks,
-            ]
-            for link in self.links
-        ]
-        known = bool(self.parts_of_speech or self.key_parts_of_speech)
-        names = [*self.__slots__][: None if known else -2]
-        values = [links if name == "links" else getattr(self, name) for name in names]
-        return json.dumps(values, default=_list_values, separators=(",", ":")).encode()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> TokenAnnotation:
-        """Read what ``to_bytes`` gives."""
-        words, links, tags, answers, keys, number, same, cut, second, numbered, *more = json.loads(content)
-        return cls(
-            _make_spans(words),
-            tuple(
-                TokenLink(
-                    TokenSpan(*ends[:2]),
-                    TokenSpan(*ends[2:]),
-                    label,
-                    _make_spans(candidates),
-                    _make_spans(also),
-                    tuple((rule, TokenSpan(*guess)) for rule, *guess in guesses),
-                    asks,
-                )
-                for *ends, label, candidates, also, guesses, asks in links
-            ),
-            tuple(TokenTag(*tag) for tag in tags),
-            answers
-            and TokenAnswers(_make_spans(answers[0]), tuple(ends and (*ends,) for ends in answers[1])),
-            None if keys is None else _make_spans(keys),
-            number,
-            same,
-            cut,
-            second,
-            tuple(ends and TokenSpan(*ends) for ends in numbered),
-            *map(tuple, more),  # what is known of each word
-        )
-
-
-def _list_values(value: Any) -> list[Any]:
-    return [getattr(value, name) for name in value.__slots__]
-
-
-def _make_spans(ends: Iterable[Sequence[int]]) -> tuple[TokenSpan, ...]:
-    return tuple(TokenSpan(*one) for one in ends)

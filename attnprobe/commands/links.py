@@ -11,8 +11,8 @@ from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, Ta
 from attnprobe.registry import Option, command, split_names
 
 if TYPE_CHECKING:
-    from attnprobe.corpus.sources.document import Document
-    from attnprobe.corpus.sources.text import OpenSource
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.source import OpenSource
     from attnprobe.session.texts import GoldLinks
     from attnprobe.table.table import HeadTable
 
@@ -326,8 +326,8 @@ def check_labels(asked: dict[str, Any]) -> None:
 
 def choose_links(source: "OpenSource", gold: "GoldLinks", asked: Mapping[str, Any]) -> "Iterator[Document]":
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
+    from attnprobe.corpus.document import SEVERAL
     from attnprobe.corpus.links import filter_links
-    from attnprobe.corpus.sources.document import SEVERAL
 
     if source.kind != "text":
         raise UsageError("Gold links lie between words of text; images and sound have none.")

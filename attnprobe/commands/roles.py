@@ -146,17 +146,15 @@ def roles(
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
     from attnprobe.session.roles import (
-        check_role_name,
+        check_role_options,
         list_gold,
         open_sources,
-        read_thresholds,
         request_roles,
     )
     from attnprobe.session.session import check_model, load_model, open_call, parse_layers
     from attnprobe.session.texts import check_standard_input
 
-    read_thresholds(options["thresholds"])
-    check_role_name(options["links_name"], given=options["links"] is not None)
+    check_role_options(options)
     layers = parse_layers(options["layers"])
     check_standard_input(texts, *list_gold(options).values())
     with open_call(options, model) as call:

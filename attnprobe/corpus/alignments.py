@@ -1,15 +1,15 @@
 """Word alignments in the Pharaoh format, and the pairs of texts that they are of."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.document import POSSIBLE, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.sources.streams import decode_lines, open_file, shorten, strip_ends
+from attnprobe.corpus.document import POSSIBLE, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.streams import decode_lines, open_file, shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The label of a link that an alignment has to have.
@@ -18,7 +18,6 @@ SURE = "sure"
 BETWEEN = "|||"
 #: A link: the number of a word of the source, whether it is possible only, the number of one of the target.
 _LINK = re.compile(r"(\d{1,9})(-|p|\?)(\d{1,9})")
-_WORD = re.compile(r"\S+")
 #: More links for each word than any alignment has. Every question about a link is held in memory.
 _MOST = 16
 
@@ -39,12 +38,11 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
     """Read two files of parallel texts, a text a line; the text of the second is the label."""
     with open_lines(source) as ours, open_lines(target) as theirs:
-        for number, (text, other) in enumerate(zip_longest(ours, theirs), start=1):
+        for number, (text, other) in enumerate(zip_longest(ours, theirs)):
             if text is None or other is None:
                 short, long = (source, target) if text is None else (target, source)
                 raise DataError(
-                    f"{short} has {number - 1:,} lines, and {long} more; give two files with a line for each "
-                    "pair."
+                    f"{short} has {number:,} lines, and {long} more; give a line for each pair in both."
                 )
             yield Document(text, label=other)
 
@@ -65,7 +63,7 @@ def read_joined(path: Path) -> Iterator[Document]:
 def align_documents(
     documents: Iterable[Document], lines: Iterable[str], name: str, texts: str, *, one_based: bool = False
 ) -> Iterator[Document]:
-    """Give pairs of texts their words and alignments.
+    """Give pairs of texts their words and alignments, a line of the file ``name`` for each pair of ``texts``.
 
     Words are what stands between blanks. A line such as ``0-0 1-2 3p3`` holds the links of a pair: the number
     of a word of its first text, and that of a word of its second; links with ``p`` or ``?`` between them are
@@ -75,22 +73,21 @@ def align_documents(
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
     """
-    nothing = object()
-    for number, (document, line) in enumerate(zip_longest(documents, lines, fillvalue=nothing), start=1):
-        if not isinstance(document, Document) or not isinstance(line, str):
-            short, long = (name, texts) if line is nothing else (texts, name)
+    for number, (document, line) in enumerate(zip_longest(documents, lines)):
+        if document is None or line is None:
+            short, long = (name, texts) if line is None else (texts, name)
             raise DataError(
-                f"{short} ends behind {number - 1:,} pairs, and {long} goes on; give a line of alignments "
-                "for each pair of texts."
+                f"{short} ends behind {number:,} pairs, and {long} goes on; give a line of alignments for "
+                "each pair of texts."
             )
         if not isinstance(document.label if document.pair is None else document.pair, str):
             raise DataError(
-                f"Pair {number} of {texts} has one text alone; name the other with --target-column, or its "
-                "file with --targets."
+                f"Pair {number + 1} of {texts} has one text alone; name the other with --target-column, or "
+                "its file with --targets."
             )
-        found = align_document(document, line, f"line {number} of {name}", one_based=one_based)
-        if found is not None:
-            yield found
+        aligned = align_document(document, line, f"line {number + 1} of {name}", one_based=one_based)
+        if aligned is not None:
+            yield aligned
 
 
 def align_document(
@@ -101,18 +98,11 @@ def align_document(
     ``one_based``: whether words are counted from 1; None where they are counted from 0, and nobody can say
     otherwise.
     """
-    second = document.label if document.pair is None else document.pair
-    sides: tuple[tuple[Where, str], ...] = (
-        ("text", document.text), ("target" if document.pair is None else "pair", str(second))
-    )  # fmt: skip
-    words = [[Span(*one.span(), side) for one in _WORD.finditer(text)] for side, text in sides]
-    links = tuple(_read_links(line, words, where, one_based=one_based))
-    return replace(document, annotation=Annotation((*words[0], *words[1]), links)) if all(words) else None
-
-
-def _read_links(
-    line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool | None
-) -> Iterator[Link]:
+    side: Where = "target" if document.pair is None else "pair"
+    second = str(document.label if document.pair is None else document.pair)
+    texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
+    words = [[Span(*word.span(), place) for word in re.finditer(r"\S+", text)] for place, text in texts]
+    first = int(bool(one_based))
     labels: dict[tuple[int, int], str] = {}
     for part in dict.fromkeys(line.split()):
         match = _LINK.fullmatch(part)
@@ -121,25 +111,25 @@ def _read_links(
                 f"{where}: {shorten(repr(part))} is no link; write the numbers of two words, such as 0-2, or "
                 "0p2 for a link that is possible."
             )
-        first, second = (int(number) - bool(one_based) for number in (match[1], match[3]))
-        for place, side, text in zip((first, second), words, ("first", "second"), strict=True):
-            if not 0 <= place < len(side):
-                counted = f"from {int(bool(one_based))} to {len(side) - (not one_based)}"
+        places = int(match[1]) - first, int(match[3]) - first
+        for place, known, text in zip(places, words, ("first", "second"), strict=True):
+            if not 0 <= place < len(known):
                 advice = "" if one_based is None else "; see --one-based"
                 raise DataError(
-                    f"{where}: {part} names a word of the {text} text that is not there: it has "
-                    f"{len(side)} words, which count {counted}{advice}."
+                    f"{where}: {part} names a word of the {text} text that is not there: it has {len(known)} "
+                    f"words, which count from {first} to {len(known) - 1 + first}{advice}."
                 )
         if match[2] == "-":
-            labels[first, second] = SURE
+            labels[places] = SURE
         else:
-            labels.setdefault((first, second), POSSIBLE)
+            labels.setdefault(places, POSSIBLE)
     if len(labels) > _MOST * sum(map(len, words)):
         raise DataError(
             f"{where} has {len(labels):,} links between {len(words[0]):,} and {len(words[1]):,} words, more "
             f"than {_MOST} for each word; give the links of an alignment, not all pairs of words."
         )
-    return (Link(words[0][first], words[1][second], label) for (first, second), label in labels.items())
+    links = tuple(Link(words[0][one], words[1][other], label) for (one, other), label in labels.items())
+    return replace(document, annotation=Annotation((*words[0], *words[1]), links)) if all(words) else None
 
 
 def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
@@ -148,25 +138,26 @@ def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
         if document.pair is not None or not isinstance(document.label, str):
             yield document
             continue
-        said = document.annotation
-        if said is not None:
+        annotation = document.annotation
+        if annotation is not None:
             links = tuple(
-                replace(link, source=_move(link.source), target=_move(link.target)) for link in said.links
+                replace(link, source=_move(link.source), target=_move(link.target))
+                for link in annotation.links
             )
-            said = replace(said, words=tuple(map(_move, said.words)), links=links)
-        yield replace(document, pair=document.label, label=None, annotation=said)
+            annotation = replace(annotation, words=tuple(map(_move, annotation.words)), links=links)
+        yield replace(document, pair=document.label, label=None, annotation=annotation)
 
 
 def _move(span: Span) -> Span:
     return replace(span, where="pair") if span.where == "target" else span
 
 
-def list_lines(said: Any) -> list[str]:
+def list_lines(alignments: Any) -> list[str]:
     """Take lines that a program holds, or refuse what is none."""
-    found = list(said) if isinstance(said, Iterable) else [said]
-    if wrong := next((one for one in found if not isinstance(one, str)), None):
+    lines = list(alignments) if isinstance(alignments, Iterable) else [alignments]
+    if wrong := [line for line in lines if not isinstance(line, str)]:
         raise DataError(
             f"Alignments are the path of a file, or a string such as '0-0 1-2' for each pair, not of type "
-            f"{type(wrong).__name__}."
+            f"{type(wrong[0]).__name__}."
         )
-    return found
+    return lines

@@ -1,6 +1,6 @@
 """A batch: what a model is given, and what is known about its tokens."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,9 +11,12 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid, Layout
-from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
+from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+
+#: Those of each sequence of a batch; none where nobody gave any.
+AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,12 @@ class Batch:
         inputs: What a model is given, each (batch, ...), by the names that transformers uses.
         tokens: What is known about the tokens; None where only the model makes them.
         members: Which sequences of the corpus these are, (batch,).
+        targets: What is known about the tokens that a decoder beside an encoder reads.
+        media: What is known about tokens that only the model makes.
         documents: The documents they are of, by their numbers (batch,).
         names: What names the document of each, in whatever corpus it lies (batch,).
-        clusters: What names the document of each, or -1 where it is the document's only one (batch,).
+        clusters: The same, or -1 where it is the document's only one (batch,).
         strata: The groups that the sequences count in; none where nobody asked for groups.
-        targets: What is known about the tokens that a decoder beside an encoder reads.
-        unseen: What is known about tokens that only the model makes.
         annotations: The words and gold links of each sequence; none where nobody gave any.
         target_annotations: The same for what a decoder beside an encoder reads.
         cross_annotations: The same for attention from that to the sequence.
@@ -79,14 +82,14 @@ class Batch:
     tokens: TokenFeatures | None
     members: NDArray[np.int64]
     targets: TokenFeatures | None = None
-    unseen: "Unseen | None" = None
+    media: "MediaTokens | None" = None
     documents: NDArray[np.int64] | None = None
     names: NDArray[np.int64] | None = None
     clusters: NDArray[np.int64] | None = None
     strata: "Strata | None" = None
-    annotations: tuple[TokenAnnotation | None, ...] = ()
-    target_annotations: tuple[TokenAnnotation | None, ...] = ()
-    cross_annotations: tuple[TokenAnnotation | None, ...] = ()
+    annotations: AnnotationsOf = ()
+    target_annotations: AnnotationsOf = ()
+    cross_annotations: AnnotationsOf = ()
     baseline: "Batch | None" = None
 
     def __len__(self) -> int:
@@ -100,14 +103,20 @@ class Batch:
     def size(self) -> int:
         """Tokens in all sequences together, those of their targets included."""
         known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
-        return known + (self.unseen.length * len(self) if self.unseen is not None else 0)
+        return known + (self.media.length * len(self) if self.media is not None else 0)
+
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, as far as that is known."""
+        known = self.tokens or self.media
+        return 0 if known is None else known.length
 
     def layout(self, length: int) -> Layout:
         """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
         if self.tokens is not None:
             return Layout(self.tokens, self.tokens, annotations=self.annotations)
-        assert self.unseen is not None
-        return self.unseen.layout(len(self), length)
+        assert self.media is not None
+        return self.media.layout(len(self), length)
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
         """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
@@ -117,24 +126,15 @@ class Batch:
         """
         if isinstance(kind, int):
             return Layout(self.layout(queries).queries, self.layout(keys).keys)
-        if kind is Kind.ENCODER:
-            return self.layout(keys)
+        if kind is Kind.DECODER and self.targets is not None:
+            annotations = self.target_annotations
+            return Layout(self.targets, self.targets, causal=True, annotations=annotations, shifted=True)
+        layout = self.layout(keys)
         if kind is Kind.CROSS:
             assert self.targets is not None
             annotations = self.cross_annotations
-            return Layout(self.targets, self.layout(keys).keys, annotations=annotations, shifted=True)
-        if self.targets is not None:
-            annotations = self.target_annotations
-            return Layout(self.targets, self.targets, causal=True, annotations=annotations, shifted=True)
-        layout = self.layout(queries)
-        return Layout(layout.keys, layout.keys, causal=True, annotations=layout.annotations)
-
-    @property
-    def length(self) -> int:
-        """Tokens in each sequence, as far as that is known."""
-        if self.tokens is not None:
-            return self.tokens.length
-        return self.unseen.length if self.unseen is not None else 0
+            return Layout(self.targets, layout.keys, annotations=annotations, shifted=True)
+        return layout if kind is Kind.ENCODER else replace(layout, causal=True, grid=None, placed=True)
 
     def halves(self) -> tuple["Batch", "Batch"]:
         """Part the sequences in two, the first half no smaller than the second."""
@@ -143,7 +143,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class MediaTokens:
     """What is known beforehand about tokens that only the model makes, of images or of sound."""
 
     length: int
@@ -169,7 +169,7 @@ class Unseen:
 
 
 def _cut_rows(values: Any, start: int, stop: int) -> Any:
-    if values is None or isinstance(values, Unseen):
+    if values is None or isinstance(values, MediaTokens):
         return values
     if isinstance(values, Strata):
         return values.rows(slice(start, stop))
@@ -184,17 +184,22 @@ def _cut_rows(values: Any, start: int, stop: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Side:
-    """Tokenised texts, and what is known about their tokens."""
+class TokenisedTexts:
+    """Texts in a store, and what is known about their tokens.
+
+    Attributes:
+        echoes: The texts that these repeat one place later, as a decoder reads what its encoder does.
+        seed: Draws the order of ordinary tokens, where they are shuffled.
+    """
 
     store: SequenceStore
     kinds: TokenKinds
     rarity: Rarity
     content_only: bool = False
-    echoes: "Side | None" = None
+    echoes: "TokenisedTexts | None" = None
     seed: int | None = None
 
-    def shuffle(self, seed: int) -> "Side":
+    def shuffle(self, seed: int) -> "TokenisedTexts":
         """Give the same with the ordinary tokens of each sequence in a random order.
 
         Special tokens stay where they are, and separators part what is shuffled within itself. Words and gold
@@ -205,30 +210,31 @@ class Side:
 
     def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
         """Read equally long sequences, (batch, position)."""
-        found = np.stack([self.store.ids(int(member)) for member in members])
+        ids = np.stack([self.store.ids(int(member)) for member in members])
         if self.seed is None:
-            return found
+            return ids
         if self.echoes is not None:  # of which it reads the first tokens, behind one that starts it
-            found[:, 1:] = self.echoes.ids(members)[:, : found.shape[1] - 1]
-            return found
-        special, parts = self.kinds.special(found), self.kinds.separator(found).cumsum(1)
-        for row, member in enumerate(members):
-            second = self.store.second(int(member))
-            behind = np.arange(found.shape[1]) >= second if second else 0
-            found[row] = shuffle_tokens(found[row], special[row], parts[row] + behind, self.seed)
-        return found
+            ids[:, 1:] = self.echoes.ids(members)[:, : ids.shape[1] - 1]
+            return ids
+        special = self.kinds.special(ids)
+        parts = self.kinds.separator(ids).cumsum(1) + self.are_second(members, ids.shape[1])
+        rows = zip(ids, special, parts, strict=True)
+        return np.stack([shuffle_tokens(row, fixed, part, self.seed) for row, fixed, part in rows])
 
-    def annotations(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
-        """Read the words and gold links of some sequences; none where nobody gave any."""
+    def are_second(self, members: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+        """Mark the tokens of the second text of a pair, (batch, position)."""
+        seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
+        return (seconds > 0) & (np.arange(length) >= seconds)
+
+    def annotations(self, members: NDArray[np.int64]) -> tuple[AnnotationsOf, AnnotationsOf]:
+        """Read the words and gold links of some sequences, and those between them and an encoder's.
+
+        Nothing where nobody gave any, or tokens are shuffled.
+        """
         if not self.store.annotated or self.seed is not None:
-            return ()
-        return tuple(self.store.annotation(int(member)) for member in members)
-
-    def crossed(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
-        """Read the links between some sequences and what an encoder beside them reads, if there are any."""
-        if not self.store.annotated:
-            return ()
-        return tuple(self.store.crossed(int(member)) for member in members)
+            return (), ()
+        inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
+        return inside, crossed
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
         """Look up what is known about token ids (batch, position)."""
@@ -248,3 +254,41 @@ class Side:
             order,
         )
         return TokenFeatures(*map(torch.from_numpy, marks), mixed=None)
+
+
+@dataclass(frozen=True)
+class ImageTexts(TokenisedTexts):
+    """Texts with images in them.
+
+    Attributes:
+        is_image: Marks the ids that stand for an image.
+        find_sight: Finds the last position that each token sees, where the tokens of an image see each other.
+        queries: Which tokens count as queries: "image", "text", or None for all.
+    """
+
+    is_image: Callable[[Any], Any] = lambda ids: ids < 0
+    find_sight: Callable[[Tensor], Tensor] | None = None
+    queries: str | None = None
+
+    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
+        """Look up what is known about token ids; all special tokens that are no image are separators here."""
+        known, image = super().features(ids), torch.from_numpy(self.is_image(ids))
+        special = torch.from_numpy(self.kinds.special(ids)) & ~image
+        text = ~(image | special)
+        first, punctuation = known.first & special, known.punctuation & text
+        place = torch.arange(ids.shape[1]).expand(ids.shape)
+        return TokenFeatures(
+            first,
+            special & ~first,
+            punctuation,
+            ~(special | punctuation),
+            known.rare.masked_fill(~text, 0),
+            ~special if self.content_only else torch.ones_like(image),
+            known.rank.masked_fill(~text, -1),
+            known.order.masked_fill(~text, -1),
+            mixed=Modalities(
+                image,
+                {"image": image, "text": text}.get(self.queries or "", torch.ones_like(image)),
+                place.contiguous() if self.find_sight is None else self.find_sight(image),
+            ),
+        )

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
-from attnprobe.corpus.batch import Batch, Side, Strata, Unseen
-from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.media import IMAGE, SOUND, Item, read_image, read_sound
-from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.store import Spool, replace_repeated
+from attnprobe.attention.tokens import TokenAnnotation
+from attnprobe.corpus.batch import Batch, ImageTexts, MediaTokens, Strata, TokenisedTexts
+from attnprobe.corpus.document import Label
+from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
+from attnprobe.corpus.store import replace_repeated
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half, name_documents
 
@@ -62,7 +61,7 @@ class BatchReader(ABC):
     labels: Mapping[int, Label]
     digest: str
     rarity_digest: str = ""
-    targets: Side | None = None
+    targets: TokenisedTexts | None = None
 
     def __init__(self, plan: list[NDArray[np.int64]]) -> None:
         self.plan = plan
@@ -77,13 +76,23 @@ class BatchReader(ABC):
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""
-        batch = self.add_targets(self.gather(members))
-        return replace(
-            batch,
+        batch = replace(
+            self.gather(members),
             documents=self.documents[members],
             names=self.names[members],
             clusters=self.clusters[members],
             strata=None if self.strata is None else self.strata.rows(members),
+        )
+        if self.targets is None:
+            return batch
+        ids = self.targets.ids(members)
+        inside, crossed = self.targets.annotations(members)
+        return replace(
+            batch,
+            inputs={**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()},
+            targets=self.targets.features(ids),
+            target_annotations=inside,
+            cross_annotations=crossed,
         )
 
     @cached_property
@@ -103,20 +112,6 @@ class BatchReader(ABC):
         """The groups that the sequences count in, if somebody asked for groups."""
         return None
 
-    def add_targets(self, batch: Batch) -> Batch:
-        """Add what a decoder beside an encoder reads, if there is one, to a batch."""
-        if self.targets is None:
-            return batch
-        members = batch.members
-        ids = self.targets.ids(members)
-        return replace(
-            batch,
-            inputs={**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()},
-            targets=self.targets.features(ids),
-            target_annotations=self.targets.annotations(members),
-            cross_annotations=self.targets.crossed(members),
-        )
-
     @property
     def plan_digest(self) -> str:
         """Name the plan: equal only where the same sequences make the same batches, in the same order."""
@@ -128,9 +123,9 @@ class BatchReader(ABC):
 
     def follow(self, plan: list[NDArray[np.int64]]) -> Self:
         """Give other batches of the same sequences."""
-        some = copy(self)
-        some.plan = plan
-        return some
+        other = copy(self)
+        other.plan = plan
+        return other
 
     def drop_shorter(self, least: int) -> Self:
         """Give the batches of the sequences of at least so many tokens."""
@@ -160,16 +155,14 @@ class BatchReader(ABC):
     @property
     def longer(self) -> NDArray[np.int32]:
         """Tokens in each sequence or in its target, whichever is longer."""
-        if self.targets is None:
-            return self.lengths
-        return np.maximum(self.lengths, self.targets.store.lengths)
+        return self.lengths if self.targets is None else np.maximum(self.lengths, self.targets.store.lengths)
 
     @property
     def sizes(self) -> list[int]:
         """Tokens in each batch, those of targets included."""
         lengths = self.lengths.astype(np.int64)
         if self.targets is not None:
-            lengths = lengths + self.targets.store.lengths
+            lengths += self.targets.store.lengths
         return [int(lengths[members].sum()) for members in self.plan]
 
     @property
@@ -189,23 +182,27 @@ class Batches(BatchReader):
 
     def __init__(
         self,
-        source: Side,
+        source: TokenisedTexts,
         *,
         budget: int,
         cells: int | None = None,
-        targets: Side | None = None,
+        targets: TokenisedTexts | None = None,
         fresh: NDArray[np.int64] | None = None,
         keys: Sequence[NDArray[np.integer]] = (),
     ) -> None:
-        """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
+        """Plan the batches, see ``plan_batches``.
+
+        ``fresh`` are tokens that take the place of those that come twice, for a baseline.
+        """
         self.source, self.targets, self.fresh = source, targets, fresh
         store = source.store
         self.lengths, self.documents, self.labels = store.lengths, store.documents, store.labels
         self.digest, self.rarity_digest = store.digest, source.rarity.digest
-        if targets is not None and targets.store.annotated:
-            self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
+        if targets is not None:
+            if targets.store.annotated:
+                self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
+            keys = (store.lengths, targets.store.lengths, *keys)
         # A batch is as large as the longer side makes it; both agree in their lengths.
-        keys = keys if targets is None else (store.lengths, targets.store.lengths)
         super().__init__(plan_batches(self.longer, budget, cells, keys))
 
     @cached_property
@@ -219,39 +216,35 @@ class Batches(BatchReader):
         return None if within is None else Strata.find(store.strata, within, self.names)
 
     def shuffle(self, seed: int) -> Self:
-        some = copy(self)
-        some.source = self.source.shuffle(seed)
-        some.targets = None if self.targets is None else self.targets.shuffle(seed)
-        return some
+        other = copy(self)
+        other.source = self.source.shuffle(seed)
+        other.targets = None if self.targets is None else self.targets.shuffle(seed)
+        return other
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        return self.source.store.annotation(member) if self.source.seed is None else None
+        return self.source.store.annotations(member)[0] if self.source.seed is None else None
+
+    def gather(self, members: NDArray[np.int64]) -> Batch:
+        ids = self.source.ids(members)
+        types = self.source.are_second(members, ids.shape[1])
+        inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
+        annotations, _ = self.source.annotations(members)
+        return Batch(inputs, self.source.features(ids), members, annotations=annotations)
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length, with all that is known about them."""
         batch = super().read(members)
         if self.fresh is None:
             return batch
-        return replace(batch, baseline=self._replace_repeated(batch, self.fresh))
-
-    def _replace_repeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
         ids = batch.ids.numpy()
         rows = zip(ids, self.source.kinds.special(ids), strict=True)
-        found = np.stack([replace_repeated(row, special, fresh) for row, special in rows])
-        inputs = {**batch.inputs, "input_ids": torch.from_numpy(found)}
+        fresh = np.stack([replace_repeated(row, special, self.fresh) for row, special in rows])
+        inputs = {**batch.inputs, "input_ids": torch.from_numpy(fresh)}
         if "decoder_input_ids" in inputs:  # the first tokens of the text, behind one that starts it
             targets = inputs["decoder_input_ids"].clone()
             targets[:, 1:] = inputs["input_ids"][:, : targets.shape[1] - 1]
             inputs["decoder_input_ids"] = targets
-        return replace(batch, inputs=inputs)
-
-    def gather(self, members: NDArray[np.int64]) -> Batch:
-        ids = self.source.ids(members)
-        seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
-        types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
-        inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
-        annotations = self.source.annotations(members)
-        return Batch(inputs, self.source.features(ids), members, annotations=annotations)
+        return replace(batch, baseline=replace(batch, inputs=inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,31 +257,27 @@ class Readout:
 
 
 class ContrastBatches(Batches):
-    """The batches of pairs, in a fixed order; a batch is of the clean texts, with the others as baseline."""
+    """The batches of pairs of texts: the clean ones, with the corrupted ones as baseline."""
 
     def __init__(
         self,
-        clean: Side,
-        corrupted: Side,
+        clean: TokenisedTexts,
+        corrupted: TokenisedTexts,
         readouts: Sequence[Readout],
         *,
         budget: int,
-        targets: Side | None = None,
+        targets: TokenisedTexts | None = None,
     ) -> None:
         """Plan the batches of pairs whose clean texts, corrupted texts and targets are of one length each."""
-        self.source, self.corrupted, self.targets, self.fresh = clean, corrupted, targets, None
-        self.readouts = readouts
-        store = clean.store
-        self.lengths, self.documents, self.labels = store.lengths, store.documents, {}
-        sides = [side.store for side in (clean, corrupted, targets) if side is not None]
-        content = "".join((*(one.digest for one in sides), *map(repr, readouts)))
+        self.corrupted, self.readouts = corrupted, readouts
+        keys = [clean.store.lengths, corrupted.store.lengths]
+        super().__init__(clean, budget=budget, targets=targets, keys=keys)
+        self.labels = {}
+        stores = [texts.store for texts in (clean, corrupted, targets) if texts is not None]
+        content = "".join((*(store.digest for store in stores), *map(repr, readouts)))
         self.digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-        self.rarity_digest = clean.rarity.digest
-        keys = [one.lengths for one in sides]
-        BatchReader.__init__(self, plan_batches(self.longer, budget, None, keys))
 
     def read(self, members: NDArray[np.int64]) -> Batch:
-        """Read some pairs: the clean texts, with the corrupted ones as their baseline."""
         batch = super().read(members)
         ids = self.corrupted.ids(members)
         inputs = {
@@ -296,12 +285,7 @@ class ContrastBatches(Batches):
             "input_ids": torch.from_numpy(ids).long(),
             "token_type_ids": torch.zeros(ids.shape, dtype=torch.long),
         }
-        beside = replace(batch, inputs=inputs, tokens=self.corrupted.features(ids))
-        return replace(batch, baseline=beside)
-
-
-#: Prepares one image or sound for the model, each tensor (1, ...).
-Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
+        return replace(batch, baseline=replace(batch, inputs=inputs, tokens=self.corrupted.features(ids)))
 
 
 @dataclass(frozen=True)
@@ -315,14 +299,14 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of a folder of images or sound, in a fixed order; iterating again reads them again."""
+    """The batches of a folder of images or sound; the checkpoint's processor prepares each."""
 
     def __init__(
         self,
         kind: str,
         clips: Sequence[Clip],
         lengths: NDArray[np.int32],
-        prepare: Prepare,
+        prepare: Callable[[NDArray[Any]], dict[str, Tensor]],
         *,
         digest: str,
         rate: int,
@@ -330,7 +314,7 @@ class MediaBatches(BatchReader):
         cells: int | None = None,
         grids: Mapping[tuple[int, ...], Grid | None],
         content_only: bool = False,
-        targets: Side | None = None,
+        targets: TokenisedTexts | None = None,
     ) -> None:
         """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
@@ -339,8 +323,8 @@ class MediaBatches(BatchReader):
         labels = {number: clip.item.label for number, clip in enumerate(clips)}
         self.labels = {number: label for number, label in labels.items() if label is not None}
         # The file of each clip, by its number among those that give a clip.
-        self.documents = number_values([clip.item.path for clip in clips])
-        keys = [number_values([clip.shape for clip in clips])]
+        self.documents = _number_values([clip.item.path for clip in clips])
+        keys = [_number_values([clip.shape for clip in clips])]
         if targets is not None:
             keys.append(targets.store.lengths.astype(np.int64))
         super().__init__(plan_batches(lengths, budget, cells, keys))
@@ -349,8 +333,8 @@ class MediaBatches(BatchReader):
         clips = [self._clips[int(member)] for member in members]
         inputs = stack_inputs([self._prepare(self._decode(clip)) for clip in clips])
         grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
-        unseen = Unseen(length, self._kind != SOUND, grid, self._content_only)
-        return Batch(inputs, None, members, unseen=unseen)
+        media = MediaTokens(length, self._kind != SOUND, grid, self._content_only)
+        return Batch(inputs, None, members, media=media)
 
     def _decode(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:
@@ -358,10 +342,14 @@ class MediaBatches(BatchReader):
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
-def number_values(values: Sequence[Hashable]) -> NDArray[np.int64]:
+def _number_values(values: Sequence[Hashable]) -> NDArray[np.int64]:
     """Number values from 0 on, each by its first place among the distinct ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values], np.int64)
+
+
+def stack_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def stack_pairs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -371,9 +359,7 @@ def stack_pairs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """
     length = parts[0]["input_ids"].shape
     return {
-        name: torch.cat([part[name] for part in parts])
-        if value.shape == length
-        else torch.stack([part[name] for part in parts])
+        name: (torch.cat if value.shape == length else torch.stack)([part[name] for part in parts])
         for name, value in parts[0].items()
     }
 
@@ -384,60 +370,24 @@ def flatten_pairs(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value if value.shape == length else value.flatten(0, 1) for name, value in inputs.items()}
 
 
-def stack_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-#: Prepares an image and a text for the model, as long as what is read of them.
-PreparePair = Callable[[Picture, str, int], dict[str, Tensor]]
-
-
-@dataclass(frozen=True)
-class PairSide(Side):
-    """Texts with images in them."""
-
-    is_image: Callable[[Any], Any] = lambda ids: ids < 0
-    find_sight: Callable[[Tensor], Tensor] | None = None
-    queries: str | None = None
-
-    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids; all special tokens that are no image are separators here."""
-        found, image = super().features(ids), torch.from_numpy(self.is_image(ids))
-        every = torch.from_numpy(self.kinds.special(ids)) & ~image
-        first = found.first & every
-        punctuation = found.punctuation & ~(image | every)
-        asking = {"image": image, "text": ~(image | every)}.get(self.queries or "", torch.ones_like(image))
-        place = torch.arange(ids.shape[1]).expand(ids.shape)
-        sees = place.contiguous() if self.find_sight is None else self.find_sight(image)
-        none = image | every
-        return TokenFeatures(
-            first,
-            every & ~first,
-            punctuation,
-            ~(every | punctuation),
-            found.rare.masked_fill(none, 0),
-            ~every if self.content_only else torch.ones_like(image),
-            found.rank.masked_fill(none, -1),
-            found.order.masked_fill(none, -1),
-            mixed=Modalities(image, asking, sees),
-        )
-
-
 class PairBatches(Batches):
-    """The batches of images and texts, in a fixed order; iterating again prepares them again."""
+    """The batches of images and texts, one image a text; iterating again prepares them again."""
 
     def __init__(
         self,
-        source: PairSide,
+        source: ImageTexts,
         pairs: Sequence[tuple[Picture, str]],
         shapes: Sequence[tuple[Any, ...]],
         digests: Sequence[str],
-        prepare: PreparePair,
+        prepare: Callable[[Picture, str, int], dict[str, Tensor]],
         **options: Any,
     ) -> None:
-        """Plan the batches of sequences of one length whose images have one shape."""
+        """Plan the batches of sequences of one length whose images have one shape.
+
+        ``prepare`` makes of an image and a text what the model is given, cut to a length.
+        """
         self._pairs, self._prepare = pairs, prepare
-        super().__init__(source, keys=[number_values(shapes)], **options)
+        super().__init__(source, keys=[_number_values(shapes)], **options)
         self.digest = hashlib.sha256("".join((self.digest, *digests)).encode()).hexdigest()
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
@@ -448,10 +398,3 @@ class PairBatches(Batches):
 
     def shuffle(self, seed: int) -> Self:
         raise DataError("Images with texts have no tokens that could be shuffled; give text.")
-
-
-def move_to_spool(picture: Picture, spool: Spool) -> Picture:
-    """Let a picture that has no file hold its bytes in a spool."""
-    if picture.path is not None:
-        return picture
-    return replace(picture, held=b"", spool=(spool, spool.append(picture.held), len(picture.held)))

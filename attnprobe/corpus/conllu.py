@@ -5,15 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from attnprobe.corpus.formats import DocumentFormat, refuse_columns
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
-from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
+from attnprobe.corpus.document import Annotation, Document, Link, Span, Tagged, group_parts
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import DataError
-
-if TYPE_CHECKING:
-    from attnprobe.corpus.sources.text import Source
 
 Token = Mapping[str, Any]
 
@@ -213,7 +210,8 @@ def _check_words(tokens: Iterable[Token]) -> None:
 
 def _check_heads(tokens: Iterable[Token]) -> None:
     """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
-    heads = {token["id"]: token.get("head") for token in tokens if isinstance(token["id"], int)}
+    words = (token for token in tokens if isinstance(token["id"], int))
+    heads: dict[int, int | None] = {token["id"]: token.get("head") for token in words}
     if all(head is None for head in heads.values()):
         return
     for word, head in heads.items():
@@ -226,7 +224,7 @@ def _check_heads(tokens: Iterable[Token]) -> None:
             if word in path:
                 raise ValueError(f"the heads of word {word} lead in a circle")
             path.add(word)
-            word = heads[word]
+            word = heads[word] or 0
         safe |= path
 
 
@@ -270,11 +268,11 @@ def read_conllu(
             yield replace(document, group=whole)
 
 
-def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
+def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     """Read the sentences of a file that hold a text, with what is wanted of them."""
     tags = None
     if source.annotated or not source.find_labels:
-        refuse_columns(source, source.spec)
+        source.refuse_columns(source.spec)
     else:
         if any((source.text_column, source.pair_column, source.document_column)):
             raise DataError(
@@ -294,6 +292,3 @@ def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
 def looks_like_conllu(line: str) -> bool:
     """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
-
-
-FORMATS = [DocumentFormat((".conllu",), read, links=True)]

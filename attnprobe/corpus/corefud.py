@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from attnprobe.corpus.conllu import Sentence, looks_like_conllu, parse_conllu
-from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.conllu import Sentence, parse_conllu
+from attnprobe.corpus.document import Annotation, Document, Span
 from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_mentions
-from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.streams import shorten
 from attnprobe.errors import DataError
 
 _DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
@@ -216,6 +215,3 @@ class _Text:
 def _is_range(number: Any) -> bool:
     """Tell the number of a multi-word token, such as 3-4."""
     return isinstance(number, tuple) and number[1] == "-"
-
-
-FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu)]

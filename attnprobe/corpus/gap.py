@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span
 from attnprobe.corpus.links import PRONOUN, PROPER, Mention, link_antecedent
-from attnprobe.corpus.sources.columns import require
-from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.streams import shorten, strip_ends
+from attnprobe.corpus.schema import require
+from attnprobe.corpus.streams import shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The columns that are read; a file has two more, an identifier and an address.
@@ -73,11 +72,10 @@ def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
     names = []
     for name in ("A", "B"):
         span, words = _find_words(cells, name, where), cells[name].split()
-        spans = [
-            Span(*(span.start + end for end in word.span())) for word in re.finditer(r"\S+", cells[name])
-        ]
-        last = [one for one in spans if any(map(str.isalnum, cells["Text"][one.start : one.stop]))] or spans
-        names.append(Mention(last[-1], words[-1], right[name] == "true", PROPER, text=" ".join(words)))
+        parts = list(re.finditer(r"\S+", cells[name]))
+        last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
+        head = Span(span.start + last.start(), span.start + last.end())
+        names.append(Mention(head, words[-1], right[name] == "true", PROPER, text=" ".join(words)))
     gender = _GENDERS.get(pronoun.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
@@ -94,6 +92,3 @@ def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:
             "its text; offsets count Unicode code points from 0."
         )
     return Span(start, start + len(words))
-
-
-FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first)]

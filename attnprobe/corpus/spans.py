@@ -1,19 +1,19 @@
 """Annotation by tokens: from characters of a document to positions in the sequences it becomes."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
-from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenAnswers, TokenLink, TokenSpan, TokenTag
-from attnprobe.corpus.sources.document import Annotation, Link, Span, Tag, Where
+from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenLink, TokenSpan, TokenTag
+from attnprobe.corpus.document import Annotation, Link, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]
+#: Finds where a span is in a sequence; None where it is not there whole.
+Find = Callable[[Any], TokenSpan | None]
 
 
 class Alignment:
@@ -23,19 +23,19 @@ class Alignment:
         """Know the characters of every token of each text; ``whole`` are those before some were cut off."""
         self._whole = whole
         self._tokens = {
-            where: [(place, *ends) for place, ends in enumerate(found) if ends[1] > ends[0]]
-            for where, found in offsets.items()
+            where: [(place, *ends) for place, ends in enumerate(tokens) if ends[1] > ends[0]]
+            for where, tokens in offsets.items()
         }
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span; None where there are none, or truncation took one of them."""
-        found = self._find_left(span)
-        if self._whole is None or found is None:
-            return found
+        left = self._find_left(span)
+        if self._whole is None or left is None:
+            return left
         before = self._whole.tokens(span)
         # A character may be of several tokens, so that those that are left don't tell what is missing.
-        whole = before is not None and before.stop - before.start == found.stop - found.start
-        return found if whole else None
+        whole = before is not None and before.stop - before.start == left.stop - left.start
+        return left if whole else None
 
     @property
     def second(self) -> int:
@@ -59,24 +59,17 @@ def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tup
 
     A word's tokens are those that end behind the blank before it, as ``word_ids`` of tokenizers has it.
     """
-    ends, found = [stop for _, stop in offsets[:room]], []
+    ends, tagged = [stop for _, stop in offsets[:room]], []
     for tag in tags:
         first = bisect_right(ends, tag.word.start - 1)
         if first < len(ends) and offsets[first][0] < tag.word.stop:
-            found.append(TokenTag(first + at, tag.name))
-    return tuple(found)
-
-
-def find_answers(
-    answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
-) -> TokenAnswers:
-    """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
-    return TokenAnswers(_find_spans(alignment.tokens, answers), tuple(characters))
+            tagged.append(TokenTag(first + at, tag.name))
+    return tuple(tagged)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Neighbouring tokens of a document that make a sequence, or are part of one."""
+    """The tokens ``first`` to ``last`` of a document, which begin at ``at`` of a sequence."""
 
     alignment: Alignment
     first: int
@@ -95,87 +88,63 @@ class Window:
         return TokenSpan(span.start + by, span.stop + by)
 
 
-def hash_form(word: Span, texts: Mapping[Where, str]) -> int:
-    """Give a number for the spelling of a word, the same wherever it is spelled alike."""
-    return crc32(texts[word.where][word.start : word.stop].encode(errors="replace"))
-
-
 def split_annotation(
     annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
-) -> list[TokenAnnotation]:
+) -> Iterator[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
     The windows are in their order; they share the alignment, and no token.
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
-    words: list[list[Word]] = [[] for _ in windows]
-    links: list[list[TokenLink]] = [[] for _ in windows]
-
-    def find_window(span: TokenSpan | None) -> int:
-        return -1 if span is None else bisect_right(starts, span.start) - 1
-
-    spans = [alignment.tokens(word) for word in annotation.words]
-    whole = sum(map(alignment.has_tokens, annotation.words))
-    for word, span in zip(annotation.words, spans, strict=True):
-        number = find_window(span)
-        if number >= 0 and (here := windows[number].move(span)) is not None:
-            part = annotation.parts_of_speech.get(word, "")
-            words[number].append(Word(here, hash_form(word, texts), part))
+    words: list[list[tuple[Span, TokenSpan]]] = [[] for _ in windows]
+    links: list[list[Link]] = [[] for _ in windows]
+    places = {word: alignment.tokens(word) for word in annotation.words}
+    for word, place in places.items():
+        number = -1 if place is None else bisect_right(starts, place.start) - 1
+        if number >= 0 and (here := windows[number].move(place)) is not None:
+            words[number].append((word, here))
     for link in annotation.links:
-        number = find_window(alignment.tokens(link.source))
+        place = places[link.source] if link.source in places else alignment.tokens(link.source)
+        number = -1 if place is None else bisect_right(starts, place.start) - 1
         if number >= 0:
-            find = windows[number].find
-            if (found := convert_link(link, find, find)) is not None:
-                links[number].append(found)
-    split = []
-    for here, linked, window in zip(words, links, windows, strict=True):
-        known, forms, parts = order_words(here)
-        split.append(
-            TokenAnnotation(
-                known,
-                tuple(linked),
-                number=annotation.number,
-                cut=len(here) < whole,
-                second=alignment.second and window.at + alignment.second - window.first,
-                numbered=tuple(map(window.move, spans)) if annotation.numbered else (),
-                forms=forms,
-                parts_of_speech=parts,
-            )
+            links[number].append(link)
+    whole = sum(map(alignment.has_tokens, places))
+    for window, inside, begun in zip(windows, words, links, strict=True):
+        converted = (convert_link(link, window.find, window.find) for link in begun)
+        yield TokenAnnotation(
+            **_describe_words(inside, annotation, texts),
+            links=tuple(link for link in converted if link is not None),
+            number=annotation.number,
+            cut=len(inside) < whole,
+            second=alignment.second and window.at + alignment.second - window.first,
+            numbered=tuple(map(window.move, places.values())) if annotation.numbered else (),
         )
-    return split
 
 
-class Word(NamedTuple):
-    """A word, a number for its spelling, and its part of speech, "" where that is not known."""
+def _describe_words(
+    words: Iterable[tuple[Span, TokenSpan]], annotation: Annotation, texts: Mapping[Where, str]
+) -> dict[str, Any]:
+    """Give the tokens of words, ordered by their ends, a number for each spelling, and parts of speech.
 
-    span: TokenSpan
-    form: int
-    part_of_speech: str
-
-
-def order_words(
-    words: Sequence[Word],
-) -> tuple[tuple[TokenSpan, ...], tuple[int, ...], tuple[str, ...]]:
-    """Order words by their ends; of words with the very same tokens the first is kept.
-
-    So the words that remain where the last tokens are cut off are the first ones.
-
-    Returns:
-        The words, their forms, and their parts of speech (none where no word has one).
+    So the words that remain where the last tokens are cut off are the first ones. Of words with the very same
+    tokens the first is kept.
     """
-    first = {word.span: word for word in reversed(words)}
-    found = sorted(first.values(), key=lambda word: (word.span.stop, word.span.start))
-    parts = tuple(word.part_of_speech for word in found)
-    return tuple(word.span for word in found), tuple(word.form for word in found), parts if any(parts) else ()
+    first: dict[TokenSpan, Span] = {}
+    for word, here in words:
+        first.setdefault(here, word)
+    spans = sorted(first, key=lambda here: (here.stop, here.start))
+    ordered = [first[here] for here in spans]
+    spelled = (texts[word.where][word.start : word.stop] for word in ordered)
+    parts = tuple(annotation.parts_of_speech.get(word, "") for word in ordered)
+    return {
+        "words": tuple(spans),
+        "forms": tuple(crc32(form.encode(errors="replace")) for form in spelled),
+        "parts_of_speech": parts if any(parts) else (),
+    }
 
 
-def convert_link(
-    link: Link | TokenLink,
-    source: Callable[[Any], TokenSpan | None],
-    target: Callable[[Any], TokenSpan | None],
-    asks: Asks = "both",
-) -> TokenLink | None:
+def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
     """Find a link by tokens.
 
     ``asks``: who can be asked. Asked backward, a link has no guesses, and one with candidates can't be
@@ -187,14 +156,14 @@ def convert_link(
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
-    right = _find_spans(target, (link.target, *link.also))
+    right = find_spans(target, (link.target, *link.also))
     if asks == "both":  # within one sequence
         right = tuple(span for span in right if span != begins)
     if not right:
         return None
     if not (link.candidates or link.guesses):  # as most are, of a treebank
         return TokenLink(begins, right[0], link.label, (), right[1:], (), asks)
-    candidates = _find_spans(target, link.candidates)
+    candidates = find_spans(target, link.candidates)
     if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
         return None
     guesses = tuple(
@@ -205,7 +174,8 @@ def convert_link(
     return TokenLink(begins, right[0], link.label, candidates, right[1:], guesses, asks)
 
 
-def _find_spans(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
+def find_spans(find: Find, spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
+    """Find the spans that are there whole."""
     return tuple([here for span in spans if (here := find(span)) is not None])
 
 
@@ -223,7 +193,7 @@ class PendingLinks:
 
 @dataclass(frozen=True, slots=True)
 class DecoderAnnotation:
-    """Words and links of a sequence that a decoder beside an encoder reads."""
+    """Words and links of a sequence that a decoder beside an encoder reads, and of it and the encoder's."""
 
     decoder: TokenAnnotation
     cross: TokenAnnotation
@@ -241,21 +211,30 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
 
     Every link lies in the decoder, and twice between the two: forward and backward.
     """
-    later = partial(_shift, length=length)
+
+    def later(span: TokenSpan) -> TokenSpan | None:
+        return _shift(span, length)
+
+    def keep(span: TokenSpan) -> TokenSpan:
+        return span
+
+    inside, across = [], []
+    for link in encoder.links:
+        inside.append(convert_link(link, later, later))
+        across.append(convert_link(link, later, keep, "forward"))
+        across.append(convert_link(link, keep, later, "backward"))
     # Those that are left are the first ones, as words are ordered by their ends.
-    words = _find_spans(later, encoder.words)
-    forms = encoder.forms[: len(words)]
-    inside = (convert_link(link, later, later) for link in encoder.links)
-    across = chain.from_iterable(
-        (convert_link(link, later, _keep, "forward"), convert_link(link, _keep, later, "backward"))
-        for link in encoder.links
-    )
+    words = find_spans(later, encoder.words)
+    known = {
+        "words": words,
+        "forms": encoder.forms[: len(words)],
+        "parts_of_speech": encoder.parts_of_speech[: len(words)],
+    }
     inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
     cut = encoder.cut or len(words) < len(encoder.words)
-    said = {"forms": forms, "parts_of_speech": encoder.parts_of_speech[: len(words)]}
+    decoder = TokenAnnotation(links=inside, cut=cut, **known)
     return DecoderAnnotation(
-        TokenAnnotation(words, inside, cut=cut, **said),
-        TokenAnnotation(words, across, same=True, **said, **_describe_keys(encoder)),
+        decoder, TokenAnnotation(links=across, same=True, **known, **_describe_keys(encoder))
     )
 
 
@@ -265,49 +244,33 @@ def annotate_target(
     """Annotate a decoder that reads ``length`` tokens: a ``text`` of its own, put one place later."""
 
     def read(span: Span) -> TokenSpan | None:
-        found = target.tokens(span)
-        return None if found is None else _shift(found, length)
+        tokens = target.tokens(span)
+        return None if tokens is None else _shift(tokens, length)
 
-    find: Callable[[Span], TokenSpan | None] = awaited.window.find
-    inside, across, lost, unasked = list[TokenLink](), list[TokenLink](), 0, 0
+    find, inside, across, lost, unasked = awaited.window.find, list[TokenLink](), list[TokenLink](), 0, 0
     for link in awaited.links:
         begins, ends = (span.where == "target" for span in (link.source, link.target))
-        if begins and ends:
-            found = convert_link(link, read, read)
-        elif begins:
-            found = convert_link(link, read, find, "forward")
-        elif link.candidates:
+        asks: Asks = "both" if begins and ends else "forward" if begins else "backward"
+        if asks == "backward" and link.candidates:
             unasked += 1
             continue
-        else:
-            found = convert_link(link, find, read, "backward")
-        if found is None:
+        converted = convert_link(link, read if begins else find, read if ends else find, asks)
+        if converted is None:
             lost += 1
         else:
-            (inside if begins and ends else across).append(found)
-    spans = [word for word in awaited.annotation.words if target.has_tokens(word)]
-    texts: Mapping[Where, str] = {"target": text}
-    parts = awaited.annotation.parts_of_speech
-    found = [
-        Word(here, hash_form(word, texts), parts.get(word, ""))
-        for word in spans
-        if (here := read(word)) is not None
-    ]
-    (words, forms, known), cut = order_words(found), len(found) < len(spans)
-    said = {"forms": forms, "parts_of_speech": known}
-    return DecoderAnnotation(
-        TokenAnnotation(words, tuple(inside), cut=cut, **said),
-        TokenAnnotation(
-            words,
-            tuple(across),
-            number=encoder.number,
-            cut=cut or encoder.cut,
-            **said,
-            **_describe_keys(encoder),
-        ),
-        lost,
-        unasked,
+            (inside if asks == "both" else across).append(converted)
+    annotation = awaited.annotation
+    words = [word for word in annotation.words if target.has_tokens(word)]
+    there = [(word, here) for word in words if (here := read(word)) is not None]
+    known, cut = _describe_words(there, annotation, {"target": text}), len(there) < len(words)
+    cross = TokenAnnotation(
+        links=tuple(across),
+        number=encoder.number,
+        cut=cut or encoder.cut,
+        **known,
+        **_describe_keys(encoder),
     )
+    return DecoderAnnotation(TokenAnnotation(links=tuple(inside), cut=cut, **known), cross, lost, unasked)
 
 
 def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:
@@ -320,7 +283,3 @@ def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:
 
 def _shift(span: TokenSpan, length: int) -> TokenSpan | None:
     return TokenSpan(span.start + 1, span.stop + 1) if span.stop < length else None
-
-
-def _keep(span: TokenSpan) -> TokenSpan:
-    return span

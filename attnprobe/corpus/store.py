@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import pickle
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import DataError
 from attnprobe.files import reason
@@ -64,29 +65,35 @@ class Spool:
             ) from error
 
 
+#: The annotation of a sequence, and that of attention to it from what a decoder reads.
+Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
+
+
 class SequenceStore(Spool):
     """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
 
     One pass writes the sequences and counts token types; then any sequence can be read back in
     any order.
+
+    Attributes:
+        counts: How often each token occurs, by its id.
+        labels: Those of sequences that have one.
+        annotated: Whether a sequence has an annotation.
+        strata: What the groups are called in which sequences count.
     """
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
         super().__init__("The tokenised text")
-        self._starts = array("q")
-        self._seconds = array("i")
-        self._lengths = array("i")
-        self._documents = array("q")
-        self._names = array("Q")
-        self._annotations = array("q")
-        self._crossed = array("q")
-        self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
         self.annotated = False
         self.strata: list[str] = []
         self._in_stratum = array("i")
+        self._starts, self._ends = array("q"), array("q")
+        self._seconds, self._lengths = array("i"), array("i")
+        self._documents, self._names = array("q"), array("Q")
+        self._digest = hashlib.sha256()
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -111,11 +118,6 @@ class SequenceStore(Spool):
         return np.array(self._in_stratum, np.int32) if self.strata else None
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all sequences together."""
-        return int(self.lengths.sum(dtype=np.int64))
-
-    @property
     def digest(self) -> str:
         """Name the content: sequences, pairs and labels, in their order."""
         return self._digest.hexdigest()
@@ -128,49 +130,40 @@ class SequenceStore(Spool):
             if ids.max() >= len(self.counts):
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
-            annotation, crossed = (
-                b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
-            )
-            self.annotated = self.annotated or bool(annotation)
+            annotations: Annotations = (sequence.annotation, sequence.crossed)
+            written, content = "", b""
+            if annotations != (None, None):
+                self.annotated = True
+                written, content = repr(annotations), pickle.dumps(annotations)
             with self._explain_full_disk():
-                self._file.write(ids.tobytes() + annotation + crossed)
-            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
-            self._digest.update(ids.tobytes() + marks + annotation + crossed)
+                self._file.write(ids.tobytes() + content)
+            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|{written}"
+            self._digest.update(ids.tobytes() + marks.encode("utf-8", "surrogatepass"))
             if sequence.stratum is not None:
-                self._count_in(sequence.stratum)
+                self._digest.update(f"{sequence.stratum!r}|".encode())
+                if sequence.stratum not in self.strata:  # there are few
+                    self.strata.append(sequence.stratum)
+                self._in_stratum.append(self.strata.index(sequence.stratum))
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
+            end += ids.nbytes + len(content)
+            self._ends.append(end)
             self._lengths.append(len(ids))
             self._seconds.append(sequence.second)
             self._documents.append(sequence.document)
             self._names.append(sequence.name)
-            self._annotations.append(len(annotation))
-            self._crossed.append(len(crossed))
-            end += ids.nbytes + len(annotation) + len(crossed)
         with self._explain_full_disk():
             self._file.flush()
         return self
 
-    def _count_in(self, stratum: str) -> None:
-        self._digest.update(f"{stratum!r}|".encode())
-        if stratum not in self.strata:  # there are few
-            self.strata.append(stratum)
-        self._in_stratum.append(self.strata.index(stratum))
-
     def ids(self, index: int) -> NDArray[np.int32]:
         return np.frombuffer(self.read(self._starts[index], 4 * self._lengths[index]), np.int32)
 
-    def annotation(self, index: int) -> TokenAnnotation | None:
-        return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
-
-    def crossed(self, index: int) -> TokenAnnotation | None:
-        """Read the links between a sequence and what an encoder beside it reads back."""
-        start = self._starts[index] + 4 * self._lengths[index] + self._annotations[index]
-        return self._unpack(start, self._crossed[index])
-
-    def _unpack(self, start: int, size: int) -> TokenAnnotation | None:
-        return TokenAnnotation.from_bytes(self.read(start, size)) if size else None
+    def annotations(self, index: int) -> Annotations:
+        start = self._starts[index] + 4 * self._lengths[index]
+        content = self.read(start, self._ends[index] - start)
+        return pickle.loads(content) if content else (None, None)
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""
@@ -185,8 +178,8 @@ def replace_repeated(
     They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
     sequence is read.
 
-    >>> found = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
-    >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
+    >>> ids = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
+    >>> ids[[0, 1, 2, 5]].tolist(), sorted(ids[3:5].tolist())
     ([1, 7, 8, 2], [9, 10])
     """
     first = np.zeros(len(ids), bool)
@@ -194,9 +187,9 @@ def replace_repeated(
     again = np.flatnonzero(~first & ~special)
     seed = int.from_bytes(hashlib.sha256(ids.astype(np.int64).tobytes()).digest(), "little")
     others = np.setdiff1d(ordinary, ids)
-    found = ids.copy()
-    found[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)
-    return found
+    replaced = ids.copy()
+    replaced[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)
+    return replaced
 
 
 def shuffle_tokens(
@@ -210,14 +203,14 @@ def shuffle_tokens(
     ``parts``: the number of the part that each belongs to (position,); tokens stay in theirs.
 
     >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
-    >>> found = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
-    >>> found[[0, 4]].tolist(), sorted(found[1:4].tolist())
+    >>> shuffled = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
+    >>> shuffled[[0, 4]].tolist(), sorted(shuffled[1:4].tolist())
     ([2, 3], [7, 8, 9])
     """
     digest = hashlib.sha256(f"{seed}|".encode() + ids.tobytes()).digest()
     random = np.random.default_rng(int.from_bytes(digest, "little"))
-    found = ids.copy()
+    shuffled = ids.copy()
     for part in np.unique(parts):
         places = np.flatnonzero(~fixed & (parts == part))
-        found[places] = ids[random.permutation(places)]
-    return found
+        shuffled[places] = ids[random.permutation(places)]
+    return shuffled

@@ -6,23 +6,30 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain, islice, takewhile
 from typing import Any, Protocol
 
-from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import Annotation, Document, DocumentNumbers, Label, Span, Tag, Where
-from attnprobe.corpus.sources.streams import check_unicode, shorten
+from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
+from attnprobe.corpus.document import Annotation, Document, DocumentNumbers, Label, Where
 from attnprobe.corpus.spans import (
     Alignment,
     Offsets,
     PendingLinks,
     Window,
-    find_answers,
+    find_spans,
     involves_target,
     split_annotation,
     tag_tokens,
 )
+from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, DataError, first_line
 
 #: What tokenizers say where their vocabulary holds no token for what it does not know.
 _UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
+#: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
+_MOST_PROBES = 2000
+#: So many first texts are checked, or as many as have so many characters.
+_CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
+#: Documents are handed to the tokenizer by this many, or by this many characters.
+CHUNK_DOCUMENTS = 512
+CHUNK_CHARACTERS = 1_000_000
 
 
 class Tokenizer(Protocol):
@@ -30,21 +37,13 @@ class Tokenizer(Protocol):
 
     model_input_names: list[str]
 
-    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]:
-        """Tokenise a text, a list of texts, or texts and pairs."""
-        ...
+    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]: ...
 
-    def __len__(self) -> int:
-        """Give the size of the vocabulary."""
-        ...
+    def __len__(self) -> int: ...
 
-    def decode(self, ids: Any, **options: Any) -> str:
-        """Spell token ids out."""
-        ...
+    def decode(self, ids: Any, **options: Any) -> str: ...
 
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """Name token ids."""
-        ...
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]: ...
 
 
 class NoTokenizer:
@@ -90,34 +89,15 @@ def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
     return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
 
 
-def _list_probes(tokenizer: Tokenizer) -> Iterator[str]:
-    """Spell tokens of the vocabulary out, as texts that the tokenizer has tokens for."""
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    ordinary = (token for token in range(len(tokenizer)) if token not in special)
-    for token in islice(ordinary, _MOST_PROBES):
-        if text := tokenizer.decode([token]).strip():
-            yield text
-
-
-def _refuse_frame() -> DataError:
-    return DataError(
-        "The tokenizer does not frame a text with special tokens before and after it, which is the only form "
-        "attnprobe can cut into windows."
-    )
-
-
-def refuse_without_offsets(tokenizer: Any) -> DataError:
-    return DataError(
-        f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
-        "which characters a token covers, as words and links need; census and other commands without "
-        "words read this checkpoint."
-    )
-
-
-#: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
-_MOST_PROBES = 2000
-#: So many first texts are checked, or as many as have so many characters.
-_CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
+def ask_offsets(tokenizer: Any) -> dict[str, bool]:
+    """Ask for the characters of tokens, or refuse a tokenizer that can't say them."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise DataError(
+            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
+            "which characters a token covers, as words and links need; census and other commands without "
+            "words read this checkpoint."
+        )
+    return {"return_offsets_mapping": True}
 
 
 @dataclass(frozen=True)
@@ -137,8 +117,11 @@ class Frame:
 
         A probe must give tokens, and none of those that frame an empty text.
         """
+        special = set(getattr(tokenizer, "all_special_ids", ()))
+        ordinary = (token for token in range(len(tokenizer)) if token not in special)
+        spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))
         alone, failure = set[int](), None
-        for text in chain(("", "a b"), _list_probes(tokenizer)):
+        for text in chain(("", "a b"), filter(None, spelled)):
             try:
                 framed = list(tokenize(tokenizer, text)["input_ids"])
                 bare = list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"])
@@ -148,18 +131,16 @@ class Frame:
             if not text:
                 alone.update(framed)
             elif bare and alone.isdisjoint(bare):
-                return cls._split(framed, bare)
-        raise failure or _refuse_frame()
-
-    @classmethod
-    def _split(cls, framed: list[int], bare: list[int]) -> "Frame":
-        for start in range(len(framed) - len(bare) + 1):
-            stop = start + len(bare)
-            if framed[start:stop] == bare:
-                found = cls(tuple(framed[:start]), tuple(framed[stop:]))
-                if {*found.before, *found.after}.isdisjoint(bare):
-                    return found
-        raise _refuse_frame()
+                for start in range(len(framed) - len(bare) + 1):
+                    frame = cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
+                    if frame.around(bare) == framed and {*frame.before, *frame.after}.isdisjoint(bare):
+                        return frame
+                failure = None
+                break
+        raise failure or DataError(
+            "The tokenizer does not frame a text with special tokens before and after it, which is the only "
+            "form attnprobe can cut into windows."
+        )
 
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
@@ -216,21 +197,11 @@ class Reading:
     unanswered: int = 0
 
     def __add__(self, other: "Reading") -> "Reading":
-        found = replace(self, spelled_token=self.spelled_token or other.spelled_token)
-        for name in (one.name for one in fields(self) if one.name != "spelled_token"):
-            setattr(found, name, getattr(self, name) + getattr(other, name))
-        return found
-
-    def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
-        """Count the links of a document, and those its sequences lack; those into the target come later."""
-        self.links += len(annotation.links)
-        here = sum(not involves_target(link) for link in annotation.links)
-        self.links_lost += here - sum(len(one.links) for one in found)
-
-
-#: Documents are handed to the tokenizer by this many, or by this many characters.
-CHUNK_DOCUMENTS = 512
-CHUNK_CHARACTERS = 1_000_000
+        counts: dict[str, Any] = {
+            one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)
+        }
+        counts["spelled_token"] = self.spelled_token or other.spelled_token
+        return Reading(**counts)
 
 
 class SequenceReader:
@@ -278,21 +249,26 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
-            single = [self._choose(self._prompts, d) + d.text for d in chunk if d.pair is None]
-            tokenised = self.tokenise(single, **self._ask_offsets(chunk))
+            single = [
+                self._prompts.get(document.role, self.prompt) + document.text
+                for document in chunk
+                if document.pair is None
+            ]
+            annotated = any(document.annotation is not None for document in chunk)
+            tokenised = self.tokenise(single, **ask_offsets(self.tokenizer) if annotated else {})
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    found = self._read_pair(document)
+                    sequences = self._read_pair(document)
                 else:
-                    found = self._read_windows(document, next(ids), next(offsets, ()))
-                if found:
+                    sequences = self._read_windows(document, next(ids), next(offsets, ()))
+                if sequences:
                     name = document.digest
                     number = self._numbers.number(None if document.group is None else name)
                     known = {"document": number, "name": name, "stratum": document.stratum}
-                    for sequence in found:
+                    for sequence in sequences:
                         yield replace(sequence, label=document.label, **known)
 
     def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
@@ -305,66 +281,103 @@ class SequenceReader:
             self._checked = True
         return tokenised
 
-    def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
-        """Ask for the characters of tokens, where a document has an annotation."""
-        if all(document.annotation is None for document in chunk):
-            return {}
-        if not getattr(self.tokenizer, "is_fast", False):
-            raise refuse_without_offsets(self.tokenizer)
-        return {"return_offsets_mapping": True}
-
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
-        if document.annotation is not None and document.annotation.tags:
-            return self._read_tagged(document.annotation.tags, ids, offsets)
-        prompt = self._choose(self._prompt_ids, document)
+        """Cut a text into windows; where words have labels, keep the first, if one begins in it."""
+        annotation, counts = document.annotation, self.reading
+        prompt = self._prompt_ids.get(document.role, self._prompt_ids[""])
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(ids[:-1], prompt, strict=False))
+        begun = len(list(shared))  # the tokens of the prompt that come whole
+        room = self.max_length - len(self.frame) - begun
+        at, before = len(self.frame.before) + begun, len(self.prompt)
+        if before:  # count characters from where the text begins behind the prompt
+            offsets = [(start - before, stop - before) for start, stop in offsets]
+        if annotation is not None and annotation.tags:
+            tags = tag_tokens(annotation.tags, offsets[begun:], room, at)
+            counts.words += len(annotation.tags)
+            counts.words_lost += len(annotation.tags) - len(tags)
+            counts.truncated += len(ids) - begun > room
+            counts.empty += not ids
+            tagged = TokenAnnotation(tags=tags)
+            return [TokenSequence(self.frame.around(ids[: begun + room]), annotation=tagged)] if tags else []
         if ids == prompt:
             return self._skip(document)
-        begun = self._count_begun(ids, prompt)
         self._count_special(ids[begun:])
-        room = self.max_length - len(self.frame) - begun
         starts = list(range(begun, len(ids), room))
         if len(starts) > 1 and self.truncate:
-            self.reading.truncated += 1
+            counts.truncated += 1
             starts = starts[:1]
         elif len(starts) > 1:
-            self.reading.cut += 1
-            self.reading.windows += len(starts)
+            counts.cut += 1
+            counts.windows += len(starts)
         pieces = [self.frame.around([*ids[:begun], *ids[start : start + room]]) for start in starts]
-        if document.annotation is None:
+        if annotation is None:
             return [TokenSequence(piece) for piece in pieces]
-        at, alignment = len(self.frame.before) + begun, Alignment({"text": self._shift(offsets)})
+        alignment = Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotate(document, pieces, windows)
+        return self._annotate(document, annotation, pieces, windows)
 
-    @staticmethod
-    def _choose(by_role: Mapping[str, Any], document: Document) -> Any:
-        return by_role.get(document.role, by_role[""])
-
-    @staticmethod
-    def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
-        pairs = zip(ids[:-1], prompt, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    def _shift(self, offsets: Offsets) -> Offsets:
-        """Count characters from where the text begins behind the prompt."""
-        before = len(self.prompt)
-        return [(start - before, stop - before) for start, stop in offsets] if before else offsets
+    def _read_pair(self, document: Document) -> list[TokenSequence]:
+        """Read two texts as one sequence; where the second answers the first, none without an answer."""
+        annotation, answers, whole = document.annotation, None, None
+        text, before = self.prompt + document.text, len(self.prompt)
+        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
+        options["verbose"] = False
+        if annotation is not None:
+            answers = annotation.answers
+            options |= ask_offsets(self.tokenizer)
+        encoded: Any = tokenize(self.tokenizer, text, document.pair, **options)
+        if len(encoded["input_ids"]) > self.max_length:
+            self.reading.truncated += 1
+            if annotation is not None:
+                whole = Alignment(_read_pair_offsets(encoded, before))
+            options |= {"truncation": "longest_first", "max_length": self.max_length}
+            if answers is not None:
+                options["truncation"] = "only_second"
+                sides = encoded.sequence_ids(0)
+                if len(sides) - sides.count(1) >= self.max_length:  # the question leaves no room for the text
+                    self.reading.unanswered += 1
+                    return []
+            encoded = tokenize(self.tokenizer, text, document.pair, **options)
+        ids, types = list(encoded["input_ids"]), list(encoded["token_type_ids"])
+        second = types.index(1) if 1 in types else 0
+        if answers is not None:
+            offsets, sides = _read_pair_offsets(encoded, before), encoded.sequence_ids(0)
+            ends = zip(sides, offsets["pair"], strict=True)
+            characters = (pair if side == 1 else None for side, pair in ends)
+            spans = find_spans(Alignment(offsets, whole).tokens, answers)
+            if answers and not spans:
+                self.reading.unanswered += 1
+                return []
+            answered = TokenAnnotation(answers=TokenAnswers(spans, tuple(characters)))
+            return [TokenSequence(ids, second, annotation=answered)]
+        text_ids = [one for one, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+        if not text_ids:
+            return self._skip(document)
+        self._count_special(text_ids)
+        if annotation is None:
+            return [TokenSequence(ids, second)]
+        window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
+        return self._annotate(document, annotation, [ids], [window], second)
 
     def _annotate(
-        self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
+        self,
+        document: Document,
+        annotation: Annotation,
+        pieces: Iterable[list[int]],
+        windows: Sequence[Window],
+        second: int = 0,
     ) -> list[TokenSequence]:
-        annotation = document.annotation or Annotation()
-        found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
-        self.reading.count_links(annotation, found)
-        return [
-            TokenSequence(
-                ids,
-                second,
-                annotation=here,
-                awaited=PendingLinks(annotation, window) if annotation.elsewhere else None,
-            )
-            for ids, here, window in zip(pieces, found, windows, strict=True)
-        ]
+        texts: dict[Where, str] = {"text": document.text, "pair": document.pair or ""}
+        sequences = []
+        split = zip(pieces, windows, split_annotation(annotation, windows, texts), strict=True)
+        for ids, window, here in split:
+            awaited = PendingLinks(annotation, window) if annotation.elsewhere else None
+            sequences.append(TokenSequence(ids, second, annotation=here, awaited=awaited))
+            self.reading.links_lost -= len(here.links)
+        # Links into the target are counted later.
+        self.reading.links += len(annotation.links)
+        self.reading.links_lost += sum(not involves_target(link) for link in annotation.links)
+        return sequences
 
     def _skip(self, document: Document) -> list[TokenSequence]:
         """Count a document without a token, and its links."""
@@ -379,82 +392,11 @@ class SequenceReader:
         first = next((token for token in ids if token in self._special), None)
         if first is not None:
             self.reading.spelled += 1
-            self.reading.spelled_token = (
-                self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
-            )
-
-    def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
-        """Keep the first window, with the words that begin in it; none where no word does."""
-        begun = self._count_begun(ids, self._prompt_ids[""])
-        room = self.max_length - len(self.frame) - begun
-        at = len(self.frame.before) + begun
-        found = tag_tokens(tags, self._shift(offsets)[begun:], room, at)
-        self.reading.words += len(tags)
-        self.reading.words_lost += len(tags) - len(found)
-        self.reading.truncated += len(ids) - begun > room
-        self.reading.empty += not ids
-        if not found:
-            return []
-        ids = self.frame.around(ids[: begun + room])
-        return [TokenSequence(ids, annotation=TokenAnnotation(tags=found))]
-
-    def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
-        text = self.prompt + document.text
-        options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
-        options |= self._ask_offsets([document])
-        encoded: Any = self.tokenizer(text, document.pair, **options)
-        whole = None
-        if len(encoded["input_ids"]) > self.max_length:
-            self.reading.truncated += 1
-            whole = Alignment(_read_pair_offsets(encoded))
-            question: Any = self.tokenizer(text, add_special_tokens=False, verbose=False)
-            special = encoded.sequence_ids(0).count(None)
-            if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
-                self.reading.unanswered += 1
-                return []
-            options |= {"truncation": "only_second", "max_length": self.max_length}
-            encoded = self.tokenizer(text, document.pair, **options)
-        offsets = _read_pair_offsets(encoded)
-        sides = encoded.sequence_ids(0)
-        characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
-        found = find_answers(answers, Alignment(offsets, whole), characters)
-        if answers and not found.spans:
-            self.reading.unanswered += 1
-            return []
-        second = _find_second(encoded)
-        return [TokenSequence(list(encoded["input_ids"]), second, annotation=TokenAnnotation(answers=found))]
-
-    def _read_pair(self, document: Document) -> list[TokenSequence]:
-        if document.annotation is not None and document.annotation.answers is not None:
-            return self._read_question(document, document.annotation.answers)
-        text, before = self.prompt + document.text, len(self.prompt)
-        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
-        options |= {"verbose": False, **self._ask_offsets([document])}
-        encoded: Any = tokenize(self.tokenizer, text, document.pair, **options)
-        annotation, whole = document.annotation, None
-        if len(encoded["input_ids"]) > self.max_length:
-            self.reading.truncated += 1
-            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded, before))
-            options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = tokenize(self.tokenizer, text, document.pair, **options)
-        ids = list(encoded["input_ids"])
-        own = [id_ for id_, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
-        if not own:
-            return self._skip(document)
-        self._count_special(own)
-        second = _find_second(encoded)
-        if annotation is None:
-            return [TokenSequence(ids, second)]
-        window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
-        return self._annotate(document, [ids], [window], second)
+            name = self.tokenizer.convert_ids_to_tokens([first])[0]
+            self.reading.spelled_token = self.reading.spelled_token or name
 
 
-def _find_second(encoded: Any) -> int:
-    kinds = list(encoded["token_type_ids"])
-    return kinds.index(1) if 1 in kinds else 0
-
-
-def _read_pair_offsets(encoded: Any, before: int = 0) -> dict[Where, Offsets]:
+def _read_pair_offsets(encoded: Any, before: int) -> dict[Where, Offsets]:
     """Give the characters of the tokens of either text, (0, 0) for the other's; a prompt has ``before``."""
     sides = encoded.sequence_ids(0)
     ends: list[tuple[int, int]] = [tuple(pair) for pair in encoded["offset_mapping"]]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.streams import decode_lines, open_file, strip_ends
+from attnprobe.corpus.streams import decode_lines, open_file, strip_ends
 from attnprobe.corpus.tokens import Frame, Tokenizer
 from attnprobe.errors import DataError
 
@@ -109,30 +109,21 @@ RARE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Ties:
-    """The types that occur equally often where the rare ones end, and so can't be told apart."""
-
-    types: int
-    occurrences: int
-    share: float
-    once: float
-
-
-@dataclass(frozen=True)
 class Rarity:
-    """How frequent token types are."""
+    """How frequent token types are, each (id,).
+
+    Attributes:
+        rank: How many types are more frequent; -1 for special tokens.
+        order: A place of its own for each type; -1 for special tokens.
+        rare: Which part of it counts as rare.
+        once: Which share of the tokens is of types that occur once, where these tie at the border of rare
+            ones, so that the text is too small to say what is rare; None where they don't.
+    """
 
     rank: NDArray[np.int64]
     order: NDArray[np.int64]
     rare: NDArray[np.float32]
-    ties: Ties | None = None
-    types: int = 0
-    given: bool = False
-
-    @property
-    def decided(self) -> bool:
-        """Whether the text is large enough to say what is rare: types that occur once don't have to tie."""
-        return self.ties is None or self.ties.occurrences > 1
+    once: float | None = None
 
     @property
     def digest(self) -> str:
@@ -183,13 +174,10 @@ def rank_types(
     rare = np.zeros(len(counts), np.float32)
     rare[ids[by_frequency]] = np.repeat(part, sizes)
 
-    ties = None
-    split = np.flatnonzero((part > 0) & (part < 1) & (sizes > 1))
-    if split.size:
-        at = int(split[0])
-        once = float(together[each == 1].sum() / occurring.sum())
-        ties = Ties(int(sizes[at]), int(each[at]), float(part[at]), once)
-    return Rarity(rank, order, rare, ties, int((occurring > 0).sum()), frequencies is not None)
+    tied = (part > 0) & (part < 1) & (sizes > 1) & (each == 1)
+    undecided = frequencies is None and tied.any()
+    once = float(together[each == 1].sum() / occurring.sum()) if undecided else None
+    return Rarity(rank, order, rare, once)
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
@@ -198,20 +186,6 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
     A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``).
     Tokens that the file does not list have frequency 0.
     """
-    listed = _read_table(path)
-    names = tokenizer.convert_ids_to_tokens(list(range(vocabulary)))
-    found = np.zeros(vocabulary)
-    for token, name in enumerate(names):
-        if name in listed:
-            found[token] = listed[name]
-        elif name is not None and not name.startswith("##"):
-            found[token] = listed.get(spell_token(tokenizer, token), 0.0)
-    if not found.any():
-        raise DataError(f"{path}: none of its words is a token of this model; is it the right file?")
-    return found
-
-
-def _read_table(path: Path) -> dict[str, float]:
     listed: dict[str, float] = {}
     with open_file(path, str(path)) as stream:
         for number, line in enumerate(strip_ends(decode_lines(stream, str(path))), 1):
@@ -226,4 +200,13 @@ def _read_table(path: Path) -> dict[str, float]:
                 raise DataError(
                     f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
                 )
-    return listed
+    names = tokenizer.convert_ids_to_tokens(list(range(vocabulary)))
+    frequencies = np.zeros(vocabulary)
+    for token, name in enumerate(names):
+        if name in listed:
+            frequencies[token] = listed[name]
+        elif name is not None and not name.startswith("##"):
+            frequencies[token] = listed.get(spell_token(tokenizer, token), 0.0)
+    if not frequencies.any():
+        raise DataError(f"{path}: none of its words is a token of this model; is it the right file?")
+    return frequencies

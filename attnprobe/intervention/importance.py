@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import tabulate_ablation

@@ -68,7 +68,7 @@ def _find_features(batch: Batch, architecture: Architecture, layer: int) -> Toke
         return batch.targets
     if batch.tokens is not None:
         return batch.tokens
-    return None if batch.unseen is None else batch.unseen.layout(len(batch), batch.length).queries
+    return None if batch.media is None else batch.media.layout(len(batch), batch.length).queries
 
 
 def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:

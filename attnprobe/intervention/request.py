@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Literal
 
-from attnprobe.corpus.sources.document import Document, find_gold
-from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.document import Document, find_gold
+from attnprobe.corpus.media import MediaFolder
 from attnprobe.errors import UsageError
 from attnprobe.tasks import OBJECTIVES, Gold
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective

@@ -125,11 +125,11 @@ class RowSummary:
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _summary_rows(p, features, apart, offset, start, stop, out, argmax):  # noqa: ANN001, ANN202
+def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # noqa: ANN001, ANN202
     """Fill out[:, b, h, q] with entropy, maximum, distance, masses; p is (b, h, q, k)."""
     _, heads, queries, keys = p.shape
     count, width = features.shape[1], features.shape[2]
-    middle = apart.shape[0] // 2
+    middle = distances.shape[0] // 2
     padded = np.zeros(width, np.float32)
     for row in range(start, stop):
         bh, q = divmod(row, queries)
@@ -143,7 +143,7 @@ def _summary_rows(p, features, apart, offset, start, stop, out, argmax):  # noqa
         entropy, distance = np.float32(0), np.float32(0)
         # Floats that are not negative sort like their bits, and an integer maximum vectorises.
         best = np.int32(0)
-        ramp = apart[middle - offset - q :]
+        ramp = distances[middle - offset - q :]
         for k in range(width):
             entropy -= x_log2_x(x[k])
             distance += x[k] * ramp[k]
@@ -176,13 +176,13 @@ def _distances(longest: int) -> np.ndarray:
 def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     queries = torch.arange(offset, offset + p.shape[2], device=p.device)
     keys = torch.arange(p.shape[3], device=p.device)
-    apart = (queries[:, None] - keys).abs().to(p.dtype)
+    distances = (queries[:, None] - keys).abs().to(p.dtype)
     maximum, argmax = p.max(-1)
     return RowSummary(
         entropy=torch.special.entr(p).sum(-1).clamp_min(0),
         maximum=maximum,
         argmax=argmax,
-        distance=torch.einsum("bhqk,qk->bhq", p, apart),
+        distance=torch.einsum("bhqk,qk->bhq", p, distances),
         masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)),
     )
 
@@ -190,13 +190,8 @@ def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
 def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     """Summarise every attention row in one pass.
 
-    Args:
-        p: Attention rows (batch, head, query, key), each summing to 1 (or all NaN).
-        features: Indicators of keys (batch, feature, key), 0 or 1.
-        offset: The position in the sequence of the first query.
-
-    Returns:
-        A RowSummary; see there for formulas and units.
+    ``p`` are attention rows (batch, head, query, key), each summing to 1 (or all NaN); ``features`` are
+    indicators of keys (batch, feature, key), 0 or 1; ``offset`` is the position of the first query.
     """
     if not can_run_compiled(p):
         return _summary_torch(p, features, offset)
@@ -207,7 +202,112 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     out = torch.empty(3 + features.shape[1], batch, heads, queries)
     argmax = torch.empty(batch, heads, queries, dtype=torch.int64)
     rows = batch * heads * queries
-    apart = _distances(1 << max(width, offset + queries).bit_length())
-    inputs = (p.contiguous().numpy(), padded.numpy(), apart, offset)
+    distances = _distances(1 << max(width, offset + queries).bit_length())
+    inputs = (p.contiguous().numpy(), padded.numpy(), distances, offset)
     run_over_rows(_summary_rows, rows, *inputs, out=(out.numpy(), argmax.numpy()))
     return RowSummary(out[0], out[1], argmax, out[2], out[3:])
+
+
+#: Places before the cells of single offsets: the keys of two kinds, and what lies further before.
+_BEFORE, _SINGLE = 2, 3
+
+
+@numba.njit(inline="always")
+def _add_up(row, marked, start, stop):  # noqa: ANN001, ANN202 - numba infers the types
+    mass = np.float32(0)
+    for k in range(start, stop):
+        mass += row[k] * marked[k]
+    return mass
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _offset_rows(p, marks, number, asks, sees, offset, reach, start, stop, out):  # noqa: ANN001, ANN202
+    _, heads, queries, _ = p.shape
+    for unit in range(start, stop):
+        b, h = divmod(unit, heads)
+        ordinary = marks[b, 0]
+        sums = np.zeros((out.shape[2], 2), np.float64)
+        for q in range(queries):
+            row = p[b, h, q]
+            if not asks[b, q] or math.isnan(row[0]):
+                continue
+            here, end = offset + q, sees[b, q] + 1
+            for kind in range(1, marks.shape[1]):
+                if number[b, kind, end]:
+                    sums[kind - 1, 0] += _add_up(row, marks[b, kind], 0, end)
+                    sums[kind - 1, 1] += 1
+            if reach < 0:
+                continue
+            low, high = max(0, here - reach), min(end, here + reach + 1)
+            if number[b, 0, low]:
+                sums[_BEFORE, 0] += _add_up(row, ordinary, 0, low)
+                sums[_BEFORE, 1] += 1
+            for k in range(low, high):
+                place = _SINGLE + k - here + reach
+                sums[place, 0] += row[k] * ordinary[k]
+                sums[place, 1] += ordinary[k]
+            if number[b, 0, end] > number[b, 0, high]:
+                sums[-1, 0] += _add_up(row, ordinary, high, end)
+                sums[-1, 1] += 1
+        out[b, h] = sums
+
+
+def _offsets_torch(
+    p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int, out: Tensor
+) -> None:
+    keys = torch.arange(p.shape[3], device=p.device)
+    here = torch.arange(offset, offset + p.shape[2], device=p.device)
+    there = asks[:, None] & ~p[..., 0].isnan()  # (batch, head, query)
+    seen = (keys <= sees[..., None]).to(p.dtype)  # (batch, query, key)
+    rows = p.where(there[..., None], 0)
+
+    def add(place: int, mask: Tensor) -> None:
+        """Add what lies on some keys of each query, (batch, query, key)."""
+        out[:, :, place, 0] = torch.einsum("bhqk,bqk->bh", rows, mask)
+        out[:, :, place, 1] = (there & (mask.sum(-1) > 0)[:, None]).sum(-1).to(p.dtype)
+
+    for kind in range(1, marks.shape[1]):
+        add(kind - 1, seen * marks[:, None, kind])
+    if reach < 0:
+        return
+    ordinary, ahead = seen * marks[:, None, 0], keys - here[:, None]
+    add(_BEFORE, ordinary * (ahead < -reach))
+    add(-1, ordinary * (ahead > reach))
+    for single in range(-reach, reach + 1):
+        # Of the block, only the diagonal is read.
+        marked = ordinary.diagonal(offset + single, 1, 2)
+        first = max(0, -(offset + single))
+        queries = slice(first, first + marked.shape[1])
+        at = rows.diagonal(offset + single, 2, 3)
+        out[:, :, _SINGLE + single + reach, 0] = (at * marked[:, None]).sum(-1)
+        out[:, :, _SINGLE + single + reach, 1] = (there[..., queries] * marked[:, None]).sum(-1)
+
+
+def add_up_offsets(p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int) -> Tensor:
+    """Add up what attention rows have on keys of some kinds, and at each offset from the query.
+
+    Args:
+        p: Attention rows (batch, head, query, key); those of NaN are left out.
+        marks: (batch, kind, key), 1 for the keys of a kind: first those that offsets are about, then others.
+        asks: (batch, query) the queries that count.
+        sees: (batch, query) the last key that each query sees.
+        offset: The position in the sequence of the first query.
+        reach: How far single offsets go; -1 where the places of queries and keys do not compare.
+
+    Returns:
+        (batch, head, cell, 2): the sum, and how many queries see such a key. The cells are each of the
+        other kinds, all that lies before the offset ``-reach``, each offset, and all that lies behind
+        ``reach``; without offsets, the other kinds alone.
+    """
+    kinds = marks.shape[1] - 1
+    assert reach < 0 or kinds == _BEFORE  # as the loop counts on
+    cells = kinds if reach < 0 else kinds + 2 * reach + 3
+    out = p.new_zeros(*p.shape[:2], cells, 2)
+    marks = marks.to(p.dtype)
+    if not can_run_compiled(p):
+        _offsets_torch(p, marks, asks, sees, offset, reach, out)
+        return out
+    number = torch.nn.functional.pad(marks.cumsum(2), (1, 0)).int()  # of each kind before each key
+    arrays = [one.contiguous().numpy() for one in (p, marks, number, asks, sees)]
+    run_over_rows(_offset_rows, p.shape[0] * p.shape[1], *arrays, offset, reach, out=(out.numpy(),))
+    return out

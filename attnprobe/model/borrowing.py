@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_transformer
-from attnprobe.model.folders import Prompts, acts_outside_layers
+from attnprobe.model.embedding import Embedding, choose_prompts, reads_encoder, unwrap_sentence_transformer
+from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
@@ -33,12 +33,13 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
     """
-    model = _strip_wrappers(model)
-    parts = unwrap_sentence_transformer(model)
-    if parts is None:
-        Prompts().choose(prompt, "the loaded model")
-    else:
-        model, tokenizer = parts.model, tokenizer or parts.tokenizer
+    whole = model = _strip_wrappers(model)
+    scores_pairs = False
+    if parts := unwrap_sentence_transformer(whole):
+        model, theirs, scores_pairs = parts
+        tokenizer = tokenizer or theirs
+    if parts is None or scores_pairs:
+        choose_prompts({}, prompt, "the loaded model")
     model, adapters = _unwrap(model)
     config: Any = getattr(model, "config", None)
     if config is None or not hasattr(config, "model_type"):
@@ -52,25 +53,21 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         unpack_model(model)  # as its own first pass would
     if (quantisation := Quantisation.of(model)) is not None:
         loaded |= {"quantisation": quantisation.name}
-    found = Checkpoint(
+    checkpoint = Checkpoint(
         " + ".join([base, *adapters]),
         cast(Any, model),
         tokenizer,
         loaded,
         quantisation=quantisation,
+        scores_pairs=scores_pairs,
     )
-    if parts is None:
-        return found
-    if parts.pairs:
-        Prompts().choose(prompt, found.name)
-        return replace(found, scoring=PairScoring())
-    embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
-    embedding, tokenizer = embedding.fit(tokenizer, config)
+    if parts is None or scores_pairs:
+        return checkpoint
+    embedding = Embedding.of(whole, checkpoint.name, tokenizer, config, prompt)
     return replace(
-        found,
-        tokenizer=tokenizer,
+        checkpoint,
         origin=loaded | {"embedding": embedding.record},
-        encoder_only=embedding.reads_encoder(config),
+        encoder_only=reads_encoder(config),
         embedding=embedding,
         remarks=embedding.remarks,
     )

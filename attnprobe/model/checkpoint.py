@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.corpus.batches import flatten_pairs
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.model.embedding import Embedding, PairScoring
+from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
@@ -86,7 +86,8 @@ class Checkpoint:
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
-        scoring: Of a cross-encoder of sentence-transformers; None of any other.
+        scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
+        sentences: The folder of sentence-transformers that it is the transformer of.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -106,7 +107,8 @@ class Checkpoint:
     kept: NDArray[np.bool_] | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
-    scoring: PairScoring | None = None
+    scores_pairs: bool = False
+    sentences: SentenceFolder | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -122,12 +124,6 @@ class Checkpoint:
         """The heads that its weights lack, as layer and head."""
         lost = () if self.kept is None else np.argwhere(~self.kept).tolist()
         return tuple((layer, head) for layer, head in lost)
-
-    @property
-    def sentences(self) -> SentenceFolder | None:
-        """The folder of sentence-transformers that it is the transformer of."""
-        found = self.embedding or self.scoring
-        return None if found is None else found.folder
 
     @property
     def runner(self) -> PreTrainedModel:
@@ -165,15 +161,9 @@ class Checkpoint:
         return find_longest_input(self.model, self.tokenizer)
 
     @property
-    def prompt(self) -> str:
-        """What stands before each text, "" for nothing."""
-        return "" if self.embedding is None else self.embedding.prompt
-
-    @property
-    def prompts(self) -> dict[str, Any]:
-        """What stands before each text, and before texts of a role, as keywords of ``SequenceReader``."""
-        by_role = {} if self.embedding is None else self.embedding.role_prompts
-        return {"prompt": self.prompt, "role_prompts": by_role}
+    def prompts(self) -> Mapping[str, str]:
+        """What stands before texts of a role; of those without a role, under ""."""
+        return {"": ""} if self.embedding is None else self.embedding.prompts
 
     @property
     def embedded_length(self) -> int | None:

@@ -1,7 +1,7 @@
 """What a configuration says a model reads, and what is wrong with it where transformers or torch stumble."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,20 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
-from transformers.activations import ACT2FN
 
 from attnprobe.errors import ModelError, first_line
-from attnprobe.model.folders import damage_error, read_object
+from attnprobe.model.folders import CONFIG, damage_error, read_object
 from attnprobe.model.quirks import (
+    AHEAD,
+    AHEAD_COUNTS,
     NOT_TOGETHER,
+    PLACEHOLDERS,
     READS_ANOTHER_TEXT,
     UnsupportedModelError,
 )
 from attnprobe.table.naming import join_names
 
-#: Numbers of a configuration that count something there must be at least one of.
-_COUNTS = re.compile(
-    r"(num|n)_(\w+_)?(heads?|layers?|embd|positions)|(\w+_)?(attention_heads|layers)|d_model|dim|vocab_size"
-    r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
-)
-_TYPES = ("dtype", "torch_dtype")
-#: No count of a configuration is larger.
-_MOST = 10**8
-_ACTIVATIONS = ("hidden_act", "hidden_activation", "activation", "activation_function")
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
@@ -43,58 +37,27 @@ def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> 
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:
-        kind = read_object(folder / "config.json").get("model_type")
+        kind = read_object(folder / CONFIG).get("model_type")
         if isinstance(kind, str) and kind not in CONFIG_MAPPING:
             raise ModelError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
-        raise _config_error(folder, name, error) from error
-
-
-def _config_error(folder: Path, name: str, error: Exception) -> ModelError:
-    return damage_error(folder / "config.json", name, next(_find_impossible(folder), error))
+        raise damage_error(folder / CONFIG, name, error) from error
 
 
 def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
-    """Say why weights can't be loaded: a configuration that no model can be built from, or a file of them."""
+    """Say why weights can't be loaded: a file of them, or a configuration that no model can be built from."""
     for file in sorted(folder.glob("*.safetensors")):
         try:
             safe_open(file, "pt")
         except (SafetensorError, OSError) as damage:
             return damage_error(file, name, damage)
-    if next(_find_impossible(folder), None):
-        return _config_error(folder, name, error)
     try:
         with torch.device("meta"):
             AutoModel.from_config(read_config(folder, name))
     except Exception as damage:
-        return _config_error(folder, name, damage)
-    return ModelError(f"The weights of {name} can't be loaded: {first_line(error)}.")
-
-
-def _find_impossible(folder: Path) -> Iterator[str]:
-    for key, value in read_object(folder / "config.json").items():
-        if key in _TYPES and value is not None and not _is_type(value):
-            yield f"{key} is {value!r}, which is no floating-point type of torch"
-        elif (
-            _COUNTS.fullmatch(key)
-            and isinstance(value, str | float | int)
-            and not (isinstance(value, int) and value > 0)
-        ):
-            yield f"{key} is {value!r}, and must be a whole number of at least 1"
-        elif _COUNTS.fullmatch(key) and isinstance(value, int) and value > _MOST:
-            yield f"{key} is {value:,}, more than any model has"
-        elif key in _ACTIVATIONS and isinstance(value, str) and value not in ACT2FN:
-            yield f"{key} is {value!r}, which is no activation of transformers"
-
-
-def _is_type(value: Any) -> bool:
-    name = value.removeprefix("torch.") if isinstance(value, str) else ""
-    return name == "auto" or isinstance(getattr(torch, name, None), torch.dtype)
-
-
-_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
-#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads.
-_AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
-_AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
+        return damage_error(folder / CONFIG, name, damage)
+    return ModelError(
+        f"The weights of {name} can't be loaded as its config.json describes them: {first_line(error)}."
+    )
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
@@ -107,56 +70,45 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
         One sentence for each stack of layers that is cut short.
     """
     keys, sentences, config = sorted(unexpected), [], model.config.get_text_config()
-    ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+    ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
     for path, stack in _iterate_stacks(model):
-        extra = _find_layers_beyond(keys, path, len(stack), model.base_model_prefix)
-        whole = {
+        inner = path.removeprefix(f"{model.base_model_prefix}.")
+        place = re.compile(rf"(?:{model.base_model_prefix}\.)?{re.escape(inner)}\.(\d{{1,6}})\.(.+)")
+        extra: dict[int, list[str]] = {}
+        for match in filter(None, map(place.fullmatch, keys)):
+            if int(match[1]) >= len(stack):
+                extra.setdefault(int(match[1]), []).append(match[2])
+        beyond = sorted(
             number
             for number, names in extra.items()
-            if any(map(_ATTENTION.search, names)) and not any(map(_AHEAD.search, names))
-        } or ({*extra} if _ATTENTION.search(path) else set())
-        if len(whole) > ahead:
-            kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
-            sentences.append(_describe_layers(kind, sorted(whole), len(stack)))
+            if any(map(_ATTENTION.search, names)) and not any(map(AHEAD.search, names))
+        ) or (sorted(extra) if _ATTENTION.search(path) else [])
+        if len(beyond) > ahead:
+            side = path.partition(".")[0] if model.config.is_encoder_decoder else ""
+            kind = f"{side} " if side in {"encoder", "decoder"} else ""
+            numbers = join_names([str(number) for number in beyond])
+            named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
+            sentences.append(
+                f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {len(stack)}: {named} not "
+                "measured"
+            )
     return tuple(sentences)
 
 
 def _iterate_stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+    """Go through the outermost lists of layers with attention."""
     outer: list[str] = []
     for path, module in model.named_modules():
-        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
+        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{other}.") for other in outer):
             continue
         if any(_ATTENTION.search(type(part).__name__) for part in module.modules()):
             outer.append(path)
             yield path, module
 
 
-def _find_layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
-    """Group the weights of layers behind the last by their number, without the path that they begin with."""
-    bare = path.removeprefix(f"{prefix}.")
-    places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
-    found: dict[int, list[str]] = {}
-    for key in keys:
-        match = re.fullmatch(rf"(?:{places})\.(\d{{1,6}})\.(.+)", key)
-        if match and int(match[1]) >= layers:
-            found.setdefault(int(match[1]), []).append(match[2])
-    return found
-
-
-def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
-    kind = f"{kind} " if kind in {"encoder", "decoder"} else ""
-    numbers = join_names([str(number) for number in beyond])
-    named = f"layers {numbers} are" if len(beyond) > 1 else f"layer {numbers} is"
-    return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
-
-
-#: How configurations name the token in whose place the image is put.
-_PLACEHOLDERS = ("image_token_id", "image_token_index")
-
-
 def find_placeholder(config: PreTrainedConfig) -> int | None:
     """Find the id of the token in whose place the model puts the image; None where it states none."""
-    stated = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    stated = (getattr(config, name, None) for name in PLACEHOLDERS)
     return next((token for token in stated if isinstance(token, int)), None)
 
 

@@ -1,38 +1,89 @@
-"""What sentence-transformers makes of texts: embeddings of each, and scores of two (cross-encoders)."""
+"""Embedding models of sentence-transformers: how they read a text, and the vector that their modules make.
 
-import contextlib
+Torch is imported where a vector is made, so that a prompt that is not there is refused at once.
+"""
+
 import copy
-import json
+import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
-from torch import Tensor, nn
-
-from attnprobe.corpus.tokens import count_prompt_tokens
-from attnprobe.errors import UsageError
-from attnprobe.model.folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote, read_object
-from attnprobe.model.pooling import (
-    Config,
-    FirstNumbers,
-    Pooling,
-    Step,
-    UnreadError,
-    read_module_weights,
-    read_modules,
-)
+from attnprobe.errors import UsageError, first_line
+from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
-#: How the transformer is run, where nothing is said.
-_TASK, _OUTPUT = "feature-extraction", {"method": "forward", "method_output_name": "last_hidden_state"}
+#: Where the classes of modules are from, and those that need nothing but the states of a text. Of the others,
+#: Router and Asym would import whatever classes their own files name.
+_HOME = "sentence_transformers."
+_KINDS = {"Pooling", "Dense", "Normalize", "LayerNorm", "Dropout"}
+#: Where the activation that the description of a Dense names is imported from.
+_ACTIVATIONS = "torch.nn.modules."
+#: What multiplied is how many weights a module has.
+_SIZES = ("in_features", "out_features", "dimension")
+#: Settings of the transformer that change what it reads or gives, and their usual value.
+_USUAL_SETTINGS = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"method": "forward", "method_output_name": "last_hidden_state"},
+    "processing_kwargs": {},
+    "query_expansion": None,
+    "query_length": None,
+    "document_length": None,
+}
 #: What tokenizers without a limit state is more.
 _NO_LIMIT = 1_000_000
-#: Settings of the transformer that change what it reads, beside those that are followed.
-_UNREAD_SETTINGS = ("processing_kwargs", "query_expansion", "query_length", "document_length")
-#: Of whose types sentence-transformers runs the encoder alone.
-_ENCODERS = {"t5", "mt5", "umt5", "longt5"}
+#: What stands for no prompt at all, and the prompts that stand before queries and before what they look for.
+_NO_PROMPT = "none"
+_ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+#: Letters of a prompt that messages show.
+_SHOWN = 60
+
+
+def choose_prompts(
+    described: Mapping[str, Any], name: str | None, model: str
+) -> tuple[str | None, dict[str, str]]:
+    """Choose the prompt of a name, or what ``encode`` puts before texts by itself.
+
+    Queries and passages have those that are called so, as of ``encode_query`` and ``encode_document``. A
+    prompt that is named is that of queries; where "none" is wanted, there is none for either.
+
+    Returns:
+        The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document".
+
+    Raises:
+        UsageError: When there is no prompt of that name.
+    """
+    texts = _read_prompts(described)
+    if name == _NO_PROMPT and name not in texts:
+        return None, dict.fromkeys(("", *_ROLES), "")
+    if name is not None and name not in texts:
+        there = "it has no prompts (config_sentence_transformers.json)"
+        if texts:
+            there = f"it knows {join_names(list(map(clean, texts)))}, or {_NO_PROMPT}"
+        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; {there}.")
+    usual = described.get("default_prompt_name")
+    chosen = name or (usual if isinstance(usual, str) and usual in texts else None)
+    roles = {role: next(filter(None, map(texts.get, names)), "") for role, names in _ROLES.items()}
+    if name is not None:
+        roles["query"] = texts[name]
+    return chosen, {"": texts.get(chosen or "", ""), **roles}
+
+
+def _read_prompts(described: Mapping[str, Any]) -> dict[str, str]:
+    prompts = described.get("prompts")
+    listed = prompts.items() if isinstance(prompts, Mapping) else ()
+    return {str(name): text for name, text in listed if isinstance(text, str)}
+
+
+def quote(prompt: str) -> str:
+    """Quote a prompt, or how it begins."""
+    shown = clean(prompt)
+    return f"'{shown}'" if len(shown) <= _SHOWN else f"'{shown[:_SHOWN]}...'"
 
 
 @dataclass(frozen=True)
@@ -40,245 +91,224 @@ class Embedding:
     """How an embedding model reads a text and makes a vector of it, as ``SentenceTransformer.encode`` does.
 
     Attributes:
-        folder: Where its modules lie, or None for a model that was handed over.
-        pooling: How the states of a text become one.
-        steps: What is applied after that.
-        limit: Most tokens that are read of a text; None where only the model limits it.
-        lower: Whether texts are written in lower case.
-        prompts: The prompts that the model knows.
-        prompt_name: Which of them is put before texts, or None.
-        prompt: Its text, "" for none.
-        prompt_tokens: How many tokens it has, with what stands before it.
-        role_prompts: The prompts of queries and of what they look for, by role.
-        role_tokens: How many tokens these have, in the same way.
+        source: The folder of its modules, or the modules of a model that was handed over.
+        kinds: The classes of its modules after the transformer.
+        settings: How the transformer reads texts, in the words of its folder.
+        described: What is said of the whole model.
+        prompt_name: The prompt that stands before texts, or None for none.
+        prompts: Its text, by the role of a text: "" for any, "query", or "document".
         unread: Why the vector can't be made, a clause; "" where it can.
+        tokenizer: As it reads texts.
     """
 
-    folder: SentenceFolder | None = None
-    pooling: Pooling = field(default_factory=Pooling)
-    steps: tuple[Step, ...] = ()
-    limit: int | None = None
-    lower: bool = False
-    prompts: Prompts = field(default_factory=Prompts)
-    prompt_name: str | None = None
-    prompt: str = ""
-    prompt_tokens: int = 0
-    role_prompts: Mapping[str, str] = field(default_factory=dict)
-    role_tokens: Mapping[str, int] = field(default_factory=dict)
-    unread: str = ""
+    source: Any = field(repr=False)
+    kinds: tuple[str, ...]
+    settings: Mapping[str, Any]
+    described: Mapping[str, Any]
+    prompt_name: str | None
+    prompts: Mapping[str, str]
+    unread: str
+    tokenizer: Any
 
     @classmethod
-    def read(cls, folder: SentenceFolder, name: str, prompt: str | None, *, allow_bin: bool) -> "Embedding":
-        """Read how a model embeds texts; ``prompt`` is the name of one, or None for its usual one."""
-        described = [
-            (module.kind, read_object(folder.root / module.path / DESCRIPTION) if module.path else {})
-            for module in folder.modules[1:]
-        ]
-
-        def read_weights(number: int) -> dict[str, Tensor]:
-            place = folder.modules[number + 1].path
-            return read_module_weights(folder.root / place, place, allow_bin=allow_bin)
-
-        found = cls._build(folder.settings, folder.described, described, read_weights)
-        return replace(found.choose(prompt, name), folder=folder)
-
-    @classmethod
-    def of(cls, modules: list[nn.Module], described: Config, prompt: str | None, name: str) -> "Embedding":
-        """Take over how a loaded SentenceTransformer embeds texts; its modules, the transformer first."""
-        named = (f"{type(one).__module__}.{type(one).__qualname__}" for one in modules)
-        listed = [(find_kind(kind), _describe(one)) for kind, one in zip(named, modules, strict=True)]
-        settings = {key: value for key, value in listed[0][1].items() if key != "max_seq_length"}
-        limit = getattr(modules[0], "max_seq_length", None)
-
-        def read_weights(number: int) -> dict[str, Tensor]:
-            return {key: weight.detach() for key, weight in modules[number + 1].state_dict().items()}
-
-        found = cls._build(settings | {"max_seq_length": limit}, described, listed[1:], read_weights)
-        return found.choose(prompt, name)
-
-    @classmethod
-    def _build(
-        cls,
-        settings: Config,
-        described: Config,
-        modules: Sequence[tuple[str, Config]],
-        read_weights: Callable[[int], dict[str, Tensor]],
+    def read(
+        cls, folder: SentenceFolder, name: str, tokenizer: Any, config: Any, prompt: str | None
     ) -> "Embedding":
-        limit = settings.get("max_seq_length")
-        found = cls(
-            limit=limit if type(limit) is int and 0 < limit < _NO_LIMIT else None,
-            lower=settings.get("do_lower_case") is True,
-            prompts=Prompts.parse(described),
-        )
-        try:
-            _check_settings(settings)
-            pooling, steps = read_modules(modules, read_weights)
-            width = described.get("truncate_dim")
-            cut = (FirstNumbers(width),) if type(width) is int and width > 0 else ()
-            return replace(found, pooling=pooling, steps=(*steps, *cut))
-        except UnreadError as error:
-            return replace(found, unread=str(error))
+        """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
+        kinds = tuple(find_kind(kind) for kind, _ in folder.modules[1:])
+        unread = _find_unread(kinds, folder.settings, config) or _find_unsafe(folder)
+        if folder.settings.get("do_lower_case") is True:
+            tokenizer = _lower_case(tokenizer)
+        chosen = choose_prompts(folder.described, prompt, name)
+        return cls(folder, kinds, folder.settings, folder.described, *chosen, unread, tokenizer)
 
-    def choose(self, prompt: str | None, name: str) -> "Embedding":
-        """Put another prompt before texts, by its name; None for the usual one. ``fit`` counts its tokens."""
-        chosen, text = self.prompts.choose(prompt, name)
-        by_role = self.prompts.choose_by_role(prompt)
-        return replace(self, prompt_name=chosen, prompt=text, role_prompts=by_role)
+    @classmethod
+    def of(cls, model: Any, name: str, tokenizer: Any, config: Any, prompt: str | None) -> "Embedding":
+        """Take over how a loaded SentenceTransformer embeds texts."""
+        first, *modules = model.children()
+        kinds = tuple(find_kind(f"{type(one).__module__}.{type(one).__qualname__}") for one in modules)
+        settings = {
+            key: getattr(first, key, None) for key in ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+        }
+        named = ("prompts", "default_prompt_name", "truncate_dim")
+        described = {key: getattr(model, key, None) for key in named}
+        unread = _find_unread(kinds, settings, config)
+        chosen = choose_prompts(described, prompt, name)
+        return cls(modules, kinds, settings, described, *chosen, unread, tokenizer)
 
-    def fit(self, tokenizer: Any, config: Any) -> tuple["Embedding", Any]:
-        """Fit it to a transformer and its tokenizer.
+    @property
+    def limit(self) -> int | None:
+        """Most tokens that are read of a text; None where only the model limits it."""
+        limit = self.settings.get("max_seq_length")
+        return limit if type(limit) is int and 0 < limit < _NO_LIMIT else None
 
-        Vectors of states of a decoder beside an encoder are not made.
-
-        Returns:
-            It, with the tokens of its prompt counted; and the tokenizer as it reads texts.
-        """
-        tokenizer = self._lower_case(tokenizer)
-        by_role = {role: count_prompt_tokens(tokenizer, text) for role, text in self.role_prompts.items()}
-        tokens = count_prompt_tokens(tokenizer, self.prompt)
-        found = replace(self, prompt_tokens=tokens, role_tokens=by_role)
-        if config.is_encoder_decoder and not self.reads_encoder(config) and not self.unread:
-            found = replace(found, unread="it pools what a decoder beside an encoder gives")
-        if self.lower and getattr(tokenizer, "backend_tokenizer", None) is None and not found.unread:
-            found = replace(
-                found, unread="its tokenizer does not write texts in lower case, as encode() does"
-            )
-        return found, tokenizer
-
-    @staticmethod
-    def reads_encoder(config: Any) -> bool:
-        """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
-        return bool(config.is_encoder_decoder) and config.model_type in _ENCODERS
-
-    def __call__(self, states: Tensor, role: str = "") -> Tensor:
-        """Make the vectors of texts of their last states: (batch, position, width) to (batch, width).
-
-        ``role`` says whether they are queries or what queries look for, whose prompts differ.
+    @cached_property
+    def modules(self) -> list[Any]:
+        """The modules after the transformer, loaded when they are first needed.
 
         Raises:
-            AttnprobeError: When a module can't be read.
+            UsageError: When one can't be.
         """
+        import torch
+
         if self.unread:
-            raise UsageError(
-                f"The embeddings of this model can't be made: {self.unread}. What needs none, such as "
-                "census, works."
-            )
-        found = self.pooling(states, self.role_tokens[role] if role else self.prompt_tokens)
-        for step in self.steps:
-            found = step(found)
-        return found
+            raise _make_error(self.unread)
+        if not isinstance(self.source, SentenceFolder):  # whose owner may train it, in another type
+            return [copy.deepcopy(module).eval().requires_grad_(False) for module in self.source]
+        if find_spec("sentence_transformers") is None:
+            raise _make_error('its modules need sentence-transformers: pip install "attnprobe[embeddings]"')
+        with torch.inference_mode(False), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sentence_transformers.sentence_transformer import modules
+
+            try:
+                loaded = [
+                    getattr(modules, kind).load(str(self.source.root), subfolder=path, local_files_only=True)
+                    for kind, (_, path) in zip(self.kinds, self.source.modules[1:], strict=True)
+                ]
+            except Exception as error:
+                raise _make_error(f"its modules can't be read ({first_line(error)})") from error
+        if not all(bool(torch.isfinite(weight).all()) for module in loaded for weight in module.parameters()):
+            raise _make_error("its modules hold NaN or infinite numbers")
+        return [module.eval().requires_grad_(False) for module in loaded]
+
+    def __call__(self, states: Any, roles: Sequence[str] = ()) -> Any:
+        """Make the vectors of texts of their last states: (batch, position, width) to (batch, width).
+
+        ``roles`` says of each text whether it is a query or what queries look for, whose prompts differ; none
+        where all have the usual one.
+
+        Raises:
+            UsageError: When a module can't be read.
+        """
+        import torch
+
+        from attnprobe.corpus.tokens import count_prompt_tokens
+
+        if len(set(roles)) > 1:
+            return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
+        prompt = self.prompts[roles[0] if roles else ""]
+        features = {
+            "token_embeddings": states,
+            "prompt_length": count_prompt_tokens(self.tokenizer, prompt),
+        }
+        try:
+            for module in self.modules:
+                features = module.to(states)(features)
+            return features["sentence_embedding"][:, : self.described.get("truncate_dim")]
+        except (RuntimeError, KeyError, TypeError) as error:
+            raise _make_error(f"its modules do not fit each other ({first_line(error)})") from error
 
     @property
     def record(self) -> dict[str, Any]:
         """What is on record of how texts are read, and of what is made of them."""
-        made = {"unread": self.unread} if self.unread else {"modules": self.stages}
-        read = {"prompt": self.prompt, "prompt_name": self.prompt_name, "max_seq_length": self.limit}
-        return {**read, "do_lower_case": self.lower, **made}
-
-    @property
-    def stages(self) -> list[str]:
-        """What is done to the states of a text, one after the other."""
-        left_out = "" if self.pooling.include_prompt else ", without the tokens of a prompt"
-        return [f"pooled by {join_names(list(self.pooling.modes))}{left_out}", *map(str, self.steps)]
+        read = {"prompt": self.prompts[""], "prompt_name": self.prompt_name, "max_seq_length": self.limit}
+        made = {"unread": self.unread} if self.unread else {"modules": list(self.kinds)}
+        return {**read, "do_lower_case": self.settings.get("do_lower_case") is True, **made}
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is not read of it, a sentence without its full stop; nothing where all of it is."""
-        said = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
-        return (said,) if self.unread else ()
+        remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
+        return (remark,) if self.unread else ()
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        """Say what was found: the thing, and how it is."""
+        """Say what was read: the thing, and how it is."""
         if not self.unread:
-            yield "embedding", ", ".join(self.stages)
-        known = [f"{clean(name)} ({quote(text)})" for name, text in self.prompts.texts.items() if text]
-        used = f"{clean(self.prompt_name)} stands before each text" if self.prompt_name else "none is put"
-        if known:
+            yield "embedding", ", ".join(self.kinds)
+        prompts = _read_prompts(self.described)
+        if known := [f"{clean(name)} ({quote(text)})" for name, text in prompts.items() if text]:
+            used = f"{clean(self.prompt_name)} stands before each text" if self.prompt_name else "none is put"
             yield "prompts", f"{join_names(known)}; {used}"
-        if self.lower:
-            yield "letter case", "texts are written in lower case"
-
-    def _lower_case(self, tokenizer: Any) -> Any:
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if not self.lower or backend is None:
-            return tokenizer
-        from tokenizers import normalizers
-
-        before = json.loads(backend.to_str()).get("normalizer") or {}
-        listed = before.get("normalizers", [before])
-        if any(one.get("type") == "Lowercase" for one in listed):
-            return tokenizer
-        found = copy.deepcopy(tokenizer)
-        steps = [normalizers.Lowercase(), *filter(None, [found.backend_tokenizer.normalizer])]
-        found.backend_tokenizer.normalizer = normalizers.Sequence(steps)
-        return found
 
 
-@dataclass(frozen=True)
-class SentenceParts:
-    """A loaded SentenceTransformer, or a CrossEncoder, which scores ``pairs`` of texts.
-
-    It has its modules, the transformer first, and what describes the whole.
-    """
-
-    model: Any
-    tokenizer: Any
-    modules: list[nn.Module]
-    described: Config
-    pairs: bool = False
+def find_kind(kind: str) -> str:
+    """Find what sentence-transformers calls a class; of any other, its whole name."""
+    return kind.rpartition(".")[2] if kind.startswith(_HOME) else f"{clean(kind)} of its own code"
 
 
-def unwrap_sentence_transformer(model: nn.Module) -> SentenceParts | None:
-    """Take a loaded SentenceTransformer apart; None for any other model.
+def reads_encoder(config: Any) -> bool:
+    """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
+    from attnprobe.model.quirks import EMBEDDING_ENCODERS
+
+    return bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
+
+
+def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
+    """Find the transformer in a loaded SentenceTransformer or CrossEncoder; None for any other model.
+
+    Returns:
+        The transformer, its tokenizer, and whether it scores two texts.
 
     Raises:
-        AttnprobeError: When its first module is no transformer.
+        UsageError: When the first module is no transformer.
     """
-    own = sys.modules.get("sentence_transformers")
-    if own is None or not isinstance(model, own.SentenceTransformer | own.CrossEncoder):
+    package = sys.modules.get("sentence_transformers")
+    if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
         return None
-    modules = list(model.children())
-    inner = getattr(modules[0], "auto_model", None) if modules else None
+    first = next(model.children(), None)
+    inner = getattr(first, "auto_model", None)
     if inner is None:
         raise UsageError(
             f"The first module of the loaded {type(model).__name__} is no transformer, and has no attention; "
             "give another model."
         )
-    names = ("prompts", "default_prompt_name", "truncate_dim")
-    described = {name: getattr(model, name, None) for name in names}
-    tokenizer = getattr(modules[0], "tokenizer", None)
-    return SentenceParts(inner, tokenizer, modules, described, isinstance(model, own.CrossEncoder))
+    return inner, getattr(first, "tokenizer", None), isinstance(model, package.CrossEncoder)
 
 
-def _describe(module: Any) -> Config:
-    """Ask a loaded module for what its folder would say; nothing where it can't."""
-    with contextlib.suppress(Exception):  # code of whoever wrote it
-        found = module.get_config_dict()
-        return json.loads(json.dumps(found, default=str)) if isinstance(found, Mapping) else {}
-    return {}
+def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any) -> str:
+    """Say why the states of a model can't be made its embeddings; "" where they can."""
+    for kind in kinds:
+        if kind not in _KINDS:
+            return f"attnprobe does not read its module {kind}"
+    if "Pooling" not in kinds:
+        return "it has no Pooling"
+    for name, usual in _USUAL_SETTINGS.items():
+        value = settings.get(name)
+        if name == "modality_config" and isinstance(value, Mapping):
+            value = "that of a chat" if "message" in value else value.get("text")
+        if value not in (None, usual):
+            return f"its transformer has another {name}"
+    if config.is_encoder_decoder and not reads_encoder(config):
+        return "it pools what a decoder beside an encoder gives"
+    return ""
 
 
-def _check_settings(settings: Config) -> None:
-    task, shown = settings.get("transformer_task"), settings.get("modality_config")
-    if task not in (None, _TASK):
-        raise UnreadError(f"its transformer is run for {clean(str(task))}")
-    if isinstance(shown, Mapping):
-        if "message" in shown:
-            raise UnreadError("texts go through a chat template first")
-        if shown.get("text", _OUTPUT) != _OUTPUT:
-            raise UnreadError("its embedding is not made of its last states")
-    for name in _UNREAD_SETTINGS:
-        if settings.get(name):
-            raise UnreadError(f"its transformer has the setting {name}")
+def _find_unsafe(folder: SentenceFolder) -> str:
+    """Say what in the folders of modules is not to be opened; "" where all may be.
+
+    Sentence-transformers opens pickles, makes weights as large as they are said to be, and imports
+    activations.
+    """
+    for _, path in folder.modules[1:]:
+        place = folder.root / path
+        if not path:
+            continue
+        if not all(is_inside(folder.root, f"{path}/{file.name}") for file in place.glob("*")):
+            return f"its {clean(path)} has a link that leads out of the folder"
+        weights, described = place / "model.safetensors", read_object(place / CONFIG)
+        if (place / "pytorch_model.bin").is_file() and not weights.is_file():
+            return f"its {clean(path)} holds only pickled weights, which can run code when they are loaded"
+        activation = str(described.get("activation_function", _ACTIVATIONS))
+        if not activation.startswith(_ACTIVATIONS):  # encode() would take Tanh in its place
+            return f"attnprobe does not know the activation {clean(activation)[:80]}"
+        sizes = [described[key] for key in _SIZES if type(described.get(key)) is int]
+        if sizes and math.prod(sizes) > (weights.stat().st_size if weights.is_file() else 0):
+            return f"its {clean(path)} describes more weights than its file holds"
+    return ""
 
 
-@dataclass(frozen=True)
-class PairScoring:
-    """A cross-encoder of sentence-transformers, a classifier of two texts; with its folder, if it has one."""
+def _make_error(reason: str) -> UsageError:
+    return UsageError(
+        f"The embeddings of this model can't be made: {reason}. What needs none, such as census, works."
+    )
 
-    folder: SentenceFolder | None = None
 
-    @classmethod
-    def read(cls, folder: SentenceFolder | None) -> "PairScoring | None":
-        """Read it off a folder; None where that holds no cross-encoder."""
-        return cls(folder) if folder is not None and folder.scores_pairs else None
+def _lower_case(tokenizer: Any) -> Any:
+    """Let a tokenizer write texts in lower case, as sentence-transformers does."""
+    from tokenizers import normalizers
+
+    lowered = copy.deepcopy(tokenizer)
+    backend = lowered.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *filter(None, [backend.normalizer])])
+    return lowered

@@ -16,12 +16,13 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder
-from attnprobe.model.folders import quote, read_object
+from attnprobe.model.embedding import quote
+from attnprobe.model.folders import read_object
 from attnprobe.model.private import build_processor, find_processor_class
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound_window
 

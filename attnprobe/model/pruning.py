@@ -28,7 +28,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import AttnprobeError, ModelError, UsageError
 from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.configuration import read_config, weights_error
-from attnprobe.model.folders import RECORD, check_free, copy_modules, read_object, write_error
+from attnprobe.model.folders import RECORD, check_free, read_object, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import FUSED, REMOVABLE, list_stored_layers
 
@@ -302,7 +302,7 @@ def save_pruned(
             if checkpoint.target_tokenizer is not None:
                 checkpoint.target_tokenizer.save_pretrained(staged / "target_tokenizer")
             if original.sentences is not None:
-                copy_modules(original.sentences, staged)
+                original.sentences.copy_modules(staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
             mode = stat.S_IMODE((staged / RECORD).stat().st_mode)
             for path in staged.rglob("*"):

@@ -1,16 +1,15 @@
-"""Quantised weights: how they are packed, the plain weights behind them, and what their projections round."""
+"""Quantised weights: how they are packed, and the plain weights behind them."""
 
 import contextlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnprobe.errors import ModelError, UsageError
+from attnprobe.errors import UsageError
 from attnprobe.model.lean import silence_loggers
 from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
@@ -19,48 +18,20 @@ from attnprobe.table.cells import clean
 PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
 #: What models of plain weights are stored and computed in.
 _PLAIN = {"float64", "float32", "bfloat16", "float16"}
-#: For each method that a config.json names, the packages that read its weights.
-_PACKAGES = {
-    "torchao": ("torchao",),
-    "bitsandbytes": ("bitsandbytes", "accelerate"),
-    "compressed-tensors": ("compressed-tensors",),
-    "gptq": ("optimum", "gptqmodel"),
-    "awq": ("gptqmodel", "accelerate"),
-    "quanto": ("optimum-quanto", "accelerate"),
-    "hqq": ("hqq",),
-}
-#: Those of them that take a GPU where there is one, whatever was asked for.
+#: Methods whose packages take a GPU where there is one, whatever was asked for.
 _PLACED = {"bitsandbytes", "gptq", "awq"}
 
 
 def find_method(config: Any) -> str:
     """Find the method by which a configuration says that weights are quantised, such as torchao; or ""."""
     stated = getattr(config, "quantization_config", None)
-    found = stated.get("quant_method") if isinstance(stated, dict) else getattr(stated, "quant_method", None)
-    return clean(str(getattr(found, "value", found))) if stated and found else ""
-
-
-def check_packages(config: Any, name: str) -> None:
-    """Refuse a quantised checkpoint whose packages are not there."""
-    method = find_method(config)
-    missing = [package for package in _PACKAGES.get(method, ()) if not _is_installed(package)]
-    if missing:
-        raise ModelError(
-            f"{name} is quantised ({method}), and needs {' and '.join(missing)}: pip install "
-            f"{' '.join(missing)}."
-        )
+    method = stated.get("quant_method") if isinstance(stated, dict) else getattr(stated, "quant_method", None)
+    return clean(str(getattr(method, "value", method))) if method else ""
 
 
 def place_weights(config: Any, device: torch.device) -> dict[str, Any]:
     """Build the options of ``from_pretrained`` for packages that choose a device by themselves."""
     return {"device_map": {"": str(device)}} if find_method(config) in _PLACED else {}
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
 
 
 @contextlib.contextmanager
@@ -121,22 +92,10 @@ def read_weight(module: Any) -> Tensor | None:
         return weight.detach().T if isinstance(module, Conv1D) else weight.detach()
     try:
         with torch.no_grad():
-            found = _dequantise(module, weight)
+            plain = weight.dequantize()
     except Exception:  # whatever a package does with a weight of its own
         return None
-    return found.detach() if found.shape == _find_sizes(module) and not find_packing(found) else None
-
-
-def _dequantise(module: Any, weight: Any) -> Tensor:
-    kind = type(weight).__name__
-    if kind in {"Params4bit", "Int8Params"}:
-        from bitsandbytes import functional  # type: ignore[import-not-found]
-
-        if kind == "Params4bit":
-            return functional.dequantize_4bit(weight.data, weight.quant_state)
-        scales = module.state.SCB if module.state.SCB is not None else weight.SCB
-        return functional.int8_vectorwise_dequant(weight.data, scales)
-    return weight.dequantize()
+    return plain.detach() if plain.shape == _find_sizes(module) and not find_packing(plain) else None
 
 
 @dataclass(frozen=True)

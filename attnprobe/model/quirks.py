@@ -5,8 +5,10 @@ a fact is an entry of a table here, by ``config.model_type`` or by the name unde
 the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -44,17 +46,8 @@ REFUSED = {
     ),
     "lilt": "each of its layers takes two softmaxes, of the text and of its layout on a page",
     **dict.fromkeys(
-        (
-            "clap_audio_model",
-            "donut-swin",
-            "hiera",
-            "maskformer-swin",
-            "mobilevit",
-            "swin",
-            "swin2sr",
-            "swinv2",
-        ),
-        "its layers part an image into windows",
+        ("clap_audio_model", "hiera", "maskformer-swin", "mobilevit"),
+        "its layers part an image into windows, and it does not give the maps of each",
     ),
     **dict.fromkeys(
         ("timesformer", "videomae", "vivit", "vjepa2"),
@@ -120,6 +113,8 @@ DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
 
 #: Classes of encoders that are saved without the decoder that they were trained with.
 LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
+#: Types of which sentence-transformers runs the encoder alone.
+EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
 #: How classes of language models and of translation end beside what all others are called.
 MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
 TRANSLATION_CLASSES = ("MTModel",)
@@ -147,6 +142,11 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
+#: How configurations name the token in whose place the image is put.
+PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
@@ -238,6 +238,8 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
             put_back_children()
 
 
+#: Types whose windows go through the registry, as if they were sequences; eager attention is tapped.
+EAGER = frozenset({"swin"})
 #: Where configurations list what each of their layers is.
 LAYER_KINDS = ("layer_types", "layers_block_type")
 #: What is called attention and has no map: it keeps a state from token to token.
@@ -262,6 +264,13 @@ def count_stated_layers(config: Any, part: str = "") -> int:
         names = [f"{part}_layers", f"num_{part}_layers", f"{part}_num_hidden_layers", *reversed(names)]
     stated = next((value for name in names if (value := getattr(config, name, None))), 0)
     return stated if part else stated * (getattr(config, "inner_group_num", 1) or 1)
+
+
+def pick_shown(config: Any, maps: list[Tensor], number: int) -> list[Tensor]:
+    """Pick the maps of which a model gives its own: Swin, of the last layer of each stage."""
+    depths = getattr(config, "depths", ())
+    staged = number == len(depths) < len(maps) == sum(depths)
+    return [maps[layer - 1] for layer in accumulate(depths)] if staged else maps
 
 
 def take_outputs(given: Any) -> Any:

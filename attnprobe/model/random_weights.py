@@ -4,7 +4,6 @@ import copy
 from dataclasses import replace
 
 import torch
-from transformers import PreTrainedModel
 
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
@@ -15,74 +14,61 @@ from attnprobe.model.quirks import UnsupportedModelError
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     """Build the model of a checkpoint anew, with the weights that training of it would begin with.
 
-    Its class is built of its configuration, and its own ``_init_weights`` draws: nothing is read from disk,
-    and no trained weight is left, as some are where the trained model is drawn over. Weights that were tied
-    are tied. Types and devices are those of the model, whose own weights and random state stay as they were.
-
-    Args:
-        checkpoint: A loaded model; what it is given stays the same, such as its tokenizer.
-        seed: Another gives other weights; the same gives the same on every device.
+    Its class is built of its configuration, and its own ``_init_weights`` draws, so that no trained weight is
+    left. Types and devices are those of the model, whose own weights and random state stay as they were. A
+    seed gives the same weights on every device.
 
     Returns:
         The checkpoint with that model in evaluation mode; its ``origin`` says so.
 
     Raises:
-        AttnprobeError: For quantised weights, adapters in place, physically pruned models, models spread over
-            devices, and those that can't be built of their configuration.
+        UsageError: For quantised weights, adapters in place, physically pruned models, and models spread over
+            devices.
+        UnsupportedModelError: For what can't be built of its configuration.
 
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
     """
     name, model = checkpoint.name, checkpoint.model
+    reason = ""
     if checkpoint.quantisation is not None:
-        raise UsageError(
-            f"The weights of {name} are quantised ({checkpoint.quantisation.name}), and no random ones can "
-            "take their place; give the checkpoint of plain weights, or leave out --random-weights."
-        )
-    if checkpoint.kept is not None:
-        raise UsageError(
-            f"{name} is physically pruned, so that its configuration does not say what to build with random "
-            "weights; give the checkpoint before pruning, or leave out --random-weights."
-        )
-    if list_devices(model):
-        raise UsageError(
-            f"{name} is spread over devices, where it can't be built with random weights; leave out "
-            "--device-map, or --random-weights."
-        )
-    built = _build(model, name, seed)
-    _match(built, model, name)
-    built.name_or_path = model.name_or_path
-    origin = checkpoint.origin | {"random_weights": seed}
-    model = built.eval().requires_grad_(False)
-    name = f"{name} (random weights {seed})"
-    return replace(checkpoint, name=name, model=model, origin=origin, unused=(), missing=(), folder=None)
-
-
-def _build(model: PreTrainedModel, name: str, seed: int) -> PreTrainedModel:
+        reason = f"its weights are quantised ({checkpoint.quantisation.name})"
+    elif checkpoint.kept is not None:
+        reason = "it is physically pruned, and its configuration does not say how"
+    elif list_devices(model):
+        reason = "it is spread over devices by --device-map"
+    if reason:
+        raise _make_error(name, reason)
     try:
         with torch.random.fork_rng(devices=[]), torch.device("cpu"), silence_transformers():
             torch.manual_seed(seed)
-            return type(model)(copy.deepcopy(model.config))
+            built = type(model)(copy.deepcopy(model.config))
     except Exception as error:  # whatever the code of a model does
         raise UnsupportedModelError(
             model.config.model_type,
             f"{name} can't be built with random weights ({first_line(error)}); leave out --random-weights",
         ) from error
-
-
-def _match(built: PreTrainedModel, model: PreTrainedModel, name: str) -> None:
-    weights = dict(built.named_parameters())
-    for key, weight in model.named_parameters():
-        found = weights.get(key)
-        if found is None or found.shape != weight.shape:
-            raise UsageError(
-                f"{name} has weights that its configuration knows nothing of (such as {key}), so that it "
-                "can't be built with random ones; merge adapters first (merge_and_unload()), or leave out "
-                "--random-weights."
-            )
-        found.data = found.data.to(weight.device, weight.dtype)
-        del weights[key]
-    for extra in weights.values():  # such as a pooler that the model was built without
-        extra.data = extra.data.to(model.device, model.dtype)
+    drawn, trained = dict(built.named_parameters()), dict(model.named_parameters())
+    if any(key not in drawn or drawn[key].shape != weight.shape for key, weight in trained.items()):
+        raise _make_error(
+            name, "it has weights that its configuration knows nothing of; merge adapters first"
+        )
+    for key, weight in drawn.items():  # some are new, such as a pooler that the model was loaded without
+        like = trained.get(key)
+        weight.data = weight.data.to(model.device, model.dtype) if like is None else weight.data.to(like)
     for buffer in built.buffers():
         buffer.data = buffer.data.to(model.device)
+    built.name_or_path = model.name_or_path
+    return replace(
+        checkpoint,
+        name=f"{name} (random weights {seed})",
+        model=built.eval().requires_grad_(False),
+        origin=checkpoint.origin | {"random_weights": seed},
+        unused=(),
+        missing=(),
+        folder=None,
+    )
+
+
+def _make_error(name: str, reason: str) -> UsageError:
+    return UsageError(f"{name} can't be built with random weights: {reason}; leave out --random-weights.")

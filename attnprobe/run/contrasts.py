@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from attnprobe.corpus.batches import ContrastBatches, Readout
-from attnprobe.corpus.sources.document import Contrast, Document, DocumentNumbers
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.document import Contrast, Document, DocumentNumbers
+from attnprobe.corpus.streams import shorten
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Reading, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint

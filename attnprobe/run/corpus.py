@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
-from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.folders import quote
+from attnprobe.model.embedding import quote
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.table.cells import clean
@@ -74,15 +74,13 @@ class Corpus:
         if embedding is None:
             return
         if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
-            shown = {
-                role: f"the prompt {quote(text)}" for role, text in embedding.role_prompts.items() if text
-            }
-            if shown:
-                query, passage = (shown.get(role, "no prompt") for role in ("query", "document"))
+            prompts = [embedding.prompts[role] for role in ("query", "document")]
+            if any(prompts):
+                query, passage = (f"the prompt {quote(text)}" if text else "no prompt" for text in prompts)
                 yield f"Before queries stands {query}, and before passages {passage}; {cut}"
-        elif embedding.prompt:
+        elif prompt := embedding.prompts[""]:
             name = clean(str(embedding.prompt_name))
-            yield f"The prompt {name} ({quote(embedding.prompt)}) stands before each text, and {cut}"
+            yield f"The prompt {name} ({quote(prompt)}) stands before each text, and {cut}"
 
 
 def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:
@@ -197,13 +195,13 @@ class TokenReader:
                 )
             yield sequence
 
-    def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> Side:
+    def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
         """Describe the tokens of the text, whose least frequent ones are rare: none of ``more``."""
         kinds = TokenKinds(self.checkpoint.tokenizer, frame)
         rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
-        return Side(store, kinds, rarity, self.options.content_only)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only)
 
-    def describe_targets(self, store: SequenceStore, source: Side | None = None) -> Side:
+    def describe_targets(self, store: SequenceStore, source: TokenisedTexts | None = None) -> TokenisedTexts:
         """Describe the tokens that a decoder beside an encoder reads.
 
         Where it reads the text itself, ``source``, the same tokens are rare.
@@ -211,4 +209,4 @@ class TokenReader:
         tokenizer = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
         kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
         rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
-        return Side(store, kinds, rarity, self.options.content_only, echoes=source)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source)

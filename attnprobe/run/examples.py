@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import (
+from attnprobe.corpus.document import (
     Annotation,
     Asked,
     Document,
@@ -23,9 +23,9 @@ from attnprobe.corpus.sources.document import (
     Uses,
     find_gold,
 )
-from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
-from attnprobe.corpus.tokens import Reading, TokenSequence, refuse_without_offsets, tokenize
+from attnprobe.corpus.tokens import Reading, TokenSequence, ask_offsets, tokenize
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold
@@ -195,9 +195,7 @@ def _encode(
     if checkpoint.longest_target is not None and not whole:
         options = {"truncation": True, "max_length": checkpoint.longest_target}
     if offsets:
-        if not getattr(tokenizer, "is_fast", False):
-            raise refuse_without_offsets(tokenizer)
-        options["return_offsets_mapping"] = True
+        options |= ask_offsets(tokenizer)
     encoded = tokenize(tokenizer, text_target=list(texts), **options)
     for text, ids in zip(texts, encoded["input_ids"], strict=True):
         if not ids:

@@ -9,17 +9,18 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import (
+from attnprobe.corpus.batch import ImageTexts
+from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import (
     IMAGE,
     Item,
     MediaFolder,
+    Picture,
     count_samples,
     read_image,
     read_image_size,
 )
-from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
 from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
@@ -191,7 +192,10 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             inputs = processor.cut(inputs, window)
             name = document.digest
             number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
-            pairs.append((move_to_spool(picture, spool), document.text))
+            if picture.path is None:  # its bytes go to disk
+                held = spool.append(picture.held), len(picture.held)
+                picture = replace(picture, held=b"", spool=(spool, *held))
+            pairs.append((picture, document.text))
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
             ids = inputs["input_ids"][0].tolist()
@@ -202,7 +206,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
         raise AttnprobeError("There is not a single image with a text; there is nothing to measure.")
     tokenizer = checkpoint.tokenizer
     unranked = {*find_special_ids(tokenizer), processor.placeholder}
-    side = PairSide(
+    side = ImageTexts(
         **vars(reader.describe(store, Frame.of(tokenizer), unranked)),
         is_image=processor.is_image,
         find_sight=find_sight if reader.architecture.joined else None,

@@ -7,10 +7,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import BOTH, MediaFolder
+from attnprobe.corpus.order import select
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError
 from attnprobe.model.check.architecture import Architecture
@@ -78,8 +77,10 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     checkpoint, options, fresh = reader.checkpoint, reader.options, None
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     drawn = isinstance(documents, RepeatedTokens)
-    prompts: dict[str, Any] = {} if drawn else checkpoint.prompts
-    source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, **prompts)
+    prompts = {"": ""} if drawn else checkpoint.prompts
+    source = SequenceReader(
+        checkpoint.tokenizer, reader.window, truncate=truncate, prompt=prompts[""], role_prompts=prompts
+    )
     window = source.max_length
     if isinstance(documents, RepeatedTokens):
         window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)

@@ -44,7 +44,7 @@ def record_provenance(
             "rare_types": corpus.rare_types,
             "texts": [corpus.batches.digest],
             "rarity": corpus.batches.rarity_digest,
-            "rare_decided": corpus.rarity is not None and corpus.rarity.decided,
+            "rare_decided": corpus.rarity is not None and corpus.rarity.once is None,
         },
         "device": checkpoint.devices,
         "threads": torch.get_num_threads(),

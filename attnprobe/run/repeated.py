@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.tokens import Frame, TokenSequence
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError

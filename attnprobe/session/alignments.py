@@ -13,9 +13,9 @@ from attnprobe.corpus.alignments import (
     read_joined,
     read_parallel,
 )
-from attnprobe.corpus.formats import find_tables
-from attnprobe.corpus.sources.streams import strip_packing
-from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.rows import TABLES
+from attnprobe.corpus.source import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.streams import strip_packing
 from attnprobe.errors import UsageError
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
 
@@ -70,7 +70,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
         files = [_describe_file(path), _describe_file(Path(targets))]
         described = {"name": path.name, "sources": files}
         source = OpenSource(read_parallel(path, Path(targets)), path.name, described)
-    elif path is not None and strip_packing(path).suffix.lower() not in find_tables():
+    elif path is not None and strip_packing(path).suffix.lower() not in TABLES:
         source = OpenSource(read_joined(path), path.name, _describe_file(path))
     else:
         source = open_texts(texts, targets, named=options, label_column=options["label_column"])

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.opening import select
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.options import DEFAULTS, FREE, TextOptions
@@ -26,7 +26,7 @@ from attnprobe.table.table import HeadTable
 from attnprobe.tasks import RELATIONS
 
 if TYPE_CHECKING:
-    from attnprobe.model.hub import CheckpointFiles
+    from attnprobe.model.locate import CheckpointFiles
 
 #: Measures a checkpoint, given its name, texts, labels and keywords.
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
@@ -51,7 +51,7 @@ class Series:
 
     def __init__(self, models: Sequence[tuple[str, str | None]], call: Call) -> None:
         """Look at the checkpoints: of each its name, and its revision if it has one of its own."""
-        from attnprobe.model.hub import find_checkpoints
+        from attnprobe.model.locate import find_checkpoints
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call

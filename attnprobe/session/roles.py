@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.links import filter_links
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
 from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
@@ -100,11 +100,12 @@ def request_roles(
     return TableRequest(corpora, first[1].name, facts, ROLES, layers)
 
 
-def check_role_name(name: str | None, *, given: bool) -> None:
-    """Refuse what roles by links of one's own can't be called."""
-    if name is None:
+def check_role_options(options: Mapping[str, Any]) -> None:
+    """Refuse thresholds, and what roles by links of one's own can't be called."""
+    read_thresholds(options["thresholds"])
+    if (name := options["links_name"]) is None:
         return
-    if not given:
+    if options["links"] is None:
         raise UsageError("--name says what roles by links are called; add --links FILE.")
     short = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
     if not short or name != name.strip() or not name.isprintable() or set(_PARTING) & set(name):

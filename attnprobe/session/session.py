@@ -16,13 +16,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.order import Order
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.media import BOTH
+from attnprobe.corpus.order import Order
+from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
-from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
+from attnprobe.model.embedding import choose_prompts
+from attnprobe.model.folders import (
+    DEMO,
+    find_local_folder,
+    find_transformer,
+    find_weights,
+    read_sentence_folder,
+)
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from attnprobe.intervention.objectives.choosing import Loader
     from attnprobe.intervention.task import TaskSession
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.location import LoadOptions
+    from attnprobe.model.locate import LoadOptions
 
 #: Names of devices and of floating-point types; whether a device is there, torch knows.
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
@@ -97,7 +104,7 @@ class Call:
     @property
     def load(self) -> "LoadOptions":
         """How a model that is named is loaded."""
-        from attnprobe.model.location import LoadOptions
+        from attnprobe.model.locate import LoadOptions
 
         return _fill(LoadOptions, self.options)
 
@@ -189,7 +196,8 @@ def check_model(
     if folder is not None:
         transformer = find_transformer(folder, str(model), options.get("adapter"))
         find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
-        check_prompt(folder, str(model), options.get("prompt"))
+        sentences = read_sentence_folder(folder, str(model))
+        choose_prompts(sentences.described if sentences else {}, options.get("prompt"), str(model))
 
 
 def _is_sentence_transformer(model: Any) -> bool:
@@ -223,9 +231,11 @@ def sees_text(model: Any, call: Call) -> bool:
     """Tell whether a model that is named reads an image and a text together, by its configuration."""
     if not isinstance(model, str | Path) or str(model) == DEMO:
         return False
-    from attnprobe.model import load
+    from attnprobe.model.configuration import reads_both
+    from attnprobe.model.locate import locate
 
-    return load.sees_text(str(model), call.load)
+    files = locate(str(model), call.load, weights=False)
+    return files.adapter is None and reads_both(files.config)
 
 
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:

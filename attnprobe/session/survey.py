@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.strata import check_strata
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.groups import keep_grouped
+from attnprobe.corpus.media import BOTH
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import (
     Call,
@@ -120,4 +120,4 @@ def check_groups(source: OpenSource, column: str | None) -> OpenSource:
         return source
     if source.kind not in {"text", BOTH}:
         raise UsageError("--by-group is about texts; images and sound have no groups here. Leave it out.")
-    return replace(source, documents=check_strata(source.documents, column, source.name))
+    return replace(source, documents=keep_grouped(source.documents, column, source.name))

@@ -8,26 +8,24 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.formats import Row, Table, make_table
-from attnprobe.corpus.links import read_linked_rows
-from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
-from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.corpus.sources.document import Contrast, Document, Label
-from attnprobe.corpus.sources.gold import (
-    ANSWERS,
-    USUAL_TAG_COLUMNS,
+from attnprobe.corpus.cells import (
+    Row,
+    Table,
     find_class_names,
+    make_table,
     read_answers,
     read_labels,
     read_tags,
     read_words,
 )
-from attnprobe.corpus.sources.opening import join_sources, open_anything
-from attnprobe.corpus.sources.pictures import Images
-from attnprobe.corpus.sources.relations import relate_rows
-from attnprobe.corpus.sources.strata import is_file, name_files
-from attnprobe.corpus.sources.streams import check_unicode
-from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source
+from attnprobe.corpus.document import Contrast, Document, Label
+from attnprobe.corpus.groups import join_sources
+from attnprobe.corpus.links import read_linked_rows
+from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.retrieval import relate_rows
+from attnprobe.corpus.schema import choose_schema, read_table, require
+from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
+from attnprobe.corpus.streams import check_unicode
 from attnprobe.errors import UsageError
 from attnprobe.run.process_group import Ranks
 from attnprobe.tasks import OBJECTIVES
@@ -142,12 +140,10 @@ def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> Open
         if len(specs) > 1:  # one order for all of them
             options = {**options, "order": None}
         column = options.get("label_column")
-        if is_file(options.get("by_group"), len(specs)):
-            named = {**options, "by_group": None}
-            return join_sources(
-                name_files(open_texts(spec, named=named, label_column=column) for spec in specs)
-            )
-        return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs])
+        group = options.get("by_group") if len(specs) > 1 else None
+        if group == FILE:
+            options = {**options, "by_group": None}
+        return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs], group)
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
         raise UsageError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
@@ -158,37 +154,31 @@ def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> Open
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
     """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
-    columns = ContrastColumns(
-        options.get("text_column"),
-        options.get("text_pair_column"),
-        options.get("label_column"),
-        other,
-        options.get("document_column"),
-    )
+    columns = {
+        "text_column": options.get("text_column"),
+        "pair_column": options.get("text_pair_column"),
+        "label_column": options.get("label_column"),
+        "other_column": other,
+        "document_column": options.get("document_column"),
+    }
     pairs = EMBEDDED if pairs is None else pairs
     check_standard_input(pairs)
     if isinstance(pairs, str | Path | Source):
         source = pairs if isinstance(pairs, Source) else Source(str(pairs))
-        if source.spec == EMBEDDED and any(vars(columns).values()):
+        if source.spec == EMBEDDED and any(columns.values()):
             raise UsageError("The pairs that ship with attnprobe have columns of their own; name none.")
         given = {
             field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
         }
         given = {field: value for field, value in given.items() if value is not None}
         given |= {"header": False} if options.get("no_header") else {}
-        found = open_anything(replace(source, **given, read_rows=columns.read))
+        found = open_anything(replace(source, **given, **columns, contrasts=True))
         if found.kind != "text":
             raise UsageError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
-        named = {
-            "text_column": columns.clean,
-            "pair_column": columns.corrupted,
-            "label_column": columns.answer,
-        }
-        further = {"other_column": columns.other, "document_column": columns.document}
-        found = replace(found, described={**found.described, **named, **further})
+        found = replace(found, described={**found.described, "other_column": other})
     else:
-        table, name = _read_pairs(pairs)
-        found = OpenSource(columns.read(table, name), "pairs", {"name": "pairs"})
+        documents = read_table(_read_pairs(pairs), Source("", **columns, contrasts=True))
+        found = OpenSource(documents, "pairs", {"name": "pairs"})
     found = replace(found, documents=_require_pairs(found.documents, found.name))
     name = options.get("name")
     return found if name is None else replace(found, name=name)
@@ -204,17 +194,17 @@ def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Documen
         yield document
 
 
-def _read_pairs(pairs: Any) -> tuple[Table, str]:
+def _read_pairs(pairs: Any) -> Table:
     if _is_table(pairs):
         kind, keys = f"the {type(pairs).__name__}", list(_list_columns(pairs))
         read = {str(key): key for key in keys}
-        return Table([*read], _read_rows(pairs, read, kind)), kind
+        return Table(kind, [*read], _read_rows(pairs, read, kind))
     if not isinstance(pairs, Iterable):
         raise UsageError(
             "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
             f"{type(pairs).__name__}."
         )
-    return make_table(_read_dicts(pairs)), "pairs"
+    return make_table("pairs", _read_dicts(pairs))
 
 
 def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
@@ -224,7 +214,7 @@ def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
                 f"Pair {number} is of type {type(pair).__name__}; give dicts with clean, corrupted and "
                 "answer."
             )
-        yield Row(f"pair {number}", {str(key): cell for key, cell in pair.items()})
+        yield Row(f"pair {number} of pairs", {str(key): cell for key, cell in pair.items()})
 
 
 def _open_source(
@@ -274,25 +264,13 @@ def _open_table(
     for column in (*columns.values(), image):
         if column is not None:
             require(column, known, f"the {kind}")
-    sought = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
-    sought = {name for names in usual for name in names} or sought
-    wanted = {name for name in known if name in {*columns.values(), image} or name.lower() in sought}
+    source = Source("", **columns, find_labels=find_labels, usual=usual, image_column=image)
+    schema = choose_schema(source)
+    wanted = {c for c in known if c in {*columns.values(), image} or c.lower() in schema.usual()}
     read = {name: key for name, key in zip(known, keys, strict=True) if name in wanted}
     names = find_class_names(getattr(texts, "features", None))
-    table = Table(known, _read_rows(texts, read, f"the {kind}"), names)
-    documents = read_table(
-        table,
-        f"the {kind}",
-        text=columns["text_column"],
-        pair=columns["pair_column"],
-        label=columns["label_column"],
-        document=columns["document_column"],
-        group=columns.get("group_column"),
-        find_labels=find_labels,
-        usual=usual,
-        images=None if image is None else Images(image),
-    )
-    return OpenSource(documents, "texts", {"name": "texts", **columns})
+    table = Table(f"the {kind}", known, _read_rows(texts, read, f"the {kind}"), names)
+    return OpenSource(schema.read(table), "texts", {"name": "texts", **columns})
 
 
 def _list_columns(texts: Any) -> Iterable[Any]:
@@ -310,7 +288,7 @@ def _read_rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Ro
     for number, cells in enumerate(rows, start=1):
         if any(cell is _NOTHING for cell in cells):
             raise UsageError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
-        yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
+        yield Row(f"row {number} of {kind}", dict(zip(parts, cells, strict=True)))
 
 
 def _read_cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
+from attnprobe.corpus.document import POSSIBLE, SEVERAL
 from attnprobe.statistics import best_heads
 from attnprobe.statistics.best_heads import NAME_COLUMNS, LinkAnswers, LinkCondition
 from attnprobe.statistics.links import FAMILY, UNIT

@@ -139,9 +139,9 @@ def products(block: AttentionBlock) -> Tensor:
     """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
-    number is added to a row, and neither does a centred row. See ``kernels.products.logit_products``.
+    number is added to a row, and neither does a centred row. See ``kernels.pairs.logit_products``.
     """
-    from attnprobe.kernels.products import logit_products
+    from attnprobe.kernels.pairs import logit_products
 
     asks = block.layout.queries.asking[:, block.span]
     return logit_products(block.scores, asks, block.layout.once(sinks))

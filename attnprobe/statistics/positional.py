@@ -273,7 +273,7 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     """
     import torch
 
-    from attnprobe.kernels.offsets import add_up_offsets
+    from attnprobe.kernels.rows import add_up_offsets
 
     layout = block.layout
     if layout.grid is not None:

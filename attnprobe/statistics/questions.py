@@ -285,13 +285,13 @@ def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
         if link.candidates:
             draws = [_mix(seed, link.source.start, place) for place in range(len(link.candidates))]
             drawn = [link.candidates[place] for place in np.argsort(np.array(draws, np.uint64))]
-            moved = replace(link, target=drawn[0], also=tuple(drawn[1 : 1 + len(link.also)]), guesses=())
+            moved = link._replace(target=drawn[0], also=tuple(drawn[1 : 1 + len(link.also)]), guesses=())
         elif link.asks == "backward":  # where the source is among the keys
             moved = _move(link, keys, queries, seed)
         else:
             moved = _move(link, queries, keys, seed)
         links.append(moved)
-    return replace(annotation, links=tuple(link for link in links if link is not None))
+    return annotation._replace(links=tuple(link for link in links if link is not None))
 
 
 def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | None:
@@ -309,8 +309,7 @@ def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | 
     step += step >= 0  # not where it is
     also = (other.within(span) for span in link.also)
     kept = [ends for ends in also if ends != NONE and text[0] <= ends[0] + step and ends[1] + step <= text[1]]
-    return replace(
-        link,
+    return link._replace(
         source=_span(home, source, step),
         target=_span(other, target, step),
         also=tuple(_span(other, ends, step) for ends in kept),

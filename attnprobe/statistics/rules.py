@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenLink, TokenSpan
-from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.corpus.document import SEVERAL
 
 if TYPE_CHECKING:
     from attnprobe.kernels.words import Ints

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
-from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.corpus.document import SEVERAL
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.questions import make_array
 from attnprobe.statistics.statistic import Statistic
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.attention.layout import Layout
-    from attnprobe.kernels.trees import Sentences
+    from attnprobe.kernels.words import Sentences
 
 
 PUNCTUATION = "punct"
@@ -46,7 +46,7 @@ def gold_trees(layout: Layout) -> tuple[Sentences, NDArray[np.float64]]:
     Gives the sentences with a gold edge, and (sequence, number) what is counted but of heads; NaN without
     annotation.
     """
-    from attnprobe.kernels.trees import Sentences
+    from attnprobe.kernels.words import Sentences
 
     counts = np.full((layout.queries.batch, len(COUNTS)), np.nan)
     sequence, words, roots = list[int](), list[tuple[int, int]](), list[int]()
@@ -173,7 +173,7 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     """
     import torch
 
-    from attnprobe.kernels.trees import compare_trees
+    from attnprobe.kernels.words import compare_trees
 
     p, (sentences, gold) = block.probabilities, block.layout.once(gold_trees)
     counts = gold[:, None].repeat(p.shape[1], 1)

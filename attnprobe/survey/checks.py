@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from attnprobe.attention.kinds import UNEMBEDDING
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
@@ -110,10 +110,10 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
 def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
     """Give the sentences that belong beside the table, the same from a command and from a function."""
     notes: list[str] = []
-    ties = None if rarity is None or rarity.given else rarity.ties
-    if any(one.by_corpus for one in statistics) and ties is not None and ties.occurrences == 1:
+    once = None if rarity is None else rarity.once
+    if any(one.by_corpus for one in statistics) and once is not None:
         notes.append(
-            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"The text is too small to say what is rare: {once:.0%} of its tokens are of types that "
             f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
             "read more text, or give a file of frequencies."
         )

@@ -14,7 +14,7 @@ from attnprobe.corpus.batches import Batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
-from attnprobe.kernels.divergence import bound_rounding
+from attnprobe.kernels.pairs import bound_rounding
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
@@ -178,7 +178,7 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
         else:  # all but what a caller asked of it last
             known.append(json.loads(backend.to_str()) | {"truncation": None, "padding": None})
     alike = first.tokenizer is second.tokenizer or known[0] == known[1]
-    return alike and first.prompt == second.prompt
+    return alike and first.prompts[""] == second.prompts[""]
 
 
 def _drop_lone_decoders(

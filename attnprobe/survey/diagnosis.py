@@ -71,7 +71,7 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding("checkpoint", "warning", remark)
     for thing, detail in checkpoint.embedding.describe() if checkpoint.embedding is not None else ():
         yield Finding(thing, "ok", detail)
-    if checkpoint.scoring is not None:
+    if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 
 

@@ -16,8 +16,8 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import MediaBatches, PairBatches
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder, read_image
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
@@ -92,7 +92,7 @@ def read_maps(
         with open_evaluator(checkpoint, architecture, [], keep=True) as evaluator:
             evaluator.evaluate(batch)
     kept = evaluator.recorder.maps()
-    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompt)  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint.prompts[""])  # type: ignore[index]
     shown = []
     for kind in (kind for kind in Kind if kind in kept):
         rows, layout = kept[kind]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.order import Order, arrange, arrange_media
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.order import Order, arrange, arrange_media
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import find_output_factors, find_output_weights

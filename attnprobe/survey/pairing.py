@@ -16,11 +16,11 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.document import Annotation, Document, Where
 from attnprobe.corpus.links import complete_words
-from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.partners import Places, SharedHeads
-from attnprobe.kernels.divergence import divergence_between
+from attnprobe.kernels.pairs import divergence_between
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.statistics.statistic import Statistic, mean_over_queries

@@ -208,12 +208,11 @@ class Recorder(local):
 
     def _weigh(self, piece: Piece, block: AttentionBlock) -> AttentionBlock:
         """Weight a block by the norm of what it carries, computed once for all queries of its sequences."""
-        of, rows = (piece.layer, piece.sequence), block.probabilities
+        of = piece.layer, piece.sequence
         if self._lengths is None or self._lengths[0] != of:
             values = block.values
             self._lengths = of, measure_lengths(values, self._factors[piece.layer].to(values.device))
-        room = self._take_room("weighted", rows, rows.shape) if rows.device.type == "cpu" else None
-        return block.by_norm(self._lengths[1], None if room is None else room.view(-1))
+        return block.by_norm(self._lengths[1])
 
     def _ask(self, weights: Weights, block: AttentionBlock, piece: Piece) -> None:
         """Ask all functions about a block, and put what they give in its places in the batch."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 
 TEXTS = [

@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnprobe.corpus.sources.text import EMBEDDED, Embedded, read_embedded
+from attnprobe.corpus.open import Embedded, read_embedded
+from attnprobe.corpus.source import EMBEDDED
 from attnprobe.session.texts import GoldLinks, open_gold
 
 

@@ -11,7 +11,7 @@ import torch
 
 import attnprobe
 from attnprobe import AttnprobeError, Source
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.session.texts import open_texts
 
 TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]

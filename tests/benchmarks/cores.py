@@ -16,7 +16,8 @@ from shapes import MINILM, word_tokenizer
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import EMBEDDED, Source
 
 SENTENCES = {"census": 1_500, "ablate": 96}
 

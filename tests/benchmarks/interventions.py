@@ -12,7 +12,7 @@ from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance, head_relevance
 from attnprobe.intervention.objectives.classification import Classification

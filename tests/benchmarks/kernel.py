@@ -8,7 +8,7 @@ import torch
 from figures import Figure
 from torch import Tensor
 
-from attnprobe.kernels.divergence import pairwise_divergence
+from attnprobe.kernels.pairs import pairwise_divergence
 
 SHAPES = ((1, 12, 128, 128), (1, 12, 64, 512))
 

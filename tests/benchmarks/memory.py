@@ -15,7 +15,8 @@ from figures import Figure
 from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
-from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import EMBEDDED, Source
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import open_evaluator
 

@@ -15,7 +15,8 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 import attnprobe
-from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import EMBEDDED, Source
 
 DEMO = Path(attnprobe.__file__).parent / "demo"
 #: Flags of /proc/cpuinfo: products of bfloat16, and of bytes.

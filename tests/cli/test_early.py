@@ -105,7 +105,7 @@ REFUSED = {
     "prune demo --by heads1.csv:importance --rank-data in.txt": "--rank-data has nothing to rank",
     "prune demo --rank-data gone.txt": "there is no file gone.txt",
     "prune demo --save no_model": "--save and --share go together",
-    "prune demo --save in.txt --share 0.5": "in.txt is a file",
+    "prune demo --save in.txt --share 0.5": "in.txt can't be written (not a directory)",
     "correlate demo --in-domain in.txt --out-domain gone.txt": "there is no file gone.txt",
     "correlate demo --in-domain in.txt --out-domain in.csv --text-column x": "leave out --text-column",
     "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2",

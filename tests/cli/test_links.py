@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.text import Embedded, open_embedded
+from attnprobe.corpus.open import Embedded, open_embedded
 
 BEST = [
     "n",

@@ -7,8 +7,9 @@ from itertools import count
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.sources.opening import draw_documents, select
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.order import draw_documents, select
+from attnprobe.corpus.source import Source
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(40)]
 DRAWN = draw_documents(LINES, 8, 5)

@@ -15,7 +15,7 @@ from scipy import stats
 
 import attnprobe
 from attnprobe import AttnprobeError, census, entropy
-from attnprobe.corpus.sources.opening import draw_documents
+from attnprobe.corpus.order import draw_documents
 
 RANDOM = np.random.default_rng(8)
 WORDS = "the dog ran to old house by a river and slept under green trees while it rained at night".split()  # noqa: SIM905
@@ -94,7 +94,7 @@ def test_record_and_rerun(invoke, corpus):
 #: The program, but a state is written after every batch, and it is killed at one of them.
 KILLED = """
 import os, signal, sys
-from attnprobe.cli.app import main
+from attnprobe.__main__ import main
 from attnprobe.run import state
 
 last, done = int(sys.argv.pop(1)), []

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.tokens import TokenLink, TokenSpan
+from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, SequenceReader
@@ -199,7 +199,7 @@ def test_a_store_gives_back_what_it_was_given(tokenizer):
     sequences = list(SequenceReader(fast, 8).read(documents))
     with SequenceStore(len(fast)).extend(sequences) as store:
         for place, sequence in enumerate(sequences):
-            assert store.annotation(place) == sequence.annotation
+            assert store.annotations(place)[0] == sequence.annotation
             np.testing.assert_array_equal(store.ids(place), sequence.ids)
         assert store.annotated
         assert store.documents.tolist() == [sequence.document for sequence in sequences]
@@ -229,7 +229,7 @@ def test_parts_of_speech_go_with_their_words(tokenizer, name, room):
     assert len(found) > 8
     assert all(known[word] == part for word, part in found if "[unk]" not in word)
     with SequenceStore(len(fast)).extend(sequences) as store:
-        assert [store.annotation(place) for place in range(len(sequences))] == [
+        assert [store.annotations(place)[0] for place in range(len(sequences))] == [
             sequence.annotation for sequence in sequences
         ]
 

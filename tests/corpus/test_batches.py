@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batch import Side, Unseen
+from attnprobe.corpus.batch import MediaTokens, TokenisedTexts
 from attnprobe.corpus.batches import Batches, plan_batches
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import Frame, TokenSequence
@@ -107,7 +107,9 @@ class TestFeatures:
             store.extend([TokenSequence(tokenizer(*self.PAIR)["input_ids"], second=4)])
             kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
             rarity = rank_types(store.counts, kinds.framing)
-            yield lambda content_only=False: Batches(Side(store, kinds, rarity, content_only), budget=100)
+            yield lambda content_only=False: Batches(
+                TokenisedTexts(store, kinds, rarity, content_only), budget=100
+            )
 
     def test_every_sequence_in_its_batch(
         self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast
@@ -124,7 +126,7 @@ class TestFeatures:
         with SequenceStore(len(tokenizer)) as store:
             store.extend(TokenSequence([2, 7, 3], document=number, name=number + 5) for number in documents)
             kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
-            cut = Batches(Side(store, kinds, rank_types(store.counts, kinds.framing)), budget=100)
+            cut = Batches(TokenisedTexts(store, kinds, rank_types(store.counts, kinds.framing)), budget=100)
             assert len(set(cut.names.tolist())) == 3
             assert (cut.names > 0).all()
             assert (cut.clusters == np.where(np.array(documents) == 1, cut.names, -1)).all()
@@ -158,21 +160,21 @@ class TestUnseen:
     """Tokens that only the model makes."""
 
     @pytest.mark.parametrize(
-        ("unseen", "placed"),
+        ("media", "placed"),
         [
-            (Unseen(5), True),
-            (Unseen(5, scattered=True), False),
-            (Unseen(5, scattered=True, grid=Grid(1, 2, 2)), True),
-            (Unseen(5, grid=Grid(1, 2, 2)), True),
+            (MediaTokens(5), True),
+            (MediaTokens(5, scattered=True), False),
+            (MediaTokens(5, scattered=True, grid=Grid(1, 2, 2)), True),
+            (MediaTokens(5, grid=Grid(1, 2, 2)), True),
         ],
     )
-    def test_places(self, unseen: Unseen, placed: bool):
-        layout = unseen.layout(3, 5)
+    def test_places(self, media: MediaTokens, placed: bool):
+        layout = media.layout(3, 5)
         assert layout.comparable == placed
         assert (layout.keys.batch, layout.keys.length) == (3, 5)
 
     def test_outside_of_the_grid(self):
-        keys = Unseen(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys
+        keys = MediaTokens(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys
         assert keys.first[0].tolist() == [True] + [False] * 7
         assert keys.separator[0].tolist() == [False, True, *[False] * 4, True, True]
         assert keys.other[0].tolist() == keys.kept[0].tolist() == [False, False, *[True] * 4, False, False]

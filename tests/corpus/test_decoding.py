@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnprobe.corpus.sources.media import count_samples, read_image, read_image_size, read_sound
+from attnprobe.corpus.media import count_samples, read_image, read_image_size, read_sound
 from attnprobe.errors import AttnprobeError
 
 RATE = 16_000

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from attnprobe.corpus.document import Annotation, Document, Link, Span, Tag
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tag
 from attnprobe.corpus.tokens import SequenceReader, count_prompt_tokens
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"

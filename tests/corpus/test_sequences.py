@@ -9,7 +9,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.tokens import Frame, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 

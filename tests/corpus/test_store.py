@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.model.load import load_checkpoint

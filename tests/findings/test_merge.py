@@ -12,9 +12,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
@@ -79,7 +79,9 @@ def parts(
         whole = store(size).extend(sequences)
         rarity = rank_types(whole.counts, kinds.framing)
         return [
-            Batches(Side(store(size).extend(sequences[a:b]), kinds, rarity, content_only), budget=budget)
+            Batches(
+                TokenisedTexts(store(size).extend(sequences[a:b]), kinds, rarity, content_only), budget=budget
+            )
             for a, b in pairwise((0, *cuts, len(sequences)))
         ]
 

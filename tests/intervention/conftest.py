@@ -17,8 +17,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
-from attnprobe.corpus.sources.document import Asked, Document, Tagged, find_gold
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Asked, Document, Tagged, find_gold
+from attnprobe.corpus.source import OpenSource
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.model.checkpoint import Checkpoint

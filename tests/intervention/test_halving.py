@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import find_gold
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import find_gold
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions

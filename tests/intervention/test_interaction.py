@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.interaction import (
     agree_both_ways,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
+from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet, find_gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation

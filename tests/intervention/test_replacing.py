@@ -21,7 +21,9 @@ READERS = re.compile(
     r"|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj)$"
 )
 CASES = [("bert", "classification"), ("llama", "causal-lm"), ("t5", "seq2seq")]
-each_case = pytest.mark.parametrize(("name", "kind"), CASES)
+each_case = pytest.mark.parametrize(
+    ("name", "kind"), [*CASES[:2], pytest.param(*CASES[2], marks=pytest.mark.slow)]
+)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, freeze_weights

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
 from torch import Tensor
 
-from attnprobe.kernels.divergence import divergence_between, pairwise_divergence
+from attnprobe.kernels.pairs import divergence_between, pairwise_divergence
 
 NATS = 1e-6
 

@@ -1,10 +1,13 @@
 """Products of logits, and rows weighted by lengths, against loops and float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from attnprobe.kernels.products import STRETCH, logit_products, weigh_rows
+from attnprobe.attention.block import build_uniform_block
+from attnprobe.kernels.pairs import STRETCH, logit_products
 
 
 def centred(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -80,37 +83,21 @@ def test_threads_change_nothing():
         torch.set_num_threads(before)
 
 
-def rows_and_lengths(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    rows = (3 * torch.randn(*shape, generator=generator)).softmax(-1)
-    return rows, torch.rand(*shape[:2], shape[-1], generator=generator)
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 5, 7), (1, 4, 33, 32), (3, 2, 100, 65)])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_against_numpy(shape, threads, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    rows, lengths = rows_and_lengths(*shape)
-    weights = rows.double().numpy() * lengths.double().numpy()[:, :, None]
-    total = weights.sum(-1)
-    for found, carried in (weigh_rows(rows, lengths), weigh_rows(rows.double(), lengths.double())):
-        np.testing.assert_allclose(found, weights / total[..., None], rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(carried, total, rtol=1e-6)
-        np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
-        assert (found <= 1).all()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rows_that_carry_nothing(dtype):
     """Those of a zeroed head have no weights and carry 0; those that were NaN stay so."""
-    rows, lengths = (one.to(dtype) for one in rows_and_lengths(2, 3, 4, 9))
+    generator = torch.Generator().manual_seed(0)
+    rows = (3 * torch.randn(1, 3, 9, 9, generator=generator)).softmax(-1).to(dtype)
+    lengths = torch.rand(1, 3, 9, generator=generator).to(dtype)
     lengths[:, 1] = 0
-    rows[1, 2, 3] = torch.nan
-    found, carried = weigh_rows(rows, lengths)
-    gone = torch.zeros(2, 3, 4, dtype=torch.bool)
-    gone[:, 1] = gone[1, 2, 3] = True
-    assert torch.equal(found.isnan().all(-1), gone)
-    assert torch.equal(found.isnan().any(-1), gone)
-    assert (carried[:, 1] == 0).all()
-    assert carried[1, 2, 3].isnan()
-    assert (carried[:, 0] > 0).all()
+    rows[0, 2, 3] = torch.nan
+    block = replace(build_uniform_block(9, heads=3), probabilities=rows).by_norm(lengths)
+    gone = torch.zeros(1, 3, 9, dtype=torch.bool)
+    gone[:, 1] = gone[0, 2, 3] = True
+    assert torch.equal(block.probabilities.isnan().all(-1), gone)
+    assert torch.equal(block.probabilities.isnan().any(-1), gone)
+    assert (block.carried[:, 1] == 0).all()
+    assert block.carried[0, 2, 3].isnan()
+    weights = rows[:, 0] * lengths[:, 0]
+    torch.testing.assert_close(block.carried[:, 0], (weights).sum(-1))
+    torch.testing.assert_close(block.probabilities[:, 0], weights / weights.sum(-1, keepdim=True))

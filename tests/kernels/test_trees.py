@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.trees import (
+from attnprobe.kernels.words import (
     EDGES,
     HEADS,
     Sentences,

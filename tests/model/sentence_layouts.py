@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,50 +23,41 @@ def write(path: Path, content: object) -> None:
 def list_modules(folder: Path, *kinds: str, first: str = "", home: str = OLD) -> None:
     """List modules as sentence-transformers does, each in a folder of its own."""
     paths = [first, *(f"{place}_{kind}" for place, kind in enumerate(kinds, 1))]
-    names = ["Transformer", *kinds]
     listed = [
         {"idx": place, "name": str(place), "path": path, "type": f"{home}.{name}"}
-        for place, (path, name) in enumerate(zip(paths, names, strict=True))
+        for place, (path, name) in enumerate(zip(paths, ["Transformer", *kinds], strict=True))
     ]
     write(folder / "modules.json", listed)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A folder of sentence-transformers, in its own words, and in those of whoever reckons after it.
+    """A folder of sentence-transformers.
 
     Attributes:
         model: The tiny model.
         pooling: What describes the pooling.
-        modes: Its kinds, in the order of their vectors.
+        kinds: The modules after the pooling.
         first: The folder of the transformer.
         home: Where the classes of its modules are from.
         settings: How the transformer reads texts.
         described: What describes the whole.
-        dense: The activation of a Dense module, or None without one.
-        normalize: Whether vectors are made 1 long.
-        prompt: What stands before each text by itself.
     """
 
     model: str
     pooling: Mapping[str, Any]
-    modes: Sequence[str]
+    kinds: tuple[str, ...] = ("Normalize",)
     first: str = ""
     home: str = NEW
     settings: Mapping[str, Any] = field(default_factory=dict)
     described: Mapping[str, Any] = field(default_factory=dict)
-    dense: str | None = None
-    normalize: bool = True
-    prompt: str = ""
 
     def write(self, folder: Path, saved: Callable[[str], Path]) -> Path:
         """Write the folder."""
         shutil.copytree(saved(self.model), folder / self.first)
         if self.model == "t5":
-            body = transformers.T5EncoderModel.from_pretrained(folder)
-            body.save_pretrained(folder)
-        kinds = ["Pooling", *(["Dense"] if self.dense else []), *(["Normalize"] if self.normalize else [])]
-        list_modules(folder, *kinds, first=self.first, home=self.home)
+            transformers.T5EncoderModel.from_pretrained(folder).save_pretrained(folder)
+        list_modules(folder, "Pooling", *self.kinds, first=self.first, home=self.home)
         write(folder / "1_Pooling" / "config.json", self.pooling)
         if self.first:
             write(folder / "config.json", {"__version__": "1.0.0"})
@@ -74,19 +65,19 @@ class Layout:
             write(folder / self.first / "sentence_bert_config.json", self.settings)
         if self.described:
             write(folder / "config_sentence_transformers.json", self.described)
-        if self.dense:
-            named = f"torch.nn.modules.activation.{self.dense}"
+        if "Dense" in self.kinds:
+            named = "torch.nn.modules.activation.Tanh"
             sizes = {"in_features": 32, "out_features": 16, "bias": True}
             write(folder / "2_Dense" / "config.json", sizes | {"activation_function": named})
             save_file(draw_dense(), folder / "2_Dense" / "model.safetensors")
         return folder
 
 
-def draw_dense(width: int = 32) -> dict[str, torch.Tensor]:
+def draw_dense() -> dict[str, torch.Tensor]:
     """Draw the weights of a Dense module."""
     random = torch.Generator().manual_seed(1)
     return {
-        "linear.weight": torch.randn(16, width, generator=random),
+        "linear.weight": torch.randn(16, 32, generator=random),
         "linear.bias": torch.randn(16, generator=random),
     }
 
@@ -99,46 +90,38 @@ LAYOUTS = {
             "word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True,
             "pooling_mode_max_tokens": True, "pooling_mode_mean_sqrt_len_tokens": False,
         },
-        ["cls", "max", "mean"],
+        (),
         first="0_Transformer",
         home=OLD,
-        normalize=False,
     ),
     "names of version 6": Layout(
         "bert",
         {"embedding_dimension": 32, "pooling_mode": "cls", "include_prompt": True},
-        ["cls"],
-        dense="Tanh",
+        ("Dense", "Normalize"),
     ),
     "a prompt that is not pooled": Layout(
         "bert",
         {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, "include_prompt": False},
-        ["mean"],
         home=OLD,
         described=_PROMPTS,
-        prompt="the red house by ",
     ),
     "the last token of a decoder": Layout(
-        "llama", {"word_embedding_dimension": 32, "pooling_mode_lasttoken": True}, ["lasttoken"], home=OLD
+        "llama", {"word_embedding_dimension": 32, "pooling_mode_lasttoken": True}, home=OLD
     ),
     "a short window": Layout(
         "bert",
         {"embedding_dimension": 32, "pooling_mode": ["weightedmean", "mean_sqrt_len_tokens"]},
-        ["weightedmean", "mean_sqrt_len_tokens"],
+        (),
         settings={"max_seq_length": 24, "do_lower_case": False},
-        normalize=False,
     ),
     "lower case": Layout(
         "roberta",
         {"embedding_dimension": 32, "pooling_mode": "mean"},
-        ["mean"],
         settings={"max_seq_length": 20, "do_lower_case": True},
         described=_PROMPTS,
-        prompt="the red house by ",
     ),
     "an encoder without its decoder": Layout(
-        "t5", {"embedding_dimension": 32, "pooling_mode": "max"}, ["max"], described={"truncate_dim": 8},
-        normalize=False,
+        "t5", {"embedding_dimension": 32, "pooling_mode": "max"}, (), described={"truncate_dim": 8}
     ),
 }  # fmt: skip
 #: Some longer than the windows, one of a single word, some in capitals.

@@ -144,9 +144,9 @@ class TestBase:
             ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
             ({"base_model_name_or_path": "/"}, "holds no config.json"),
             ({"peft_type": "PREFIX_TUNING"}, "adds virtual tokens"),
-            ({"peft_type": "NOTHING_KNOWN"}, "of the kind NOTHING_KNOWN, which peft .* does not know"),
+            ({"peft_type": "NOTHING_KNOWN"}, "no adapters of the kind NOTHING_KNOWN"),
             ({"peft_type": "SHADOW", "shadow_model": "/"}, "other parts outside of the base"),
-            ({"r": 10**12}, "describes far more weights than its file holds"),
+            ({"r": 10**12}, "can't be merged into"),
             ({"base_model_name_or_path": "a\0b/c/d"}, "not here; name its base"),
         ],
     )
@@ -159,7 +159,7 @@ class TestBase:
 
     def test_of_another_model(self, adapt, saved):
         folder, _ = adapt("bert", lora("bert"))
-        with pytest.raises(AttnprobeError, match=r"changes modules that .* does not have"):
+        with pytest.raises(AttnprobeError, match=r"can't be merged into .*gpt2: .*--base"):
             attnprobe.entropy(str(folder), TEXTS, base=str(saved("gpt2")))
 
     def test_weights_that_are_lacking_or_broken(self, adapt):
@@ -167,7 +167,7 @@ class TestBase:
         path = folder / "adapter_model.safetensors"
         weights = load_file(path)
         save_file(dict(list(weights.items())[:-1]), path)
-        with pytest.raises(AttnprobeError, match="changes modules that"):
+        with pytest.raises(AttnprobeError, match="can't be merged into"):
             attnprobe.entropy(str(folder), TEXTS)
         path.write_bytes(b"no tensors")
         with pytest.raises(AttnprobeError, match=r"weights of the adapter .* can't be loaded"):

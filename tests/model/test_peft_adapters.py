@@ -59,7 +59,7 @@ class TestBesideItsBase:
     def test_without_peft_it_is_refused(self, both, monkeypatch):
         """Not read without the adapter, whose hash would be on record."""
         monkeypatch.setattr(folders, "find_spec", lambda name: None if name == "peft" else find_spec(name))
-        with pytest.raises(AttnprobeError, match="without peft the base would be read alone; pip install"):
+        with pytest.raises(AttnprobeError, match="needs peft: pip install peft"):
             attnprobe.census(str(both), TEXTS)
 
     @pytest.mark.parametrize("content", ["{", "[]", "\xff", "[" * 100_000])

@@ -368,7 +368,7 @@ class TestDestination:
             raise PermissionError(13, "Permission denied")
 
         assert check_free(tmp_path / "new" / "x", overwrite=False) == tmp_path / "new" / "x"
-        monkeypatch.setattr("attnprobe.model.folders.tempfile.TemporaryFile", denied)
+        monkeypatch.setattr("attnprobe.files.tempfile.TemporaryFile", denied)
         refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
         assert tried == [tmp_path]
 

@@ -22,8 +22,6 @@ WORDS = re.compile(
 COMMON = {"align", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge", "mask"}
 #: Files that still name some; the list only gets shorter.
 ALLOWED = {
-    "model/configuration.py",
-    "model/embedding.py",
     "model/pruned.py",
     "model/quirks.py",
 }

@@ -16,7 +16,7 @@ from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import find_execution_device, list_devices
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.location import LoadOptions
+from attnprobe.model.locate import LoadOptions
 
 Saved = Callable[[str], Path]
 MISSING = importlib.util.find_spec("accelerate") is None

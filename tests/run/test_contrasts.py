@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.formats import Row, make_table
-from attnprobe.corpus.sources.contrasts import ContrastColumns
+from attnprobe.corpus.cells import Row, make_table
+from attnprobe.corpus.schema import read_table
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import ContrastReader
@@ -15,9 +16,8 @@ from attnprobe.run.preparation import tokenise
 
 
 def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
-    return ContrastColumns(**columns).read(
-        make_table(Row(f"pair {n}", p) for n, p in enumerate(pairs, 1)), "data"
-    )
+    rows = (Row(f"pair {number} of data", pair) for number, pair in enumerate(pairs, 1))
+    return read_table(make_table("data", rows), Source("", contrasts=True, **columns))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_refusals(read, changed):
 
 
 def test_other_refusals(read):
-    with pytest.raises(AttnprobeError, match="no column 'clean'"):
+    with pytest.raises(AttnprobeError, match="no column called clean"):
         read("bert", "mask", [{"text": "a", "label": "b"}])
     with pytest.raises(AttnprobeError, match="no mask token"):
         read("t5", "mask", [MASKED])
@@ -169,7 +169,12 @@ def test_documents_and_columns_by_name(tiny):
         {"good": "red dog", "bad": "red cat", "gold": 1, "source": "a"},
         {"good": "blue dog", "bad": "blue cat", "gold": 1, "source": None},
     ]
-    named = {"clean": "good", "corrupted": "2", "answer": "gold", "document": "source"}
+    named = {
+        "text_column": "good",
+        "pair_column": "2",
+        "label_column": "gold",
+        "document_column": "source",
+    }
     checkpoint = Checkpoint("bert", model, tokenizer)
     with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as found:
         assert found.batches.documents.tolist() == [0, 1, 0, 2]

@@ -9,7 +9,7 @@ import torch
 from scipy.special import entr
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.examples import tokenise_targets
 from attnprobe.run.options import CorpusOptions

@@ -11,7 +11,7 @@ import torch
 
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint

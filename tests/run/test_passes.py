@@ -14,8 +14,8 @@ import pytest
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions

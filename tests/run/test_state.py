@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 from attnprobe import files
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.run.options import CorpusOptions

@@ -33,6 +33,8 @@ SITES = {
 }  # fmt: skip
 FUSED = {"gpt2"}
 CAUSAL = {"gpt2", "llama"}
+#: Those that take long, and are asked with the slow tests.
+HEAVY = {"minilm", "gpt2"}
 
 
 def vectors(name, values, module, heads):
@@ -143,7 +145,10 @@ def measures(table):
 @pytest.mark.parametrize(
     # Which tokens count does not depend on where a model's values lie.
     ("name", "content_only"),
-    [*((one, False) for one in SITES), ("llama", True)],
+    [
+        *(pytest.param(one, False, marks=[pytest.mark.slow] * (one in HEAVY)) for one in SITES),
+        ("llama", True),
+    ],
 )
 def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_only):
     folder, expected = case(name, content_only)
@@ -172,9 +177,6 @@ def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_onl
     assert apart(pairs["jsd_norm"], expected["jsd"].mean) < TOLERANCE
     layers = attnprobe.distance(str(folder), texts, by="layer", weights="norm", content_only=content_only)
     assert apart(layers["jsd_mean_norm"], expected["jsd_layer"].mean) < TOLERANCE
-
-
-# The pass
 
 
 # Heads that carry nothing
@@ -218,9 +220,6 @@ def test_a_zeroed_head(zeroed, texts, saved):
     np.testing.assert_allclose(
         layers["jsd_mean_norm"][1], pairs["jsd_norm"][(pairs["layer_a"] == 1) & ~gone].mean(), rtol=1e-6
     )
-
-
-# Refusals
 
 
 @pytest.mark.parametrize("command", ["census", "distance"])

@@ -9,7 +9,7 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from transformers import AutoModel
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions

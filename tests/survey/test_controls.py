@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions

@@ -10,8 +10,8 @@ import torch
 
 from attnprobe.attention.kinds import PARTS, Kind
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.document import Document
 from attnprobe.corpus.links import read_linked_rows
-from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint

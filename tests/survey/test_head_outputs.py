@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import tabulate_heads
 from attnprobe.findings.partners import match_heads

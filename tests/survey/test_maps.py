@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModel
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.survey.maps import choose_sentences
 from attnprobe.table.sequence import group_tokens
 

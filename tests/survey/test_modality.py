@@ -14,7 +14,7 @@ import transformers
 from numpy.typing import NDArray
 
 import attnprobe
-from attnprobe.corpus.sources.media import read_image
+from attnprobe.corpus.media import read_image
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.processing import SeeingProcessor
 

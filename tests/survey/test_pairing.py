@@ -3,7 +3,7 @@
 import torch
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.survey.pairing import number_words, pair_words, pool_words
 
 

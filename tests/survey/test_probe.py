@@ -147,6 +147,7 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
     np.testing.assert_allclose(heads["share"], sizes / sizes.sum())
 
 
+@pytest.mark.slow
 def test_p_is_uniform_where_a_probe_knows_no_more_than_a_head():
     """Two independent guesses: the test of one against the other is not too eager."""
     draw = np.random.default_rng(0)

@@ -8,10 +8,6 @@ from test_media_reference import listen
 import attnprobe
 from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 
-NAMES = ["bert", "t5", "llama"]
-IMAGES = ["vit"]
-both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
-
 
 def name_cell(heard: Heard, query: int, key: int) -> str | None:
     """Name the column that attention from one token to another counts for."""
@@ -71,10 +67,12 @@ def compare(table, files, *, patches, content_only):
     return worst
 
 
-@both_ways
-@pytest.mark.parametrize("name", NAMES)
-def test_text(request, saved, texts, name, content_only):
-    folder = request.getfixturevalue("minilm") if name == "minilm" else saved(name)
+@pytest.mark.parametrize(
+    ("name", "content_only"),
+    [("bert", False), ("llama", True), pytest.param("t5", True, marks=pytest.mark.slow)],
+)
+def test_text(saved, texts, name, content_only):
+    folder = saved(name)
     long = [*texts[:6], " ".join(text for text in texts if isinstance(text, str))[:160]]
     found = attnprobe.census(str(folder), long, statistics=["profile"], content_only=content_only)
     files, _ = read(folder, long)
@@ -83,10 +81,9 @@ def test_text(request, saved, texts, name, content_only):
     assert defined.any()  # or nothing would have been that far away
 
 
-@both_ways
-@pytest.mark.parametrize("name", IMAGES)
-def test_images(media_model, photos, name, content_only):
-    folder = media_model(name)
+@pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+def test_images(media_model, photos, content_only):
+    folder = media_model("vit")
     found = attnprobe.census(folder, photos, statistics=["profile"], content_only=content_only)
     files = list(listen(folder, photos))
     assert compare(found, files, patches=True, content_only=content_only) < 1e-5

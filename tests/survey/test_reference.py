@@ -20,7 +20,7 @@ from census_differences import differences
 
 import attnprobe
 from attnprobe.attention.kinds import UNEMBEDDING
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.order import Order
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import Order
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.statistics.entropy import ENTROPY

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import attnprobe
@@ -114,6 +114,7 @@ WORDS = st.lists(st.text(LETTERS, max_size=12), min_size=1, max_size=5)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=40)
 @given(words=WORDS)
 @example(words=["'=x", "''-", "'\u3000@", " ", "'", "\u3000=x"])
 def test_any_string(tmp_path_factory, kind, words):
@@ -133,6 +134,7 @@ def test_any_string(tmp_path_factory, kind, words):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=40)
 @given(
     numbers=st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
 )

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import (
     Score,

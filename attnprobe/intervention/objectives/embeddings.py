@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Uses
+from attnprobe.corpus.document import Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (
@@ -60,10 +60,7 @@ def embed(checkpoint: Checkpoint, batch: Batch, roles: Sequence[str] = ()) -> Te
     if checkpoint.embedding is None:
         # A pyramid gives (batch, width, row, column).
         return states.mean((2, 3)) if states.ndim == 4 else states.mean(1)
-    if len(set(roles)) < 2 or checkpoint.embedding.pooling.include_prompt:
-        return checkpoint.embedding(states, *roles[:1])
-    alone = [checkpoint.embedding(one[None], role) for one, role in zip(states, roles, strict=True)]
-    return torch.cat(alone)
+    return checkpoint.embedding(states, roles)
 
 
 class Representation(Objective):
@@ -300,7 +297,7 @@ class Retrieval(RelatedTexts):
     def check(cls, checkpoint: Checkpoint) -> None:
         config = checkpoint.model.config
         head = infer_head(checkpoint.model) or find_stated_head(config)
-        if checkpoint.scoring or (head is CLASSIFICATION and config.num_labels == 1):
+        if checkpoint.scores_pairs or (head is CLASSIFICATION and config.num_labels == 1):
             raise AttnprobeError(
                 f"{checkpoint.name} is a cross-encoder, which scores two texts together and embeds none; "
                 "give pairs of texts with a number (--text-column, --text-pair-column, --label-column) and "

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from attnprobe.attention.tokens import TokenAnswers
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.sources.document import Asked
+from attnprobe.corpus.document import Asked
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import ContrastBatches
-from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.text import EMBEDDED
+from attnprobe.corpus.document import Contrast, Document
+from attnprobe.corpus.source import EMBEDDED
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
@@ -209,7 +209,7 @@ def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[st
     batches, checkpoint = data.corpus.batches, data.model.checkpoint
     assert isinstance(batches, ContrastBatches)
 
-    def name_side(side: Side, tokenizer: Any) -> list[str | None]:
+    def name_side(side: TokenisedTexts, tokenizer: Any) -> list[str | None]:
         rows = [side.store.ids(int(member)).tolist() for member in batches.members]
         named: list[str | None] = []
         for place in range(positions):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.gradient import NODES

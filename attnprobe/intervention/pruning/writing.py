@@ -109,11 +109,10 @@ class Saving:
 
     def _explain_loading(self, original: Checkpoint) -> Iterator[str]:
         """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
-        loaded = original.embedding or original.scoring
-        if loaded is None:
+        if original.embedding is None and not original.scores_pairs:
             return
-        kind = "SentenceTransformer" if original.embedding else "CrossEncoder"
-        if loaded.folder is None:
+        kind = "CrossEncoder" if original.scores_pairs else "SentenceTransformer"
+        if original.sentences is None:
             yield (
                 "Only the transformer was written, since the model came loaded; name its folder to have its "
                 "other modules copied."

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.corpus.batches import stack_inputs, stack_pairs
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint

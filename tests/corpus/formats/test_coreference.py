@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import STDIN, Source
+from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.source import STDIN, Source
 from attnprobe.errors import AttnprobeError
 
 GAP = (

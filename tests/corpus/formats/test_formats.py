@@ -4,17 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from attnprobe.corpus.formats import find_formats, find_tables, list_coreference
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import Source
+from attnprobe.corpus.open import list_coreference, open_anything
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
-
-
-def test_each_extension_is_of_one_format():
-    formats = {id(one): one for one in find_formats().values()}.values()
-    every = [name for one in formats for name in one.extensions]
-    assert len(every) == len(set(every)) == len(find_formats())
-    assert find_tables().keys() == find_formats().keys() - {".txt", ".conllu"}
 
 
 @pytest.mark.parametrize(

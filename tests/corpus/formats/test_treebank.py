@@ -5,7 +5,7 @@ import io
 import pytest
 
 from attnprobe.corpus.conllu import read_conllu
-from attnprobe.corpus.sources.streams import decode_lines
+from attnprobe.corpus.streams import decode_lines
 from attnprobe.errors import AttnprobeError
 
 REST = "\t_\t_\t_\t_"

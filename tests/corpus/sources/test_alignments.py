@@ -7,7 +7,7 @@ import pytest
 import attnprobe
 from attnprobe.cli.app import run
 from attnprobe.corpus.alignments import align_documents, read_as_pairs, read_joined, read_parallel
-from attnprobe.corpus.sources.document import Document, Span
+from attnprobe.corpus.document import Document, Span
 from attnprobe.errors import AttnprobeError
 
 

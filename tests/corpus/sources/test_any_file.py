@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.formats import find_formats
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.open import FORMATS, read_documents
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 SENTENCES = ["It's here.", 'She said "no", and left.', "café; naïve\u2028東京", "x"]
@@ -179,7 +179,7 @@ def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -
 
 
 def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
-    assert set(SOUND) == set(find_formats())
+    assert set(SOUND) == set(FORMATS)
     for extension, raw in SOUND.items():
         path = folder / f"sound{extension}"
         path.write_bytes(raw)

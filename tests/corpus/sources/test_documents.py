@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import Source
 
 ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five."), ("b", "Six.")]
 

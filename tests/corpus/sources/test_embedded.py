@@ -7,29 +7,21 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.corpus.sources.text import (
-    EMBEDDED,
-    Embedded,
-    Source,
-    open_embedded,
-    open_source,
-    read_embedded,
-)
+from attnprobe.corpus.open import Embedded, open_embedded, open_source, read_embedded
+from attnprobe.corpus.source import EMBEDDED, Source
 
 WANTED = {
     Embedded.SENTENCES: {},
     Embedded.TREEBANK: {"annotated": True},
     Embedded.COREFERENCE: {"coreference": True},
-    Embedded.PAIRS: {"read_rows": ContrastColumns().read},
+    Embedded.PAIRS: {"contrasts": True},
 }
 
 
 @pytest.mark.parametrize("part", Embedded)
 def test_each_part_has_its_documents_and_its_hash(part):
     opened = open_source(Source(EMBEDDED, **WANTED[part]))
-    if part is not Embedded.PAIRS:  # which are rows to whoever reads them
-        assert list(opened.documents) == list(read_embedded(part))
+    assert list(opened.documents) == list(read_embedded(part))
     content = b"".join(stream.read() for stream, _ in open_embedded(part))
     assert opened.described["name"] == EMBEDDED
     assert opened.described["sha256"] == hashlib.sha256(content).hexdigest()

@@ -2,7 +2,7 @@
 
 import conllu
 
-from attnprobe.corpus.sources.text import Embedded, open_embedded, read_embedded
+from attnprobe.corpus.open import Embedded, open_embedded, read_embedded
 
 
 def words(sentence):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from attnprobe.corpus.sources import streams as packing
-from attnprobe.corpus.sources.streams import decode_lines
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus import streams as packing
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import decode_lines
 from attnprobe.errors import AttnprobeError
 
 PACK = {

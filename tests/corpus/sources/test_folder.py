@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attnprobe.corpus.sources.media import IMAGE, SOUND, MediaFolder
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import Source
+from attnprobe.corpus.media import IMAGE, SOUND, MediaFolder
+from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from attnprobe.corpus.sources.opening import join_sources
-from attnprobe.corpus.sources.text import Source, open_source
+from attnprobe.corpus.groups import join_sources
+from attnprobe.corpus.open import open_source
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 WORD = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"

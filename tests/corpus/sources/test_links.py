@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import (
     REACH,
     SAME_WORD,
@@ -23,9 +24,8 @@ from attnprobe.corpus.links import (
     link_mentions,
     read_linked_rows,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.open import open_anything, read_documents
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 ROW = {

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.hub import open_split
-from attnprobe.corpus.sources.media import Item, MediaFolder
-from attnprobe.corpus.sources.opening import draw_documents
-from attnprobe.corpus.sources.order import Order, arrange, arrange_media
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.hub import open_split
+from attnprobe.corpus.media import Item, MediaFolder
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.order import Order, arrange, arrange_media, draw_documents
+from attnprobe.corpus.source import Source
 
 TEXTS = [f"text {place}" for place in range(700)]
 

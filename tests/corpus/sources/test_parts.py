@@ -2,8 +2,8 @@
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.opening import select
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import select
 from attnprobe.errors import AttnprobeError
 
 

@@ -12,11 +12,10 @@ import pandas
 import pytest
 import seeing_models
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import read_image
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.sources.text import Source
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import Picture, read_image
+from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 image = pytest.importorskip("PIL.Image")

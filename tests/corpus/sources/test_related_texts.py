@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import OpenSource, Source
+from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
+from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.source import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.session.texts import open_texts
 
@@ -104,10 +104,10 @@ def test_a_folder(folder: Path):
     [
         ("queries.jsonl", '{"text": "a"}', "line 1 of .*queries.jsonl has no _id"),
         ("queries.jsonl", '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}', "'q1' of a line above"),
-        ("queries.jsonl", '{"_id": "q1", "text": ["a"]}', "has a text that is no text"),
+        ("queries.jsonl", '{"_id": "q1", "text": ["a"]}', "has a list in column 'text'; make it a string"),
         ("queries.jsonl", '{"_id": "q1", "text": "\\ud800"}', "half a surrogate pair"),
         ("queries.jsonl", "[", "is not JSON"),
-        ("qrels/test.tsv", "query\tdoc\tscore", "no column 'query-id'; BEIR's has query-id, corpus-id"),
+        ("qrels/test.tsv", "query\tdoc\tscore", "no column 'query-id'; its columns are 'query', 'doc'"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\tgood", "line 2 of .* has the score 'good'"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1e9", "whole numbers up to 1,000"),
     ],

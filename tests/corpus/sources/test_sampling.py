@@ -3,8 +3,8 @@ import tracemalloc
 
 import numpy as np
 
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.opening import draw_documents, select
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.order import draw_documents, select
 
 
 def texts(number):

@@ -22,15 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnprobe.corpus.formats import find_formats
-from attnprobe.corpus.sources import hub
-from attnprobe.corpus.sources.document import Document, Tagged
-from attnprobe.corpus.sources.streams import decode_lines
-from attnprobe.corpus.sources.text import (
-    Source,
-    describe_source,
-    read_documents,
-)
+from attnprobe.corpus import hub
+from attnprobe.corpus.document import Document, Tagged
+from attnprobe.corpus.open import FORMATS, describe_source, read_documents
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import decode_lines
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 Write = Callable[[str, bytes | str], str]
@@ -120,7 +116,7 @@ TWO_ROWS: dict[str, bytes | str] = {
 BINARY = (".parquet", ".xlsx")
 
 
-@pytest.mark.parametrize("extension", find_formats())
+@pytest.mark.parametrize("extension", FORMATS)
 def test_every_format(write: Write, extension: str) -> None:
     """In the order of the file, as it is and packed, with any line ends and encoding; nothing is refused."""
     content = TWO_ROWS[extension]

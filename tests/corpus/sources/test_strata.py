@@ -7,8 +7,9 @@ import warnings
 import pytest
 
 from attnprobe.corpus.conllu import Sentence
-from attnprobe.corpus.sources.strata import MOST, check_strata
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.groups import MOST, keep_grouped
+from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 ROWS = [("the dog ran", "news"), ("a bird", "fiction"), ("stone", " news "), ("night and day", "")]
@@ -18,7 +19,7 @@ def strata_of(path, column="genre", **options):
     documents = read_documents(Source(str(path), group_column=column, **options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttnprobeWarning)
-        return [(one.text, one.stratum) for one in check_strata(documents, column, path.name)]
+        return [(one.text, one.stratum) for one in keep_grouped(documents, column, path.name)]
 
 
 @pytest.mark.parametrize("name", ["it.csv", "it.jsonl", "it.parquet", "it.xlsx"])
@@ -115,7 +116,7 @@ def test_files_by_their_names(tmp_path):
     assert [one.stratum for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
     alone = open_gold(files[0], GoldLinks.TREEBANK, {"by_group": "file"})
     with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
-        list(check_strata(alone.documents, "file", alone.name))
+        list(keep_grouped(alone.documents, "file", alone.name))
 
 
 def test_hostile_columns(tmp_path):

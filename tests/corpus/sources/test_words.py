@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnprobe.corpus.document import Annotation, Link, Span
 from attnprobe.corpus.links import complete_words, find_words
-from attnprobe.corpus.sources.document import Annotation, Link, Span
 
 
 def spelled(text, *borders):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnprobe.corpus.sources.document import Document, Tagged
+from attnprobe.corpus.document import Document, Tagged
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import import_objective

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives import language_modelling
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.corpus.sources.document import Asked, Document
+from attnprobe.corpus.document import Asked, Document
 from attnprobe.intervention.objectives.question_answering import (
     LONGEST,
     answer_f1,

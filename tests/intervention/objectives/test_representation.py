@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.model.checkpoint import Checkpoint
 

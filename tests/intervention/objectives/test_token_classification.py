@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document, Tagged
+from attnprobe.corpus.document import Document, Tagged
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 

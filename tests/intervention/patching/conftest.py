@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnprobe.corpus.formats import Row, make_table
-from attnprobe.corpus.sources.contrasts import ContrastColumns
+from attnprobe.corpus.cells import Row, make_table
+from attnprobe.corpus.schema import read_table
+from attnprobe.corpus.source import Source
 from attnprobe.intervention.patching.table import bind_pairs, choose_measure, peek_answers
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData
@@ -85,7 +86,7 @@ def paired(sessions: Any) -> Callable[..., Any]:
         batch_tokens: int = 4096,
     ) -> Iterator[TaskData]:
         rows = (Row(f"pair {number}", pair) for number, pair in enumerate(pairs))
-        documents = ContrastColumns().read(make_table(rows), "pairs")
+        documents = read_table(make_table("pairs", rows), Source("", contrasts=True))
         answered, documents = peek_answers(documents)
         options = CorpusOptions(batch_tokens=batch_tokens)
         session = sessions(checkpoint, TaskOptions(objective=objective), options)

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t, ttest_rel
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.metrics.score import mean_score

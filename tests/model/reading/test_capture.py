@@ -23,7 +23,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import examine, inspect
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.location import LoadOptions
+from attnprobe.model.locate import LoadOptions
 from attnprobe.model.quirks import REFUSED
 from attnprobe.model.reading.capture import Piece, capture_attention
 

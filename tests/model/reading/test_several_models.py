@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.document import Document
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.own import run_twice
 from attnprobe.model.checkpoint import Checkpoint

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.document import Annotation, Document, Link, Span
 
 LABELS = ("subject", "object", "rare")
 

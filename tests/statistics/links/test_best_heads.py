@@ -7,7 +7,7 @@ from test_by_label import PLANTED, model, sentences, tokenizer
 
 import attnprobe
 from attnprobe.attention.kinds import number_layers
-from attnprobe.corpus.sources.text import Embedded, open_embedded
+from attnprobe.corpus.open import Embedded, open_embedded
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

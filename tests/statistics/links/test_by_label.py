@@ -10,7 +10,7 @@ from gold import documents
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.sources.document import Link
+from attnprobe.corpus.document import Link
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

@@ -41,7 +41,7 @@ def test_every_distance_of_every_label_stays():
         far = [abs(distance) == WORDS - 1 for _, distance in distances(said)]  # from one end to the other
         there = [link for link, one in zip(said.links, far, strict=True) if not one]
         moved = move_links(said)
-        assert distances(moved) == distances(replace(said, links=tuple(there)))
+        assert distances(moved) == distances(said._replace(links=tuple(there)))
         assert all(one.source != link.source for one, link in zip(moved.links, there, strict=True))
 
 
@@ -51,7 +51,7 @@ def test_all_places_are_as_likely():
     place = {span: at for at, span in enumerate(spans)}
     times = Counter()
     for _ in range(2200):
-        said = replace(drawn(random), links=(TokenLink(spans[3], spans[4], "x"),))
+        said = drawn(random)._replace(links=(TokenLink(spans[3], spans[4], "x"),))
         times[place[move_links(said).links[0].source]] += 1
     assert set(times) == {*range(WORDS - 1)} - {3}
     assert max(abs(number - 220) for number in times.values()) < 4 * 220**0.5
@@ -61,7 +61,7 @@ def test_the_same_in_every_run_and_other_for_other_words():
     random = np.random.default_rng(2)
     said = drawn(random)
     assert move_links(said) == move_links(said)
-    assert move_links(said) != move_links(replace(said, forms=(*said.forms[1:], 5)))
+    assert move_links(said) != move_links(said._replace(forms=(*said.forms[1:], 5)))
 
 
 def test_of_two_texts_each_end_stays_in_its_own():

@@ -110,7 +110,7 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
         found.rows.itself[:2].tolist(), found.rows.candidates[:2].tolist(), strict=True
     ))  # fmt: skip
-    inside = replace(back, candidates=(words[0], words[1], TokenSpan(4, 6)))
-    said = replace(said, links=(inside,))
+    inside = back._replace(candidates=(words[0], words[1], TokenSpan(4, 6)))
+    said = said._replace(links=(inside,))
     found = questions_of(replace(layout, annotations=(said,)), LINKS_TASK)
     assert (found.choices < 2 + len(words)).all()

@@ -1,7 +1,5 @@
 """From annotations to questions: who is asked, who is no answer, what is right, what a fixed offset says."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -98,7 +96,7 @@ def test_spans_of_several_words():
 
 def test_candidates_answer_the_source_alone():
     link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[4], FIVE[0], FIVE[3]), also=(FIVE[4],))
-    link = replace(link, candidates=(*link.candidates, FIVE[1]))
+    link = link._replace(candidates=(*link.candidates, FIVE[1]))
     found = asked(TokenAnnotation(FIVE, (link,)))
     assert list(found.keys) == [(ALL, "forward"), ("x", "forward")]  # one of the answers is a neighbour
     assert candidates(found, 0) == [(1, 2), (2, 4), (7, 8)]
@@ -128,7 +126,7 @@ def test_a_decoder_is_asked_what_it_sees():
 def test_a_decoder_chooses_from_what_it_sees():
     """Of A, the pronoun and B, a decoder sees A alone, whatever its heads do."""
     between = TokenLink(FIVE[2], FIVE[0], "x", candidates=(FIVE[0], FIVE[4]))
-    behind = replace(between, source=FIVE[4], candidates=(FIVE[0], FIVE[1]))
+    behind = between._replace(source=FIVE[4], candidates=(FIVE[0], FIVE[1]))
     found = asked(TokenAnnotation(FIVE, (between, behind)), causal=True)
     assert (found.left_out.tolist(), right_spans(found)) == ([0, 0, 1], [[(1, 2)]])
     assert asked(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]

@@ -144,7 +144,7 @@ def test_parts_of_speech_of_spans_and_of_other_texts():
 
     bare = asked(TokenAnnotation(words, (link,)))
     beside = TokenAnnotation(words[:3], (TokenLink(words[0], words[1], "x", asks="forward"),), keys=words)
-    crossed = asked(replace(beside, parts_of_speech=parts[:3], key_parts_of_speech=parts))
+    crossed = asked(beside._replace(parts_of_speech=parts[:3], key_parts_of_speech=parts))
     pair = TokenAnnotation(words, (TokenLink(words[0], words[4], "x"),), second=4, parts_of_speech=parts)
     for silent in (bare, crossed, asked(pair)):
         assert len(silent.row)

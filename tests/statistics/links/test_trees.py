@@ -209,7 +209,7 @@ def test_a_word_whose_head_was_left_out_is_not_asked_for():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (replace(SENTENCE, cut=True), "cut"),
+        (SENTENCE._replace(cut=True), "cut"),
         (annotated([], 9), "bare"),  # no tree
         (annotated([(1, 0, "punct")], 2), "bare"),  # "Yes ."
         (annotated([(0, 1, "obj"), (1, 2, "punct")], 3), "bare"),  # the only edge leads to a mark

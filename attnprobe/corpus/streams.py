@@ -15,7 +15,16 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
+from attnprobe.errors import AttnprobeWarning, DataError
+
+#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
+LONGEST_LINE = 1 << 26
+#: The same of a format that may hold all of a file in one line.
+WHOLE = 1 << 32
+#: How many bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, and a
+#: bomb to 1,000.
+MOST = 200
+FREELY = 1 << 26
 
 
 def get_standard_input() -> BinaryIO:
@@ -31,16 +40,8 @@ def explain_errors(name: str) -> Iterator[None]:
     """Turn what files raise while they are read into one sentence."""
     try:
         yield
-    except PermissionError:
-        raise DataError(f"{name} can't be read: permission denied; check who may read it") from None
     except OSError as error:
         raise DataError(f"{name} can't be read: {error.strerror or error}; check the file") from None
-
-
-#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
-LONGEST_LINE = 1 << 26
-#: The same of a format that may hold all of a file in one line.
-WHOLE = 1 << 32
 
 
 def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
@@ -85,10 +86,10 @@ def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 
 def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder("utf-16")()
-    line, size, number = list[str](), 0, 1
+    line, size, number = list[str](), 0, 1  # pieces end at any byte 10, which half a character may be
     try:
-        for piece in chain(pieces, [None]):
-            *ended, rest = decoder.decode(piece or b"", final=piece is None).split("\n")
+        for piece in chain(pieces, [b""]):
+            *ended, rest = decoder.decode(piece, final=not piece).split("\n")
             for end in ended:
                 yield ("".join(line) + end + "\n").encode()
                 line, size, number = [], 0, number + 1
@@ -111,7 +112,7 @@ def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
         yield line
 
 
-def _refuse_long(number: int, name: str, longest: int) -> AttnprobeError:
+def _refuse_long(number: int, name: str, longest: int) -> DataError:
     return DataError(
         f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or like "
         "one that never ends; put a document on each line"
@@ -151,12 +152,6 @@ def shorten(words: object) -> str:
     first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
     first = "".join(character if character.isprintable() else "?" for character in first[:121])
     return first if len(first) <= 120 else first[:120] + "..."
-
-
-#: How many bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, and a
-#: bomb to 1,000.
-MOST = 200
-FREELY = 1 << 26
 
 
 def _open_zstd(packed: BinaryIO) -> Any:
@@ -239,3 +234,12 @@ def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
     with explain_errors(name), path.open("rb") as raw:
         packed = extension in PACKED
         yield cast(BinaryIO, io.BufferedReader(_Unpacked(raw, name, extension), 1 << 17)) if packed else raw
+
+
+def hash_stream(stream: BinaryIO, digest: Any) -> int:
+    """Add what a stream holds to a digest; give its size in bytes."""
+    size = 0
+    while part := stream.read(1 << 20):
+        digest.update(part)
+        size += len(part)
+    return size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 from attnprobe.tasks import Gold
 
 if TYPE_CHECKING:
-    from attnprobe.corpus.sources.pictures import Picture
+    from attnprobe.corpus.media import Picture
 
 #: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
 #: encoder reads.

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from attnprobe.corpus.formats import Row
-from attnprobe.corpus.sources.order import SHUFFLE_BUFFER, Order
-from attnprobe.corpus.sources.streams import shorten
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
+from attnprobe.corpus.cells import Row, Table, find_class_names, make_table
+from attnprobe.corpus.order import SHUFFLE_BUFFER
+from attnprobe.corpus.source import Source
+from attnprobe.corpus.streams import shorten
+from attnprobe.errors import AttnprobeWarning, DataError
 
-# Held-out text first: attention on the text that a model was trained on is the odd case.
+#: Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
-
-# Older releases run a Python script that comes with the data.
-OLDEST_WITHOUT_SCRIPTS = 4
-
+#: Older releases run a Python script that comes with the data.
+_WITHOUT_SCRIPTS = 4
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -27,13 +26,22 @@ def looks_like_hub_id(spec: str) -> bool:
     return _HUB_ID.fullmatch(spec) is not None
 
 
-def read_hub_rows(
-    spec: str, config: str | None, split: str | None, order: Order | None = None
-) -> Iterator[Row]:
-    """Stream the rows of a split; in a random order, its shards at random and rows from a buffer."""
-    data, chosen = open_split(spec, config, split)
+def read_hub(source: Source) -> Table:
+    """Stream the rows of a split; in a random order, its shards at random and rows from a buffer.
+
+    They come in their own order where the first of them are wanted, or whole documents.
+    """
+    data, _ = open_split(source.spec, source.config, source.split)
+    classes = find_class_names(getattr(data, "features", None))
+    return make_table(source.spec, _read_rows(source), classes)
+
+
+def _read_rows(source: Source) -> Iterator[Row]:
+    data, chosen = open_split(source.spec, source.config, source.split)
+    order = source.order
     try:
-        if order is not None and hasattr(data, "shuffle"):
+        arranges = order is not None and order.whole and source.document_column is None
+        if order is not None and arranges and hasattr(data, "shuffle"):
             known = getattr(getattr(data, "info", None), "splits", None) or {}
             order.total = getattr(known.get(chosen), "num_examples", None)
             order.arranged = True
@@ -42,9 +50,9 @@ def read_hub_rows(
             if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or not at all
                 data = data.cast_column(name, type(kind)(decode=False))
         for number, cells in enumerate(data, start=1):
-            yield Row(f"row {number}", cells)
+            yield Row(f"row {number} of {source.spec}", cells)
     except Exception as error:  # the network, a decoder, a file of the dataset: any type at all
-        raise _explain_failure(spec, error) from error
+        raise _explain_failure(source.spec, error) from error
 
 
 @lru_cache(maxsize=8)
@@ -81,29 +89,22 @@ def _import_datasets(spec: str) -> Any:
         raise DataError(
             f"{spec} is not a file here; to read it from the Hugging Face Hub: pip install datasets"
         ) from None
-    if major < OLDEST_WITHOUT_SCRIPTS:
+    if major < _WITHOUT_SCRIPTS:
         raise DataError(
             f"datasets {datasets.__version__} may run a script that comes with {spec}; "
             "pip install 'datasets>=4'"
         )
-    if _reads_local_files(spec):
+    try:
+        # load_dataset("text") would read what lies in the working folder, and "pandas" would unpickle it.
+        local = importlib.util.find_spec(f"datasets.packaged_modules.{spec}") is not None
+    except (ImportError, ValueError):
+        local = False
+    if local:
         raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
     return datasets
 
 
-def _reads_local_files(spec: str) -> bool:
-    """Tell whether the name is one of datasets' own readers.
-
-    ``load_dataset("text")`` would not ask the hub: it reads whatever lies in the working folder,
-    and ``load_dataset("pandas")`` unpickles it.
-    """
-    try:
-        return importlib.util.find_spec(f"datasets.packaged_modules.{spec}") is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def _explain_failure(spec: str, error: Exception) -> AttnprobeError:
+def _explain_failure(spec: str, error: Exception) -> DataError:
     return DataError(
         f"{spec} is not a file here and can't be read from the Hugging Face Hub ({shorten(error)}); "
         "check the name, --split, --dataset-config and the network"

@@ -1,0 +1,242 @@
+"""Rows of a table and their cells: texts, words, labels, answers, names of documents and classes."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from attnprobe.corpus.document import Asked, Tagged
+from attnprobe.corpus.streams import check_unicode, shorten
+from attnprobe.errors import AttnprobeError, DataError
+
+#: Marks a word that does not count, as torch's cross entropy has it.
+IGNORED = -100
+#: The keys of an answer, as SQuAD has them.
+ANSWER_KEYS = {"text", "answer_start"}
+#: The columns of rows that name them one by one are those of so many first rows.
+PEEK_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row by column name, and the words that say where it stands ("line 3 of data.csv").
+
+    Where the format itself says which rows are parts of one document, ``part_of`` names that document.
+    """
+
+    where: str
+    cells: Mapping[str, Any]
+    part_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names and a stream of rows that is read once.
+
+    Attributes:
+        name: What errors call it.
+        classes: Names of classes, by column of lists of their numbers.
+        header: Whether the columns are named by a first line, which may be data.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: Iterator[Row]
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    header: bool = False
+
+
+def make_table(name: str, rows: Iterator[Row], classes: Mapping[str, Sequence[str]] | None = None) -> Table:
+    """Make a table of rows that carry their own column names."""
+    first = list(islice(rows, PEEK_ROWS))
+    columns = list(dict.fromkeys(column for row in first for column in row.cells))
+    return Table(name, columns, chain(first, rows), classes or {})
+
+
+@contextmanager
+def explain_damage(name: str, kind: str) -> Iterator[None]:
+    """Say that a file is broken, whatever a reader of its format raises."""
+    try:
+        yield
+    except (AttnprobeError, MemoryError):
+        raise
+    except Exception:  # pyarrow, zip, xml and openpyxl raise what they like
+        raise DataError(
+            f"{name} is damaged: it is not a whole {kind} file; write or download it again"
+        ) from None
+
+
+def is_missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_text(
+    cell: Any, where: str, column: str, option: str | None = "--text-column or --text-pair-column"
+) -> str | None:
+    """Read a text; None where it is missing or blank.
+
+    All but text is refused, and half a surrogate pair. ``option`` is what names another column, if any does.
+    """
+    if is_missing(cell):
+        return None
+    if not isinstance(cell, str):
+        advice = "make it a string" if option is None else f"choose a column of text with {option}"
+        raise refuse_cell(cell, where, column, advice)
+    return check_unicode(cell, f"{where} (column {column!r})") if cell.strip() else None
+
+
+def refuse_cell(cell: Any, where: str, column: str, advice: str) -> DataError:
+    """Say what kind of cell a column has, which is not what is read."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    kind = kinds.get(type(cell), f"a value of type {type(cell).__name__}")
+    return DataError(f"{where} has {kind} in column {column!r}; {advice}")
+
+
+def read_name(cell: Any, where: str, column: str, option: str) -> str | None:
+    """Read what names the document of a row, or its group; None where the cell is empty."""
+    if is_missing(cell) or cell == "":
+        return None
+    if not isinstance(cell, str | int | float):
+        raise refuse_cell(cell, where, column, f"choose a column of strings or numbers with {option}")
+    return str(cell)
+
+
+def read_label(cell: Any, where: str, column: str) -> str | int | float | None:
+    """Read one label as the file spells it; None where it is missing."""
+    if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
+        return None
+    if isinstance(cell, str):
+        return check_unicode(cell, f"{where} (column {column!r})")
+    if isinstance(cell, int | float):
+        return int(cell) if isinstance(cell, bool) else cell
+    raise refuse_cell(
+        cell, where, column,
+        "choose a column of strings or numbers, or of lists of them, with --label-column",
+    )  # fmt: skip
+
+
+def read_words(cell: Any) -> list[str] | None:
+    """Give the words of a cell, or None where it is no list of strings."""
+    words = isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell)
+    return list(cell) if words else None
+
+
+def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
+    """Put words and their labels together; blank words, which give no token, are left out with theirs.
+
+    Returns:
+        Both, or None where not one word has a label.
+    """
+    if tags is None:
+        return None
+    if not isinstance(tags, list | tuple):
+        raise DataError(
+            f"{where} has a list of words, but {shorten(repr(tags))} for their labels; give a label for each "
+            "word"
+        )
+    if len(words) != len(tags):
+        raise DataError(
+            f"{where} has {len(words)} words, but {len(tags)} labels; give one label for each word"
+        )
+    named = [_read_tag(tag, names, where) for tag in tags]
+    kept = [(word, tag) for word, tag in zip(words, named, strict=True) if word.strip()]
+    if all(tag is None for _, tag in kept):
+        return None
+    return Tagged(tuple(word for word, _ in kept), tuple(tag for _, tag in kept))
+
+
+def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
+    if isinstance(tag, str):
+        if not tag.strip():
+            raise DataError(f"{where} has a blank label; give one label for each word")
+        return tag
+    if isinstance(tag, int) and not isinstance(tag, bool):
+        return None if tag == IGNORED else names[tag] if 0 <= tag < len(names) else tag
+    raise DataError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
+
+
+def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
+    """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1."""
+    labels = [int(label) if isinstance(label, bool) else label for label in cell]
+    for label in labels:
+        if not isinstance(label, str | int | float) or is_missing(label):
+            raise DataError(f"{where} has the label {shorten(repr(label))}; labels are strings or numbers")
+    if len(labels) == len(names) and all(label in (0, 1) for label in labels):
+        return tuple(labels)
+    known = dict(enumerate(names))
+    return tuple(known.get(label, label) if isinstance(label, int) else label for label in labels)
+
+
+def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
+    """Read the answers to a question, as SQuAD has them.
+
+    ``cell``: an object with ``text`` and ``answer_start``, each a list or one of them; or a list of such
+    objects. Empty lists say that the context does not answer.
+
+    Returns:
+        The answers, or None where nobody said whether there is one.
+    """
+    if cell is None or context is None:
+        return None
+    answers: list[tuple[str, int]] = []
+    for part in _make_list(cell):
+        if not isinstance(part, Mapping) or not part.keys() >= ANSWER_KEYS:
+            raise DataError(
+                f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
+                "answer_start"
+            )
+        texts, starts = _make_list(part["text"]), _make_list(part["answer_start"])
+        if len(texts) != len(starts):
+            raise DataError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
+        for text, start in zip(texts, starts, strict=True):
+            if isinstance(text, str) and not text.strip():
+                continue
+            _check_place(text, start, context, where)
+            answers.append((text, start))
+    return Asked(context, tuple(text for text, _ in answers), tuple(start for _, start in answers))
+
+
+def _make_list(cell: Any) -> list[Any]:
+    return list(cell) if isinstance(cell, list | tuple) else [cell]
+
+
+def _check_place(text: Any, start: Any, context: str, where: str) -> None:
+    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
+        raise DataError(
+            f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, "
+            "and its place a whole number"
+        )
+    if start < 0 or context[start : start + len(text)] != text:
+        raise DataError(
+            f"{where}: the answer {shorten(repr(text))} does not stand at character {start} of its context; "
+            "count from 0, in Unicode code points"
+        )
+
+
+def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:
+    """Name the classes of columns that hold lists of class numbers.
+
+    ``features``: those of a Hugging Face dataset, or the same as its parquet files have them in JSON;
+    anything else names nothing.
+    """
+    classes = {}
+    for column, feature in features.items() if isinstance(features, Mapping) else ():
+        inner = feature[0] if isinstance(feature, list) and feature else _get_field(feature, "feature")
+        names = _get_field(inner, "names")
+        if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+            classes[str(column)] = tuple(names)
+    return classes
+
+
+def _get_field(feature: Any, name: str) -> Any:
+    return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)

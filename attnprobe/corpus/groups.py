@@ -1,0 +1,93 @@
+"""Several sources read as one, and groups of documents that are measured apart, such as genres or files."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.source import FILE, OpenSource
+from attnprobe.corpus.streams import shorten
+from attnprobe.errors import AttnprobeWarning, DataError
+from attnprobe.table.cells import clean
+from attnprobe.table.kinds import ALL_GROUPS
+
+#: Of more groups, tables and sums would grow too large.
+MOST = 100
+
+
+def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> OpenSource:
+    """Chain sources of text; one alone is given back as it is.
+
+    The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
+    ``column`` is that of groups; where it is ``FILE``, the documents of each source count in a group of their
+    own, by its name.
+    """
+    if len(sources) == 1:
+        return sources[0]
+    known: dict[str, str] = {}
+    for source in sources:
+        if source.kind != "text":
+            raise DataError(f"{source.name} holds {source.kind}; only files of text can be read together.")
+        digest = source.described.get("sha256")
+        if digest in known:
+            other = known[digest]
+            twice = f"{source.name} is" if other == source.name else f"{source.name} and {other} are"
+            raise DataError(f"{twice} the same file named twice; name it once.")
+        if digest is not None:
+            known[digest] = source.name
+    if column == FILE:
+        sources = list(_name_files(sources))
+    name = " + ".join(source.name for source in sources)
+    described = {"name": name, "sources": [source.described for source in sources]}
+    return OpenSource(chain.from_iterable(source.documents for source in sources), name, described)
+
+
+def _name_files(sources: Iterable[OpenSource]) -> Iterator[OpenSource]:
+    """Mark documents with the name of their file; those of one name are numbered: dev.txt, dev.txt (2)."""
+    seen: dict[str, int] = {}
+    for source in sources:
+        number = seen[source.name] = seen.get(source.name, 0) + 1
+        name = source.name if number == 1 else f"{source.name} ({number})"
+        yield replace(source, name=name, documents=_mark(source.documents, name))
+
+
+def _mark(documents: Iterable[Document], stratum: str) -> Iterator[Document]:
+    return (replace(document, stratum=stratum) for document in documents)
+
+
+def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
+    """Keep the documents that are in a group; what steers a terminal is no part of its name, nor are blanks.
+
+    How many are left out is said at the end.
+
+    ``column``: the column or the comment that names the groups, for errors.
+    """
+    known: set[str] = set()
+    left = 0
+    for document in documents:
+        group = clean(document.stratum or "").strip()
+        if not group:
+            left += 1
+            continue
+        known.add(group)
+        if len(known) > MOST:
+            raise DataError(
+                f"{column!r} of {name} has more than {MOST} values, such as {shorten(group)!r}; --by-group "
+                f"takes at most {MOST} groups: name a column such as a language, a genre or a source."
+            )
+        if group == ALL_GROUPS:
+            raise DataError(
+                f"{column!r} of {name} has the value {ALL_GROUPS!r}, which is what the rows over all groups "
+                "are called; give the group another name."
+            )
+        yield replace(document, stratum=group)
+    if not known:
+        raise DataError(
+            f"No document of {name} is in a group: {column!r} is empty, or not there, in each; name another "
+            "column or comment with --by-group."
+        )
+    if left:
+        texts = "1 text" if left == 1 else f"{left:,} texts"
+        sentence = f"{texts} of {name} without {shorten(column)!r} {'is' if left == 1 else 'are'} left out."
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

@@ -1,0 +1,312 @@
+"""Images and sound: folders of files, images beside texts, and from files to what a model reads."""
+
+import csv
+import hashlib
+import json
+import re
+import warnings
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import BytesIO
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.streams import explain_errors, hash_stream
+from attnprobe.errors import AttnprobeError, DataError, first_line
+
+#: Kinds of files; and what a model is given of an image and a text that it reads together.
+IMAGE, SOUND, BOTH = "image", "sound", "image+text"
+EXTENSIONS = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"), IMAGE),
+    **dict.fromkeys((".wav", ".flac", ".ogg", ".mp3"), SOUND),
+}
+#: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
+METADATA = ("metadata.csv", "metadata.jsonl")
+#: Columns of it in which a class or a transcript is looked for where none is named.
+USUAL = ("label", "text", "transcription", "transcript", "sentence")
+#: Formats that Pillow hands to an interpreter, whatever the file is called.
+_PROGRAMS = {"EPS", "WMF"}
+#: More bytes than an honest image has.
+_LARGEST = 1 << 28
+#: Base64, perhaps as a data URL, and how that of PNG, JPEG, GIF and WebP begins.
+_BASE64 = re.compile(r"(?:data:image/[\w.+-]+;base64,)?([A-Za-z0-9+/\s]+={0,2}\s*)")
+_BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
+
+
+# ---- folders of files
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file, and its class or its transcript."""
+
+    path: Path
+    label: str | int | float | None = None
+
+
+@dataclass(frozen=True)
+class MediaFolder:
+    """Files of one kind, in the order of their names."""
+
+    path: Path
+    kind: str
+    items: tuple[Item, ...]
+
+    @classmethod
+    def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
+        """List the images or the sound of a folder and of those inside it.
+
+        A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
+        else the name of the folder it lies in, if all files lie in folders of their own.
+
+        ``column``: of the table; by default label, text, transcription, transcript or sentence.
+        """
+        if path.is_file():
+            return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
+        files = sorted(find_files(path, is_media))
+        kinds = {EXTENSIONS[file.suffix.lower()] for file in files}
+        if not kinds:
+            raise DataError(
+                f"{path} is a folder without text, images or sound; give a file, or a folder that "
+                f"holds files like .txt, {', '.join(EXTENSIONS)}."
+            )
+        if len(kinds) > 1:
+            raise DataError(f"{path} holds images and sound; put them in folders of their own.")
+        names = [file.relative_to(path) for file in files]
+        labels = _read_metadata(path, column)
+        if labels is None:
+            if column is not None:
+                raise DataError(f"{path} has no metadata.csv that could hold a column {column!r}.")
+            sorted_by_class = all(len(name.parts) > 1 for name in names)
+            labels = {name.as_posix(): name.parts[0] for name in names if sorted_by_class}
+        # What is said of a folder, such as a clip in pieces, is said of each of its files.
+        said = [labels.get(name.as_posix(), labels.get(name.parent.as_posix())) for name in names]
+        return cls(path, kinds.pop(), tuple(map(Item, files, said)))
+
+    @property
+    def labelled(self) -> "MediaFolder":
+        return replace(self, items=tuple(item for item in self.items if item.label is not None))
+
+    def first(self, number: int | None) -> "MediaFolder":
+        return self if number is None else replace(self, items=self.items[:number])
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """What goes on record: its name, a SHA-256 of names and contents, and its size."""
+        digest, size = hashlib.sha256(), 0
+        for item in self.items:
+            with explain_errors(str(item.path)), item.path.open("rb") as content:
+                length = item.path.stat().st_size
+                digest.update(f"{item.path.name}|{item.label!r}|{length}|".encode())
+                size += hash_stream(content, digest)
+        return {
+            "name": self.path.name, "kind": self.kind, "files": len(self.items), "sha256": digest.hexdigest(),
+            "bytes": size,
+        }  # fmt: skip
+
+
+def is_media(path: Path) -> bool:
+    """Tell an image or sound by its name."""
+    return path.suffix.lower() in EXTENSIONS
+
+
+def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
+    """Find the files of a folder and of those inside it; hidden ones are passed over."""
+    with explain_errors(str(folder)):
+        for path in folder.rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if not hidden and wanted(path) and path.is_file():
+                yield path
+
+
+def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
+    """Read the table beside the files: what is said of each, or None where there is none."""
+    path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            table = list(csv.DictReader(lines) if path.suffix == ".csv" else map(json.loads, lines))
+        known = list(dict(table[0])) if table else []
+        name = column or next((usual for usual in USUAL if usual in known), None)
+        for wanted in ("file_name", column):
+            if wanted is not None and wanted not in known:
+                raise DataError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+        return {row["file_name"]: row[name] for row in table if name and row.get(name) not in {None, ""}}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, csv.Error) as error:
+        raise DataError(f"{path} is damaged: it can't be read as a table with a column file_name.") from error
+
+
+# ---- images beside texts
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that is read together with a text."""
+
+    where: str
+    path: Path | None = None
+    held: bytes = b""
+    spool: "tuple[Any, int, int] | None" = None
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return f"the image of {self.where}"
+        name = str(self.path)  # which a terminal may obey
+        return f"{name if name.isprintable() else repr(name)} ({self.where})"
+
+    @property
+    def content(self) -> bytes:
+        if self.spool is not None:
+            return self.spool[0].read(*self.spool[1:])
+        if self.path is None:
+            return self.held
+        try:
+            if not self.path.is_file():
+                raise DataError(f"There is no image {self}.")
+            if self.path.stat().st_size > _LARGEST:
+                raise DataError(f"{self} has more than {_LARGEST >> 20} MiB.")
+            return self.path.read_bytes()
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self} can't be read: {first_line(error)}.") from error
+
+    def read(self) -> NDArray[np.uint8]:
+        """Read it, (height, width, red-green-blue)."""
+        return read_image(BytesIO(self.content), str(self))
+
+    @property
+    def digest(self) -> str:
+        """Name what it shows."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @classmethod
+    def of_cell(cls, cell: Any, folder: Path, where: str) -> "Picture | None":
+        """Read a cell of a table: the path of a file, bytes, base64, or what the hub's images are.
+
+        Returns:
+            The image; None where the cell is empty.
+        """
+        if isinstance(cell, list | tuple) and len(cell) > 1:
+            raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
+        cell = _open_cell(cell)
+        if isinstance(cell, Mapping):
+            cell = cell.get("bytes") or cell.get("path")
+        if cell is None or (isinstance(cell, str | bytes) and not cell):  # others may have no hash
+            return None
+        if isinstance(cell, bytes):
+            return cls(where, held=cell)
+        if isinstance(cell, str) and cell.startswith(("http://", "https://")):
+            raise DataError(f"{where} names an image on the web; download it, and name the file.")
+        if isinstance(cell, str) and cell.startswith(_BEGINS):
+            try:
+                return cls(where, held=b64decode(_BASE64.fullmatch(cell)[1]))  # type: ignore[index]
+            except (TypeError, ValueError):
+                raise DataError(f"{where} has an image in broken base64.") from None
+        if isinstance(cell, str | Path):
+            return cls(where, folder / cell)
+        if hasattr(cell, "save") and hasattr(cell, "convert"):  # decoded by who read the table
+            held = BytesIO()
+            cell.convert("RGB").save(held, "PNG")
+            return cls(where, held=held.getvalue())
+        raise DataError(
+            f"{where} has {type(cell).__name__} for an image; give the path of a file, bytes or base64."
+        )
+
+    @staticmethod
+    def may_be(cell: Any) -> bool:
+        """Tell a cell that looks like an image."""
+        cell = _open_cell(cell)
+        if isinstance(cell, Mapping):
+            return "bytes" in cell or "path" in cell
+        if isinstance(cell, str):
+            return cell.startswith(_BEGINS) or EXTENSIONS.get(Path(cell).suffix.lower()) == IMAGE
+        return isinstance(cell, bytes) or hasattr(cell, "convert")
+
+
+def _open_cell(cell: Any) -> Any:
+    """Give what a cell holds, or the first of a list."""
+    if isinstance(cell, list | tuple):
+        return cell[0] if cell else None
+    return cell
+
+
+# ---- decoding
+
+
+@contextmanager
+def _explain_damage(name: object, kind: str) -> Iterator[None]:
+    """Explain what decoders raise over broken files, which is whatever they like."""
+    try:
+        yield
+    except (AttnprobeError, MemoryError):
+        raise
+    except ImportError as error:
+        advice = {
+            "an image": "Images need Pillow: pip install pillow.",
+            "sound": "Sound needs soundfile: pip install soundfile.",
+        }
+        raise DataError(advice[kind]) from error
+    except Exception as error:
+        if "DecompressionBomb" in type(error).__name__:
+            raise DataError(f"{name} has too many pixels for an image; leave it out.") from error
+        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
+            raise DataError(f"{name} can't be read: {error.strerror}.") from error
+        raise DataError(f"{name} is damaged: it can't be read as {kind}.") from error
+
+
+def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
+    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
+    with _explain_damage(name or image, "an image"), warnings.catch_warnings():
+        from PIL import Image, ImageOps
+
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(image) as opened:
+            if opened.format in _PROGRAMS:
+                raise DataError(
+                    f"{name or image} can't be read as an image: {opened.format} is a program that draws."
+                )
+            return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+
+
+def read_image_size(path: Path) -> tuple[int, int]:
+    """Tell width and height of an image without decoding it."""
+    with _explain_damage(path, "an image"):
+        from PIL import Image
+
+        with Image.open(path) as image:
+            (width, height), turned = image.size, image.getexif().get(0x0112, 1) >= 5
+            return (height, width) if turned else (width, height)
+
+
+def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
+    """Read sound as samples at ``rate`` a second, the mean of its channels."""
+    with _explain_damage(path, "sound"):
+        import soundfile
+
+        samples, recorded = soundfile.read(path, dtype="float32", always_2d=True)
+    if not len(samples):
+        raise DataError(f"{path} holds no sound.")
+    mono = np.asarray(samples, np.float32).mean(1)
+    if recorded == rate:
+        return mono
+    from scipy.signal import resample_poly  # takes a while to import
+
+    common = gcd(recorded, rate)
+    return resample_poly(mono, rate // common, recorded // common).astype(np.float32)
+
+
+def count_samples(path: Path, rate: int) -> int:
+    """Tell how many samples ``read_sound`` will give, without decoding."""
+    with _explain_damage(path, "sound"):
+        import soundfile
+
+        about = soundfile.info(path)
+    common = gcd(about.samplerate, rate)
+    return -(-about.frames * (rate // common) // (about.samplerate // common))

@@ -1,0 +1,427 @@
+"""From what a user names (a file, folder, hub dataset, standard input) to documents, images or sound."""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, cast
+
+from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treebank
+from attnprobe.corpus.corefud import read_corefud
+from attnprobe.corpus.document import Document, group_parts
+from attnprobe.corpus.gap import read_gap
+from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
+from attnprobe.corpus.media import (
+    BOTH,
+    IMAGE,
+    METADATA,
+    MediaFolder,
+    Picture,
+    find_files,
+    is_media,
+)
+from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
+from attnprobe.corpus.rows import HEADED, LINKED, SHEETS, TABLES, parse_jsonl, starts_with_object
+from attnprobe.corpus.schema import choose_schema, read_table
+from attnprobe.corpus.source import EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
+from attnprobe.corpus.streams import (
+    EACH_ALSO,
+    PACKED,
+    decode_lines,
+    explain_errors,
+    get_standard_input,
+    hash_stream,
+    open_file,
+    peek_lines,
+    shorten,
+    strip_ends,
+    strip_packing,
+)
+from attnprobe.errors import AttnprobeWarning, DataError
+
+#: What errors call standard input.
+_PIPED = "standard input"
+#: The formats of coreference by extension: what they are called, how they are read, and how they are told by
+#: their first line that is not blank.
+_COREFERENCE: dict[str, tuple[str, Callable[..., Iterator[Document]], Callable[[str], bool]]] = {
+    ".conllu": ("CorefUD", read_corefud, looks_like_conllu),
+    ".tsv": ("GAP", read_gap, lambda first: "\t" in first),
+}
+
+
+def _read_lines(stream: BinaryIO, source: Source) -> Iterator[Document]:
+    """Read plain text: a document a line that is not blank."""
+    return _read_plain(decode_lines(stream, source.spec), source.spec, source)
+
+
+def _read_plain(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
+    source.refuse_columns(name)
+    source.refuse_group(name)
+    return (Document(line) for line in strip_ends(lines) if line.strip())
+
+
+#: The formats without columns by extension, and all.
+DOCUMENTS = {".txt": _read_lines, ".conllu": read_treebank}
+FORMATS = (*DOCUMENTS, *TABLES)
+
+
+# ---- what is named
+
+
+def open_anything(source: Source) -> OpenSource:
+    """Open a source; a bad name is refused at once."""
+    path, named = Path(source.spec), source.spec in {EMBEDDED, STDIN} or source.coreference
+    try:
+        folder = not named and path.is_dir()
+        media = is_media(path) and not named and path.exists()
+        media = media or (folder and (not holds_text(path) or any(find_files(path, is_media))))
+        benchmark = folder and is_benchmark(path)
+    except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
+        media = benchmark = False
+    if benchmark:
+        if not source.find_labels:
+            raise DataError(
+                f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; "
+                "give one file of it, such as corpus.jsonl."
+            )
+        _refuse_options(replace(source, split=None), "queries and passages")
+        return open_benchmark(path, source.split)
+    if not media:
+        return open_source(source)
+    if source.annotated:
+        raise DataError(
+            f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
+            "between words of text; name a file that has them."
+        )
+    column = source.text_column
+    if column is not None and path.is_dir() and source.sees is not None:
+        _refuse_options(replace(source, text_column=None), "images")
+        described = MediaFolder.open(path).described | {"kind": BOTH, "text_column": column}
+        return OpenSource(_read_captions(path, column), str(described["name"]), described, BOTH)
+    folder = MediaFolder.open(path, source.label_column)
+    if source.image_column is not None:
+        raise DataError(
+            f"{source.spec} holds images or sound; leave out --image-column, or name the column of captions "
+            "with --text-column."
+        )
+    _refuse_options(replace(source, label_column=None), "images or sound")
+    described = folder.described | {"label_column": source.label_column}
+    return OpenSource(folder, str(described["name"]), described, folder.kind)
+
+
+def open_source(source: Source) -> OpenSource:
+    """Open a source of text."""
+    documents, described = read_documents(source), describe_source(source)
+    return OpenSource(documents, str(described["name"]), described)
+
+
+def _refuse_options(source: Source, holds: str) -> None:
+    """Refuse options of tables and of the hub."""
+    given = {
+        "--split": source.split,
+        "--dataset-config": source.config,
+        "--text-column": source.text_column,
+        "--text-pair-column": source.pair_column,
+        "--label-column": source.label_column,
+        "--document-column": source.document_column,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise DataError(f"{source.spec} holds {holds}; leave out {option}.")
+
+
+def _read_captions(folder: Path, column: str) -> Iterator[Document]:
+    """Read the images of a folder, each with its caption; those without one are left out.
+
+    ``column``: of ``metadata.csv`` (or ``.jsonl``) in the folder.
+    """
+    if not any((folder / name).is_file() for name in METADATA):
+        raise DataError(f"{folder} has no metadata.csv with captions; leave out --text-column.")
+    media = MediaFolder.open(folder, column)
+    if media.kind != IMAGE:
+        raise DataError(f"{folder} holds {media.kind}; leave out --text-column.")
+    captions = [(item.path, str(item.label or "").strip()) for item in media.items]
+    silent = sum(not caption for _, caption in captions)
+    if silent == len(captions):
+        raise DataError(f"No image of {folder} has a caption; name another --text-column.")
+    if silent:
+        sentence = f"{silent:,} image{'s' * (silent > 1)} of {folder} without a caption left out."
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
+    named = ((caption, Picture("a caption", path)) for path, caption in captions if caption)
+    return (Document(caption, image=picture) for caption, picture in named)
+
+
+# ---- text
+
+
+def read_documents(source: Source) -> Iterator[Document]:
+    """Stream the documents of a source, in order.
+
+    What can be told from the name is refused at once; what takes reading, on the way. A source
+    without any text is refused where the iteration ends.
+    """
+    path = _find_path(source)
+    extension = None if path is None or path.is_dir() else find_extension(path, source)
+    if source.coreference:
+        if path is None and source.spec not in (EMBEDDED, STDIN):
+            raise DataError(
+                f"{source.spec} has no coreference that could be read; name a file of {list_coreference()} "
+                "with --dataset"
+            )
+        source.refuse_columns(source.spec)
+    if not source.header and extension not in HEADED:
+        raise DataError(f"{source.spec} has no line of column names; leave out --no-header")
+    linked = (*LINKED, ".conllu")
+    if source.annotated and extension is not None and extension not in linked:
+        raise DataError(
+            f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
+            f"CoNLL-U ({', '.join(linked)}, {EACH_ALSO})"
+        )
+    if source.spec == EMBEDDED:
+        return _read_embedded(source)
+    name = _PIPED if source.spec == STDIN else source.spec
+    return _require_text(_read(source, path, extension), name)
+
+
+def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document]:
+    document = None
+    for document in documents:
+        yield document
+    if document is None:
+        raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
+
+
+def _read(source: Source, path: Path | None, extension: str | None) -> Iterator[Document]:
+    if source.spec == STDIN:
+        yield from _read_standard_input(source)
+    elif path is None:
+        yield from read_table(read_hub(source), source)
+    elif extension is None:
+        yield from _read_folder(path, source)
+    else:
+        with open_file(path, source.spec) as stream:
+            if source.coreference:
+                yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
+            elif extension in TABLES:
+                schema = choose_schema(source)
+                yield from schema.read(TABLES[extension](stream, replace(source, keep=schema.keep)))
+            else:
+                yield from DOCUMENTS[extension](stream, source)
+
+
+def _read_standard_input(source: Source) -> Iterator[Document]:
+    with explain_errors(_PIPED):
+        lines = decode_lines(get_standard_input(), _PIPED)
+        if source.coreference:
+            yield from read_coreference(lines, _PIPED, source.group_column)
+            return
+        first, lines = peek_lines(lines)
+        if starts_with_object(first):
+            yield from read_table(parse_jsonl(lines, _PIPED), source)
+        elif not source.annotated:
+            yield from _read_plain(lines, _PIPED, source)
+        elif looks_like_conllu(first):
+            source.refuse_columns(_PIPED)
+            yield from read_conllu(lines, _PIPED, annotated=True, group=source.group_column)
+        else:
+            raise DataError(
+                f"{_PIPED} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
+            )
+
+
+def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
+    """Read files by their names, a text a line; the lines of a file are parts of one document."""
+    source.refuse_columns(source.spec)
+    if source.group_column != FOLDER:
+        source.refuse_group(source.spec)
+    for path in sorted(find_files(folder, _is_text)):
+        with open_file(path, str(path)) as stream:
+            lines = strip_ends(decode_lines(stream, str(path)))
+            within = path.relative_to(folder).parent.as_posix()
+            stratum = within if source.group_column is not None and within != "." else None
+            parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
+            named = group_parts(parts)
+            yield from (Document(line, group=group, stratum=stratum) for group, line in named if line.strip())
+
+
+def holds_text(folder: Path) -> bool:
+    """Tell whether there is a .txt file in a folder or in those inside it."""
+    return next(find_files(folder, _is_text), None) is not None
+
+
+def _is_text(path: Path) -> bool:
+    return strip_packing(path).suffix.lower() == ".txt"
+
+
+def read_coreference(
+    lines: Iterable[str], name: str | PurePath, group: str | None = None
+) -> Iterator[Document]:
+    """Read documents with a link for every mention that has an antecedent.
+
+    Args:
+        lines: Of a file, or of standard input.
+        name: The path of the file, or what errors call it. Without an extension, the first line decides.
+        group: The column or the comment that says in which group a document counts.
+    """
+    extension = strip_packing(PurePath(name)).suffix.lower()
+    if extension not in _COREFERENCE:
+        first, lines = peek_lines(lines)
+        if not first.strip():
+            return iter(())
+        kinds = (kind for kind, (_, _, begins) in _COREFERENCE.items() if begins(first))
+        extension = next(kinds, "")
+    if not extension:
+        raise DataError(f"{name} holds no coreference; give {list_coreference()}.")
+    return _COREFERENCE[extension][1](lines, str(name), group)
+
+
+def list_coreference(word: str = "or") -> str:
+    """List the formats of coreference: CorefUD (.conllu) or GAP (.tsv)."""
+    return f" {word} ".join(f"{name} ({extension})" for extension, (name, _, _) in _COREFERENCE.items())
+
+
+def find_extension(path: PurePath, source: Source) -> str:
+    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
+    extension = strip_packing(path).suffix.lower()
+    if source.coreference and extension and extension not in _COREFERENCE:
+        raise DataError(
+            f"{path} has the extension {extension}; coreference reads {list_coreference('and')}, "
+            f"{EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
+        )
+    if extension and extension not in FORMATS:
+        raise DataError(
+            f"{path} has the unknown extension {extension}; convert it to one of "
+            f"{', '.join(FORMATS)}, {EACH_ALSO}"
+        )
+    return extension or ".txt"
+
+
+def _find_path(source: Source) -> Path | None:
+    """Give the path of a file that is there, or None where the name stands for something else."""
+    path = Path(source.spec)
+    try:
+        exists, folder = path.exists(), path.is_dir()
+        link = next((part for part in (path, *path.parents) if part.is_symlink() and not part.exists()), None)
+    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
+        raise DataError(f"The file {shorten(repr(source.spec))} can't be opened; check the path") from None
+    named = source.spec in (EMBEDDED, STDIN)
+    if link is not None and not named:
+        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
+    extension = strip_packing(path).suffix.lower()
+    if not named and not exists:
+        if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
+            return None
+        raise DataError(f"there is no file {source.spec}; check the path")
+    for option, value in (("--split", source.split), ("--dataset-config", source.config)):
+        if value is not None and not (extension in SHEETS and option == "--dataset-config"):
+            raise DataError(f"{source.spec} is not a hub dataset; leave out {option}")
+    if folder and not named and (source.coreference or source.annotated or not holds_text(path)):
+        raise DataError(f"{source.spec} is a folder; give one file of it")
+    return None if named else path
+
+
+def describe_source(source: Source) -> dict[str, Any]:
+    """Describe a source for provenance: its name, content hash, size, split and columns.
+
+    The hash and the size are None where there is no file to read twice: standard input, a pipe,
+    the hub.
+    """
+    path, split = _find_path(source), source.split
+    streams: Iterable[Any] | None = None
+    if source.spec == EMBEDDED:
+        streams = (stream for stream, _ in open_embedded(_choose_embedded(source)))
+    elif path is not None and (path.is_dir() or path.is_file()):  # not a pipe
+        files = sorted(find_files(path, _is_text)) if path.is_dir() else [path]
+        streams = (file.open("rb") for file in files)
+    elif path is None and source.spec != STDIN:
+        split = open_split(source.spec, source.config, source.split)[1]
+    digest, size = hashlib.sha256(), 0
+    with explain_errors(source.spec):
+        for stream in streams or ():
+            with stream:
+                size += hash_stream(stream, digest)
+    described = {
+        # A lone hyphen would look like a formula in a table.
+        "name": path.name if path is not None else "stdin" if source.spec == STDIN else source.spec,
+        "sha256": None if streams is None else digest.hexdigest(),
+        "bytes": None if streams is None else size,
+        "split": split,
+    }
+    columns = ("config", "text_column", "pair_column", "label_column", "document_column")
+    described |= {name: getattr(source, name) for name in columns}
+    described |= {} if source.group_column is None else {"group_column": source.group_column}
+    described |= {} if source.header else {"header": False}
+    return described | ({"kind": "text"} if path is not None and path.is_dir() else {})
+
+
+# ---- the package's own text
+
+
+class Embedded(StrEnum):
+    """A part of what ships inside the package, under its license: the extension of its files."""
+
+    SENTENCES = ".txt"
+    TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
+    COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
+    PAIRS = ".jsonl"  # sentences with a subject in the singular and in the plural, and a mask for the verb
+
+
+def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
+    """Open the files of a part, one after the other in the order of their names, with those names.
+
+    Each file is closed when the next one is asked for.
+    """
+    folder = resources.files("attnprobe.corpus") / "sentences"
+    files = (file for file in folder.iterdir() if file.name.endswith(part.value))
+    for file in sorted(files, key=lambda file: file.name):
+        with file.open("rb") as stream:
+            yield cast(BinaryIO, stream), file.name
+
+
+def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
+    """Stream what ships inside the package, file by file in the order of their names.
+
+    Args:
+        part: The plain sentences; those with dependencies; the snippets with coreference, each of which is a
+            document of its own; or pairs.
+        by_file: Whether a sentence counts in the group of the file of plain sentences that it is from.
+    """
+    for stream, name in open_embedded(part):
+        lines = decode_lines(stream, name)
+        match part:
+            case Embedded.SENTENCES:
+                stratum = Path(name).stem if by_file else None
+                yield from (Document(line, stratum=stratum) for line in strip_ends(lines) if line.strip())
+            case Embedded.TREEBANK:
+                number = "sent_id" if by_file else None  # such as narrative-12
+                for document in read_conllu(lines, name, annotated=True, group=number):
+                    stratum = document.stratum and document.stratum.rpartition("-")[0]
+                    yield replace(document, stratum=stratum)
+            case Embedded.COREFERENCE:
+                yield from read_coreference(lines, name)
+            case Embedded.PAIRS:
+                yield from read_table(parse_jsonl(lines, name), Source(EMBEDDED, contrasts=True))
+
+
+def _read_embedded(source: Source) -> Iterator[Document]:
+    source.refuse_columns("the embedded text")
+    part = _choose_embedded(source)
+    of_files = part in {Embedded.SENTENCES, Embedded.TREEBANK}
+    if source.group_column is not None and not (source.group_column == FILE and of_files):
+        known = f"its groups are its files: give --by-group {FILE}, or" if of_files else "give"
+        raise DataError(
+            f"the embedded text is text without columns; {known} texts of your own with --dataset"
+        )
+    return read_embedded(part, by_file=source.group_column is not None)
+
+
+def _choose_embedded(source: Source) -> Embedded:
+    """Choose the part of the package's own text by what is wanted of it."""
+    if source.coreference:
+        return Embedded.COREFERENCE
+    if source.contrasts:
+        return Embedded.PAIRS
+    return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES

@@ -1,0 +1,204 @@
+"""Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.cells import Row, read_text
+from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet, find_gold
+from attnprobe.corpus.rows import TABLES
+from attnprobe.corpus.schema import require
+from attnprobe.corpus.source import OpenSource, Source
+from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_file, shorten, strip_packing
+from attnprobe.errors import DataError
+from attnprobe.tasks import Gold
+
+#: What a folder of queries and passages holds, as files (which may be packed) or folders of these kinds.
+_PARTS = {"corpus": (".jsonl", ".parquet"), "queries": (".jsonl", ".parquet")}
+_JUDGED_KINDS = (".jsonl", ".tsv", ".parquet")
+#: Folders in which judgements lie, the usual one first, those that are read where none are named, and their
+#: columns.
+_QRELS = ("qrels", "default", "data")
+USUAL_SPLIT = "test"
+_JUDGED = ("query-id", "corpus-id", "score")
+#: What the hub writes behind the split of a file.
+_SHARD = re.compile(r"-\d+-of-\d+$")
+#: Files of one part that are read.
+_MOST_FILES = 1000
+#: No passage is more relevant.
+MOST_RELEVANT = 1000
+
+
+def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]:
+    """Read rows of a text, a text beside it and a label as what a task about several texts needs.
+
+    Rows that lack one of them are left as they are; so are documents whose labels are such already.
+
+    ``documents``: the rows. Of triplets, the label is the negative; of queries and passages, another
+    passage that does not answer, where there is a label.
+
+    Yields:
+        For pairs and triplets, a document a row; for passages each query once, with all of its passages, and
+        then each passage once.
+    """
+    if gold is Gold.RELEVANCE:
+        yield from _group_queries(documents)
+        return
+    for document in documents:
+        label = document.label
+        if document.pair is None or label is None or find_gold(label) is not Gold.CLASS:
+            yield document
+            continue
+        assert isinstance(label, str | int | float)
+        triplets = gold is Gold.TRIPLETS
+        related = Triplet(document.pair, _read_negative(label)) if triplets else Pair(document.pair, label)
+        yield Document(document.text, label=related, group=document.group, role=document.role)
+
+
+def _read_negative(label: Any) -> str:
+    if not isinstance(label, str):
+        raise DataError(f"The negative {shorten(repr(label))} is no text; name its column.")
+    return label
+
+
+def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
+    """Give the queries of rows, then their passages; texts go by the place of the first row they are in."""
+    names: dict[str, str] = {}
+    passages: dict[str, None] = {}
+    queries: dict[str, tuple[Document, dict[str, int]]] = {}
+    for document in documents:
+        if document.pair is None or isinstance(document.label, Query | Passage):
+            yield document
+            continue
+        read = [document.pair] if document.label is None else [document.pair, _read_negative(document.label)]
+        for text in (document.text, *read):
+            names.setdefault(text, f"{len(names):09d}")
+        passages |= dict.fromkeys(read)
+        _, judged = queries.setdefault(document.text, (document, {}))
+        judged[names[document.pair]] = 1
+    for text, (document, judged) in queries.items():
+        label = Query(names[text], tuple(judged.items()))
+        yield Document(text, label=label, group=document.group, role="query")
+    for text in passages:
+        yield Document(text, label=Passage(names[text]), role="document")
+
+
+def is_benchmark(path: Path) -> bool:
+    """Tell a folder of queries and passages, as BEIR lays it out, or MTEB on the hub."""
+    return all(_find(path, name, kinds) for name, kinds in _PARTS.items())
+
+
+def open_benchmark(path: Path, split: str | None) -> OpenSource:
+    """Open a folder of queries and passages, as BEIR and MTEB lay it out.
+
+    It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
+    ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``, under a line of these names). A passage is
+    its title and its text, with a blank between them. Each may be a folder of files, and of JSON lines or
+    parquet, as on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
+
+    ``split``: which judgements; None takes ``test``, or the only ones.
+
+    References:
+        Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
+    """
+    chosen, qrels = _choose_qrels(path, split)
+    corpus, queries = (_find(path, name, kinds) for name, kinds in _PARTS.items())
+    digest, size = hashlib.sha256(), 0
+    for file in (*corpus, *queries, *qrels):
+        with explain_errors(str(file)), file.open("rb") as stream:
+            inner = hashlib.sha256()
+            size += hash_stream(stream, inner)
+            digest.update(inner.digest())
+    name = path.resolve().name
+    described = {
+        "name": name, "kind": "queries and passages", "sha256": digest.hexdigest(), "bytes": size,
+        "split": chosen,
+    }  # fmt: skip
+    return OpenSource(_read_benchmark(corpus, queries, qrels), name, described)
+
+
+def _find(folder: Path, name: str, kinds: Sequence[str]) -> list[Path]:
+    """Find the file of a part, or those in the folder of its name."""
+    for path in (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED)):
+        if path.is_file():
+            return [path]
+    inside = sorted(path for path in (folder / name).glob("*") if _kind(path) in kinds and path.is_file())
+    if len(inside) > _MOST_FILES:
+        raise DataError(f"{folder / name} holds more than {_MOST_FILES:,} files; join them.")
+    return [path for path in inside if _kind(path) == ".tsv"] or inside  # the same is often there twice
+
+
+def _kind(path: Path) -> str:
+    return strip_packing(path).suffix.lower()
+
+
+def _choose_qrels(path: Path, split: str | None) -> tuple[str, list[Path]]:
+    files = next((files for name in _QRELS if (files := _find(path, name, _JUDGED_KINDS))), [])
+    if not files:
+        raise DataError(
+            f"{path} has no judgements {_QRELS[0]}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
+        )
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        splits.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
+    wanted = split if split is not None else USUAL_SPLIT if len(splits) > 1 else next(iter(splits))
+    if wanted not in splits:
+        listed = ", ".join(shorten(name) for name in list(splits)[:8])
+        raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
+    return wanted, splits[wanted]
+
+
+def _read_benchmark(
+    corpus: Sequence[Path], queries: Sequence[Path], qrels: Sequence[Path]
+) -> Iterator[Document]:
+    judged: dict[str, dict[str, int]] = {}
+    for row in _read_rows(qrels, _JUDGED):
+        query, passage, score = (row.cells.get(name) for name in _JUDGED)
+        if None not in (query, passage, score):  # as they are in a blank line
+            judged.setdefault(str(query), {})[str(passage)] = _read_grade(score, row.where)
+    for name, row in _read_items(queries):
+        if name in judged and (text := read_text(row.cells.get("text"), row.where, "text", None)):
+            yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
+    for name, row in _read_items(corpus):
+        parts = [
+            read_text(row.cells.get(column), row.where, column, None) or "" for column in ("title", "text")
+        ]
+        if text := " ".join(parts).strip():
+            yield Document(text, label=Passage(name), role="document")
+
+
+def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[Row]:
+    for path in files:
+        with open_file(path, str(path)) as stream:
+            table = TABLES[_kind(path)](stream, Source(str(path)))
+            for column in needed:
+                require(column, table.columns, table.name)
+            yield from table.rows
+
+
+def _read_grade(cell: Any, where: str) -> int:
+    try:
+        grade = float(cell)
+    except (ValueError, TypeError, OverflowError):
+        grade = math.nan
+    if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
+        raise DataError(
+            f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
+        )
+    return int(grade)
+
+
+def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row]]:
+    """Give the queries or passages of files with their names."""
+    known: set[str] = set()
+    for row in _read_rows(files):
+        name = row.cells.get("_id", row.cells.get("id"))
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise DataError(f"{row.where} has no _id, which is a string or a number.")
+        if str(name) in known:
+            raise DataError(f"{row.where} has the _id {shorten(repr(name))} of a line above.")
+        known.add(str(name))
+        yield str(name), row

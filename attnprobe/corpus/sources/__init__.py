@@ -1,1 +1,0 @@
-"""Documents: read from files, folders, standard input and the hub."""

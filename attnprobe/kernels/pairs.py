@@ -1,0 +1,279 @@
+"""Every two heads: Jensen-Shannon divergence, of one model or two, and products of their logits."""
+
+import math
+from collections.abc import Iterable
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over_rows
+
+
+@numba.njit(inline="always", fastmath=FAST)
+def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
+    """Put half of each probability of a query side by side, and beside it what it adds to the entropy."""
+    _, heads, _, keys = p.shape
+    half = np.float32(0.5)
+    for h in range(heads):
+        # Half a probability: the sum of two is then their mean, without a product in the hot loop.
+        for k in range(keys):
+            x = half * p[b, h, q, k]
+            rows[h, k] = x
+            terms[h, k] = x * log2(x + x)
+
+
+@numba.njit(inline="always", fastmath=FAST)
+def _diverge(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001, ANN202
+    # Key by key the difference is small, and so is what float32 loses of it.
+    total = np.float32(0)
+    for k in range(width):
+        middle = rows[i, k] + other_rows[j, k]
+        total += (terms[i, k] + other_terms[j, k]) - middle * log2(middle)
+    return max(total, np.float32(0)) * np.float32(math.log(2))
+
+
+# The heads of one query lie far apart in p; side by side they fit the first cache. Zeros fill each row up to
+# whole vectors: they add nothing, and no row ends in a slow scalar loop.
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _divergence_rows(p, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, q, pair] for the rows ``start <= b * Q + q < stop``; p is (b, h, q, k)."""
+    _, heads, queries, keys = p.shape
+    width = -(-keys // LANES) * LANES
+    rows = np.zeros((heads, width), np.float32)
+    terms = np.zeros((heads, width), np.float32)
+    for row in range(start, stop):
+        b, q = divmod(row, queries)
+        _halves(p, b, q, rows, terms)
+        pair = 0
+        for i in range(heads):
+            for j in range(i + 1, heads):
+                out[b, q, pair] = _diverge(rows, terms, i, rows, terms, j, width)
+                pair += 1
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _between_rows(p, r, numbered, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, q, ...] between heads of p (b, g, q, k) and of r (b, h, q, k): of one number, or all."""
+    _, heads, queries, keys = p.shape
+    others = r.shape[1]
+    width = -(-keys // LANES) * LANES
+    rows, terms = np.zeros((heads, width), np.float32), np.zeros((heads, width), np.float32)
+    other_rows, other_terms = np.zeros((others, width), np.float32), np.zeros((others, width), np.float32)
+    for row in range(start, stop):
+        b, q = divmod(row, queries)
+        _halves(p, b, q, rows, terms)
+        _halves(r, b, q, other_rows, other_terms)
+        for g in range(heads):
+            if numbered:
+                out[b, q, g] = _diverge(rows, terms, g, other_rows, other_terms, g, width)
+            else:
+                for h in range(others):
+                    pair = g * others + h
+                    out[b, q, pair] = _diverge(rows, terms, g, other_rows, other_terms, h, width)
+
+
+def _divergence_torch(p: Tensor, r: Tensor, others: Iterable[slice]) -> Tensor:
+    ours = torch.special.xlogy(p, p).sum(-1)
+    theirs = ours if r is p else torch.special.xlogy(r, r).sum(-1)
+    parts = [p.new_empty(p.shape[0], 0, p.shape[2])]
+    for head, those in enumerate(others):
+        middle = 0.5 * (p[:, head : head + 1] + r[:, those])
+        ends = 0.5 * (ours[:, head : head + 1] + theirs[:, those])
+        parts.append(ends - torch.special.xlogy(middle, middle).sum(-1))
+    return torch.cat(parts, 1)
+
+
+def pairwise_divergence(p: Tensor) -> Tensor:
+    """Compute the Jensen-Shannon divergence of every pair of heads, for every query.
+
+    JSD(a, b) = H((p_a + p_b) / 2) - (H(p_a) + H(p_b)) / 2, in nats, from 0 to ln 2. Pairs run
+    in the order of ``itertools.combinations(range(heads), 2)``.
+
+    ``p``: attention rows (batch, head, query, key), each summing to 1.
+
+    Returns:
+        (batch, pair, query)
+
+    References:
+        Lin, J. (1991). Divergence measures based on the Shannon entropy. Clark et al. (2019),
+        section 6, applies it to heads.
+
+    >>> pairwise_divergence(torch.eye(2).view(1, 2, 1, 2))
+    tensor([[[0.6931]]])
+    """
+    batch, heads, queries, _ = p.shape
+    if not can_run_compiled(p):
+        return _divergence_torch(p, p, (slice(head + 1, None) for head in range(heads))).clamp_min(0)
+    out = torch.empty(batch, queries, heads * (heads - 1) // 2)
+    run_over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
+    return out.transpose(1, 2)
+
+
+#: Divergences below this, in nats, are rounding: equal rows give exactly 0.
+ROUNDING = 1e-7
+
+
+def bound_rounding(dtype: torch.dtype) -> float:
+    """Bound the divergence, in nats, that rounding alone may put between two heads that attend alike.
+
+        max(8 eps(float32), 2 eps(dtype)^2)
+
+    Sums over keys are in float32, whatever the model computes in. Where rounding moves the logits of a row by
+    d at most, its divergence is at most d^2 / 8, to second order; d is 4 eps for logits of a size of 4.
+    """
+    return max(8 * torch.finfo(torch.float32).eps, 2 * torch.finfo(dtype).eps ** 2)
+
+
+def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
+    """Compute the Jensen-Shannon divergence of heads of one model from heads of another, for every query.
+
+    The formula is that of ``pairwise_divergence``; both models attend to the same keys. What float32 can't
+    tell from 0 is 0.
+
+    ``p``, ``r``: attention rows (batch, head, query, key); ``numbered`` compares heads of the same number
+    only, and both then have as many.
+
+    Returns:
+        (batch, head * other heads + other head, query); if ``numbered``, (batch, head, query).
+    """
+    batch, heads, queries, _ = p.shape
+    if not (can_run_compiled(p) and can_run_compiled(r)):
+        others = (slice(head, head + 1) if numbered else slice(None) for head in range(heads))
+        values = _divergence_torch(p, r, others)
+        return values.masked_fill(values < ROUNDING, 0)
+    out = torch.empty(batch, queries, heads if numbered else heads * r.shape[1])
+    inputs = p.contiguous().numpy(), r.contiguous().numpy(), numbered
+    run_over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
+    return out.masked_fill_(out < ROUNDING, 0).transpose(1, 2)
+
+
+#: Queries whose products are added up in one go; what threads share.
+STRETCH = 16
+
+
+def find_lowest_visible(kind: torch.dtype) -> float:
+    """Find the score below which a key is masked: masks put the lowest number of the type, or -inf."""
+    return torch.finfo(kind).min / 2
+
+
+@numba.njit(inline="always", fastmath=FAST)
+def _centre(x, least, out):  # noqa: ANN001, ANN202
+    """Fill ``out`` with x less its mean over the keys that are seen, 0 for others; count those."""
+    lowest = x[0]
+    total = np.float32(0)
+    for k in range(x.shape[0]):
+        lowest = min(lowest, x[k])
+        total += x[k]
+    if lowest > least:
+        mean = total / np.float32(x.shape[0])
+        for k in range(x.shape[0]):
+            out[k] = x[k] - mean
+        return np.int32(x.shape[0])
+    total = np.float32(0)
+    seen = np.int32(0)
+    for k in range(x.shape[0]):
+        if x[k] > least:
+            total += x[k]
+            seen += np.int32(1)
+    mean = total / np.float32(max(seen, 1))
+    for k in range(x.shape[0]):
+        out[k] = x[k] - mean if x[k] > least else np.float32(0)
+    return seen
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noqa: ANN001, ANN202
+    _, heads, queries, keys = scores.shape
+    width = -(-keys // LANES) * LANES
+    rows = np.zeros((heads, width), np.float32)
+    most = np.int64(0)
+    for b in range(sinks.shape[0]):
+        most = max(most, sinks[b].sum())
+    ends = np.zeros((heads, most + 1), np.float32)
+    places = np.zeros(most, np.int64)
+    stretches = -(-queries // stretch)
+    for row in range(start, stop):
+        b, part = divmod(row, stretches)
+        number = 0
+        for k in range(keys):
+            if sinks[b, k]:
+                places[number] = k
+                number += 1
+        for q in range(part * stretch, min(queries, (part + 1) * stretch)):
+            if not asks[b, q]:
+                continue
+            seen = np.int32(0)
+            held = np.int32(0)
+            for h in range(heads):
+                x = scores[b, h, q]
+                seen = _centre(x, least, rows[h])
+                held = np.int32(0)
+                rest = np.float32(0)
+                for s in range(number):
+                    value = rows[h, places[s]]
+                    ends[h, s] = value
+                    rest += value
+                    held += np.int32(1) if x[places[s]] > least else np.int32(0)
+                # Centred, the keys that are no sinks add up to the opposite of those that are.
+                ends[h, number] = rest
+            others = np.float32(1) / np.float32(max(seen - held, 1))
+            for i in range(heads):
+                for j in range(i, heads):
+                    total = np.float32(0)
+                    for k in range(width):
+                        total += rows[i, k] * rows[j, k]
+                    out[b, part, 0, i, j] += total
+                    at_ends = np.float32(0)
+                    for s in range(number):
+                        at_ends += ends[i, s] * ends[j, s]
+                    at_ends += ends[i, number] * ends[j, number] * others
+                    out[b, part, 1, i, j] += at_ends
+
+
+def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
+    seen = (scores > find_lowest_visible(scores.dtype)) & asks[:, None, :, None]
+    x = scores.double().where(seen, 0.0)
+    count = seen.sum(-1, keepdim=True)
+    x = (x - x.sum(-1, keepdim=True) / count.clamp(min=1)).where(seen, 0.0)
+    at_ends = x * sinks[:, None, None]
+    others = (count - (seen & sinks[:, None, None]).sum(-1, keepdim=True)).clamp(min=1)
+    rest = at_ends.sum(-1, keepdim=True) / others.double().sqrt()
+    flat = x.flatten(2)
+    held = torch.cat([at_ends, rest], -1).flatten(2)
+    return torch.stack([side @ side.transpose(1, 2) for side in (flat, held)], 1)
+
+
+def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
+    """Multiply the centred logits of every two heads, over some queries and all keys that they see.
+
+    With s_gqk the score of head g, less its mean over the keys that query q sees:
+
+        C_gh = sum_q sum_k s_gqk s_hqk
+
+    and N_gh, what C_gh is on average where the keys that are no sinks come in a random order, drawn anew for
+    every head and query. With S the sinks that q sees and m the number of other keys that it sees:
+
+        N_gh = sum_q ( sum_{k in S} s_gqk s_hqk + (sum_{k in S} s_gqk) (sum_{k in S} s_hqk) / m )
+
+    since the logits of the other keys add up to the opposite of those of the sinks.
+
+    ``scores`` (batch, head, query, key) are what the softmax is taken of, ``asks`` (batch, query) the queries
+    that count, ``sinks`` (batch, key) the keys that stay where they are.
+
+    Returns:
+        (batch, 2, head, head) C and N in float64. N is meant for two heads, not for one with itself.
+    """
+    batch, heads, queries, _ = scores.shape
+    if not can_run_compiled(scores):
+        return _products_torch(scores, asks, sinks)
+    stretches = -(-queries // STRETCH)
+    out = torch.zeros(batch, stretches, 2, heads, heads, dtype=torch.float64)
+    arrays = [part.contiguous().numpy() for part in (scores, asks, sinks)]
+    least = np.float32(find_lowest_visible(scores.dtype))
+    run_over_rows(_product_rows, batch * stretches, *arrays, least, STRETCH, out=(out.numpy(),))
+    upper = out.sum(1)
+    return upper + upper.triu(1).transpose(2, 3)
