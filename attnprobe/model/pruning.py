@@ -293,7 +293,7 @@ def save_pruned(
     text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"
     model: Any = copy.deepcopy(checkpoint.model)
     model.to(_find_lossless_dtype(checkpoint.model, original.folder))
-    preparing = checkpoint.processor.own if checkpoint.processor else checkpoint.tokenizer
+    preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
         with silence_transformers(), _stage_folder(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
