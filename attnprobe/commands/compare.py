@@ -236,7 +236,7 @@ def _name_pair(
     models: Any, revisions: str | Sequence[str] | None, revision: str | None
 ) -> Sequence[tuple[Any, str | None]]:
     """List two checkpoints, each with its revision."""
-    from attnprobe.run.training import pair_revisions, parse_revisions
+    from attnprobe.session.checkpoints import pair_revisions, parse_revisions
 
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
     names = parse_revisions(revisions, revision)
@@ -383,8 +383,14 @@ def dynamics(
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.run.record import record_versions
-    from attnprobe.run.training import list_run, parse_revisions, parse_steps
-    from attnprobe.session.checkpoints import Series, list_checkpoints, make_state_key
+    from attnprobe.session.checkpoints import (
+        list_models,
+        list_run,
+        make_state_key,
+        measure_steps,
+        parse_revisions,
+        parse_steps,
+    )
     from attnprobe.session.session import (
         check_labels,
         check_model,
@@ -399,9 +405,7 @@ def dynamics(
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
-    run = list_run(
-        list_checkpoints(models), parse_revisions(revisions, options["revision"]), parse_steps(steps)
-    )
+    run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
     check_standard_input(*(one for one in (texts, rank_texts) if isinstance(one, str)))
     texts, labels, rank_texts = replay(texts), replay(labels), replay(rank_texts)
     of_prune = {"prune_by": prune_by, "highest_first": highest_first, "prune_step": prune_step}
@@ -430,10 +434,10 @@ def dynamics(
             keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
             opened.append((keywords["rank_texts"], None))
 
-        from attnprobe.model.locate import check_one_run
+        from attnprobe.model.locate import check_one_run, find_checkpoints
 
-        series = Series([(one.model, one.revision) for one in run], call)
-        check_one_run(series.checkpoints)
+        checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
+        check_one_run(checkpoints)
         key = {}
         if call.resume is not None:
             key = make_state_key(
@@ -444,21 +448,11 @@ def dynamics(
                 call,
             )
 
-        def measure_one(model: str, texts: Any, labels: Any, keywords: Any) -> "HeadTable":
-            table = function(model, texts, *([labels] if labelled else []), **keywords)
+        def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
+            table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = series.measure(
-            measure_one,
-            texts,
-            labels,
-            keywords,
-            key,
-            steps=run,
-            check=lambda first, ours, other, theirs: check_alike(
-                (first.number, ours), (other.number, theirs)
-            ),
-        )
+        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
     measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
     record = {
         "command": describe_call("dynamics"),

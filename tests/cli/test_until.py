@@ -236,14 +236,10 @@ def test_standard_input(invoke, corpus, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--until", "0"), "--until must be above 0, not 0"),
-        (("--until", "-0.1"), "--until must be above 0, not -0.1"),
-        (("--until", "nan"), "--until must be above 0, not nan"),
-        (("--until", "inf"), "--until must be above 0, not inf"),
-        (("--until", "soon"), "such as entropy=0.1,previous=0.02; not 'soon'"),
-        (("--until", "entropy="), "--until must be the half-width of the widest 95 % interval"),
-        (("--until", "=0.1"), "--until must be the half-width of the widest 95 % interval"),
-        (("--until", "entropy=1,entropy=2"), "--until names entropy twice"),
+        *(
+            (("--until", width), "--until must be the half-width of the widest 95 % interval, above 0")
+            for width in ("0", "-0.1", "nan", "soon", "entropy=", "entropy=1,entropy=2", "entropy=1,2")
+        ),
         (("--until", "entrpy=0.1"), "takes a column that has an error, not 'entrpy'"),
     ],
 )

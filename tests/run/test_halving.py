@@ -15,9 +15,8 @@ from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.memory import Halving, report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Halving, open_single_run, report_halving
 from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS

@@ -23,9 +23,8 @@ from attnprobe.intervention.task import TaskData, TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run, open_single_run
+from attnprobe.run.passes import Run, Workers, open_run, open_single_run, report_halving
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress

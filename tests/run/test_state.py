@@ -448,7 +448,7 @@ def test_unreadable(state, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "read_bytes", denied)
-    with pytest.raises(AttnprobeError, match="can't be read: Permission denied"):
+    with pytest.raises(AttnprobeError, match="can't be read: you have no permission"):
         State(state, KEY)
 
 
@@ -507,7 +507,7 @@ def test_a_state_that_another_run_holds(tmp_path: Path):
         with pytest.raises(AttnprobeError, match="Another run holds the state"), state.save_on_exit():
             pass
         other.communicate()
-    with state.save_on_exit(), state.save_on_exit():
+    with state.save_on_exit():
         pass
     assert held(tmp_path) == []
 
