@@ -94,10 +94,6 @@ def frame(out):
                  "--random-orders", "0"],
                 ["prune", "--by", "fisher", "--step", "1", "--random-orders", "0"],
             ),
-            (
-                ["--measure", "prune", "--prune-by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-                ["prune", "--by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-            ),
         )),
     ],
     ids=" ".join,
@@ -254,7 +250,6 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
         (["run/*", "--measure", "entropy", "--metric", "loss"], "--metric is for --measure prune"),
         (["run/*", "--measure", "rank", "--method", "lrp"], "--method is for --measure importance"),
         (["run/*", "--content-only"], "--content-only is for --method confidence"),
-        (["run/*", "-d", "-", "--measure", "prune", "--rank-data", "-"], "read once"),
         (["run/*", "-o", "run/checkpoint-50/config.json"], "--overwrite"),
     ],
 )
