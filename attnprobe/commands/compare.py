@@ -332,10 +332,6 @@ def dynamics(
     Returns:
         The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
 
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
-            checkpoint is wrong.
-
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
 

@@ -101,7 +101,6 @@ def frame(out):
 def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, own):
     """Of all four steps for the measure that is the default, of two for the others."""
     steps, given = (STEPS[1::2], checkpoints[1::2]) if measure else (STEPS, [training / "checkpoint-*"])
-    measure, own = ([str(data) if word == "DATA" else word for word in words] for words in (measure, own))
     code, out, error = invoke("dynamics", *given, "-d", data, *measure)
     assert code == 0, error
     found = frame(out)
