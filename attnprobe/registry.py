@@ -126,29 +126,11 @@ def list_names(*groups: type) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """Options that exclude or need one another.
-
-    Attributes:
-        said: The error for who breaks it.
-        given: Options that are all given; ``name=value`` has that value, ``not name=value`` has another.
-        beside: It is broken where one of these is given too; or, if there are none, without more.
-        lacks: It holds where one of these is given.
-    """
-
-    said: str
-    given: tuple[str, ...]
-    beside: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Command:
     """A command: a function, the options that it takes, and the defaults of those that it unpacks."""
 
     function: Callable[..., Any]
     options: Sequence[Option]
-    rules: Sequence[Rule] = ()
     docstring: str = ""
     unpacked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -195,16 +177,11 @@ class Command:
         return {**self.unpacked, **named}
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
+        """Refuse unknown keywords, and values out of bounds."""
         for name, value in given.items():
             if name not in self.keywords:
                 raise UsageError(f"{self.name}() has no keyword {name!r}.")
             self._check_value(self.keywords[name], value)
-        for rule in self.rules:
-            beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)
-            lacks = not any(self._holds(one, given) for one in rule.lacks)
-            if beside and lacks and all(self._holds(one, given) for one in rule.given):
-                raise UsageError(rule.said)
 
     def _check_value(self, option: Option, value: Any) -> None:
         if option.choices and value not in option.choices:
@@ -219,17 +196,8 @@ class Command:
             if option.high is not None and value > option.high:
                 raise UsageError(f"{spelled} must be at most {option.high}, not {value}.")
 
-    def _holds(self, condition: str, given: Mapping[str, Any]) -> bool:
-        """Tell whether an option is given, or has a value."""
-        name, has_value, value = condition.removeprefix("not ").partition("=")
-        option = self.keywords[name]
-        found = given.get(name, option.default)
-        return (found == value) is not condition.startswith("not ") if has_value else option.is_given(found)
 
-
-def command(
-    *on_line: type, rules: Sequence[Rule] = (), **parts: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a command of a function, whose options are its parameters and the keys of ``**options``.
 
     All keys reach the function as ``options``, with their defaults where they are not given. ``on_line`` are
@@ -260,7 +228,7 @@ def command(
         docstring = inspect.cleandoc(function.__doc__ or "")
         for name, text in parts.items():
             docstring = docstring.replace(f"{{{name}}}", text)
-        described = Command(checked, options, rules, docstring, unpacked)
+        described = Command(checked, options, docstring, unpacked)
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)

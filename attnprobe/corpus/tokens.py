@@ -266,8 +266,8 @@ class SequenceReader:
                     sequences = self._read_windows(document, next(ids), next(offsets, ()))
                 if sequences:
                     name = document.digest
-                    number = self._numbers.number(None if document.group is None else name)
-                    known = {"document": number, "name": name, "stratum": document.stratum}
+                    number = self._numbers.number(None if document.part_of is None else name)
+                    known = {"document": number, "name": name, "stratum": document.group}
                     for sequence in sequences:
                         yield replace(sequence, label=document.label, **known)
 

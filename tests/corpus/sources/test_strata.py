@@ -19,7 +19,7 @@ def strata_of(path, column="genre", **options):
     documents = read_documents(Source(str(path), group_column=column, **options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttnprobeWarning)
-        return [(one.text, one.stratum) for one in keep_grouped(documents, column, path.name)]
+        return [(one.text, one.group) for one in keep_grouped(documents, column, path.name)]
 
 
 @pytest.mark.parametrize("name", ["it.csv", "it.jsonl", "it.parquet", "it.xlsx"])
@@ -113,7 +113,7 @@ def test_files_by_their_names(tmp_path):
         (tmp_path / name / "dev.conllu").write_text(sentence(f"{name}word", f"sent_id = {name}"))
     files = [str(tmp_path / name / "dev.conllu") for name in "ab"]
     source = open_gold(files, GoldLinks.TREEBANK, {"by_group": "file"})
-    assert [one.stratum for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
+    assert [one.group for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
     alone = open_gold(files[0], GoldLinks.TREEBANK, {"by_group": "file"})
     with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
         list(keep_grouped(alone.documents, "file", alone.name))
