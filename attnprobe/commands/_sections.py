@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.correlate import correlate, measure_domains
 from attnprobe.commands.intervene import importance
@@ -23,6 +22,7 @@ from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_f
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
 from attnprobe.session.survey import check_groups
 from attnprobe.session.texts import open_gold, open_texts, open_to_replay
@@ -86,7 +86,7 @@ class Sections:
         self.progress = PartProgress(self.call.progress)
         self.by_group = self.options["by_group"]
         self.options["by_group"] = None  # of one section alone
-        self.roles = RoleOptions.read(self.options | {"label_column": None})
+        self.roles = self.options | {"label_column": None}
 
     def check(self, wanted: Sequence[str]) -> None:
         """Refuse data that a later section would refuse, and keep what can be read once only."""
@@ -96,9 +96,8 @@ class Sections:
             check_labels(source, read_task(self.options, self.labels))
         else:
             read_first(source)
-        if "roles" in wanted and (self.picked or self.roles.files or self.roles.thresholds is not None):
-            self.roles.check()
-            open_sources(self.texts, self.roles, self.options)
+        if "roles" in wanted and (self.picked or list_gold(self.roles) or self.roles["thresholds"]):
+            open_sources(self.texts, self.roles)
         if self.by_group is not None:
             source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
             read_first(check_groups(source, self.by_group))
@@ -120,8 +119,9 @@ class Sections:
         sources = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
             sources.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
-        gold = self.roles.files.items()
-        return [*sources, *(open_gold(texts, kind, name_columns(kind, options)) for kind, texts in gold)]
+        for kind, texts in list_gold(self.roles).items():
+            sources.append(open_gold(texts, kind, name_columns(kind, self.roles)))
+        return sources
 
     def measure_all(
         self, wanted: Sequence[str], folder: "TableFolder"
@@ -193,7 +193,7 @@ class Sections:
 
         def request(name: str) -> "TableRequest":
             if name == "roles":
-                sources = open_sources(self.texts, self.roles, self.options)
+                sources = open_sources(self.texts, self.roles)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, self.roles)
             if name == "distance":
                 statistics, tabulation = select_statistics("distance"), BY_PAIR

@@ -266,16 +266,14 @@ def save_pruned(
     overwrite: bool = False,
     lacking: Collection[tuple[int, int]] = (),
 ) -> None:
-    """Write a pruned checkpoint with its tokenizer and a record of what was removed, whole or not at all.
+    """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
 
-    Of an embedding model or a cross-encoder, what is beside the transformer is copied, as
-    sentence-transformers expects it.
-
-    Weights are stored in the type in which the original's are, unless that would round them. What was
-    written is read back and compared before it gets its name.
+    Of a model of sentence-transformers, what is beside the transformer is copied. Weights are stored in the
+    type in which the original's are, unless that would round them. What was written is read back and compared
+    before it gets its name.
 
     Args:
-        checkpoint: From ``remove_heads``.
+        checkpoint: What is written.
         original: The checkpoint it was made from.
         keep: Which heads stayed (layer, head).
         folder: Where to; its parents are made.
