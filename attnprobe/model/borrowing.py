@@ -1,6 +1,6 @@
 """A model that comes loaded: unwrapped, asked by one thread at a time, and given back as it was found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from threading import RLock
@@ -98,10 +98,6 @@ def _list_active_adapters(model: Any) -> list[str]:
     return [] if disabled else [f"{kind.lower()} {name}" for name, kind in kinds.items()]
 
 
-#: Kinds of devices that torch computes on in mixed precision.
-_MIXED = ("cpu", "cuda", "mps", "xpu")
-
-
 #: Held while models are borrowed; the random state of torch is shared by all threads.
 _lock = RLock()
 
@@ -117,28 +113,18 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
     """
     with ExitStack() as undo:
         undo.enter_context(_lock)
-        undo.callback(_save_random_states())
+        undo.callback(torch.set_rng_state, torch.get_rng_state())
+        for devices in (torch.cuda, torch.xpu):
+            if devices.is_initialized():
+                undo.callback(devices.set_rng_state_all, devices.get_rng_state_all())
+        if torch.backends.mps.is_available():
+            undo.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
         for model in models:
             undo.enter_context(evaluation_mode(model))
             undo.enter_context(unwrap_forward(model))
-        for kind in _MIXED:
+        for kind in ("cpu", "cuda", "mps", "xpu"):
             if torch.is_autocast_enabled(kind):
                 undo.enter_context(torch.autocast(kind, enabled=False))
         if torch.is_inference_mode_enabled():
             undo.enter_context(torch.inference_mode(False))
         yield
-
-
-def _save_random_states() -> Callable[[], None]:
-    kept: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
-    for devices in (torch.cuda, torch.xpu):
-        if devices.is_initialized():
-            kept.append((devices.set_rng_state_all, devices.get_rng_state_all()))
-    if torch.backends.mps.is_available():
-        kept.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
-
-    def restore() -> None:
-        for put_back, state in kept:
-            put_back(state)
-
-    return restore

@@ -75,16 +75,11 @@ class Checkpoint:
         name: What the user calls it; the ``model`` column of every table.
         origin: Where the weights came from: folder, hub commit, hashes.
         unused: Weights that the model does not use, such as those of a trained head.
-        missing: Weights of the model that the checkpoint lacks.
-        folder: Where its files lie, or None for a model that was handed over.
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
         target_tokenizer: That of targets, where they are spelled differently.
-        encoder_only: Whether only the encoder of an encoder-decoder model is read.
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
-        embedding: How an embedding model reads texts and makes vectors of them; None of any other.
-        quantisation: How its weights are quantised; None where they are plain numbers.
         scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
         sentences: The folder of sentence-transformers that it is the transformer of.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
@@ -205,11 +200,10 @@ class Checkpoint:
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
-        device, dtype = self.device, self.body.dtype  # not every model converts pixels and samples itself
-        inputs: dict[str, Any] = {
-            name: tensor.to(device, dtype if tensor.is_floating_point() else None)
-            for name, tensor in given.items()
-        }
+        device, dtype = self.device, self.body.dtype
+        inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
+        # Not every model converts pixels and samples itself.
+        inputs |= {name: tensor.to(dtype) for name, tensor in inputs.items() if tensor.is_floating_point()}
         if self.modality == BOTH:
             inputs = flatten_pairs(inputs)
         else:

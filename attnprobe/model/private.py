@@ -15,33 +15,18 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 
-#: For each library, the versions that the tests were run with.
-WORKING = {"transformers": "5.23", "huggingface_hub": "2.4", "accelerate": "1.15", "torch": "2.13"}
-
-
-class MovedNameError(AttnprobeError):
-    """A version of a library no longer has what attnprobe needs of it."""
-
-    def __init__(self, library: str, error: Exception) -> None:
-        known = WORKING[library]
-        super().__init__(
-            f"attnprobe does not work with {library} {version(library)} ({first_line(error)}); install a "
-            f"version that it was tried with: pip install '{library}=={known}.*'."
-        )
-
-
-try:
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: F401
-    from transformers.masking_utils import sdpa_mask  # noqa: F401
-    from transformers.pytorch_utils import Conv1D  # noqa: F401 - all of these are for others
-except ImportError as error:
-    raise MovedNameError("transformers", error) from error
-
-try:
+try:  # all of these are for others
     from huggingface_hub.constants import HF_HUB_CACHE  # noqa: F401
     from huggingface_hub.file_download import repo_folder_name  # noqa: F401
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: F401
+    from transformers.masking_utils import sdpa_mask  # noqa: F401
+    from transformers.pytorch_utils import Conv1D  # noqa: F401
 except ImportError as error:
-    raise MovedNameError("huggingface_hub", error) from error
+    raise AttnprobeError(
+        f"attnprobe does not work with transformers {version('transformers')} and huggingface_hub "
+        f"{version('huggingface_hub')} ({first_line(error)}); install versions that it was tried with: "
+        "pip install 'transformers==5.23.*' 'huggingface_hub==2.4.*'."
+    ) from error
 
 
 def get_attn_implementation(model: PreTrainedModel) -> str | None:
@@ -123,14 +108,9 @@ def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:
 
 
 def build_processor(kind: Any, parts: dict[str, Any], folder: Path) -> Any:
-    """Build a processor of some of its parts, without those that read video or sound.
-
-    ``from_pretrained`` wants all of them, and torchvision for video.
-    """
+    """Build a processor of some of its parts: ``from_pretrained`` wants all, and torchvision."""
 
     class Partial(kind):
-        """A processor without some of its parts."""
-
         def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
             return None if argument is None else super().check_argument_for_proper_class(name, argument)
 

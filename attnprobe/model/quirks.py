@@ -49,10 +49,7 @@ REFUSED = {
         ("clap_audio_model", "hiera", "maskformer-swin", "mobilevit"),
         "its layers part an image into windows, and it does not give the maps of each",
     ),
-    **dict.fromkeys(
-        ("timesformer", "videomae", "vivit", "vjepa2"),
-        "it reads videos; give another model",
-    ),
+    **dict.fromkeys(("timesformer", "videomae", "vivit", "vjepa2"), "it reads videos; give another model"),
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
 
