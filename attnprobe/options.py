@@ -136,7 +136,8 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     threads: Annotated[
-        int | None, model_option("Number of processor threads. Default: all.", low=1, free=True, hidden=True)
+        int | None,
+        model_option("Number of processor threads. Default: all.", low=1, high=1024, free=True, hidden=True),
     ]
     workers: Annotated[
         int | None,
@@ -144,6 +145,7 @@ class ModelOptions(TypedDict, total=False):
             "Number of batches in flight at the same time, which share the threads. It changes speed and "
             "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
             low=1,
+            high=1024,
             free=True,
             hidden=True,
         ),
