@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from attnprobe.run.progress import Progress
     from attnprobe.session.texts import Texts
 
-    Format = Metric = Objective = str
+    Format = str
+    Metric = str
+    Objective = str
 else:
     Format = Literal["table", *FORMATS]
     Metric, Objective = Literal[*METRICS], Literal[*OBJECTIVES]
@@ -134,7 +136,8 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     threads: Annotated[
-        int | None, model_option("Number of processor threads. Default: all.", low=1, free=True, hidden=True)
+        int | None,
+        model_option("Number of processor threads. Default: all.", low=1, high=1024, free=True, hidden=True),
     ]
     workers: Annotated[
         int | None,
@@ -142,6 +145,7 @@ class ModelOptions(TypedDict, total=False):
             "Number of batches in flight at the same time, which share the threads. It changes speed and "
             "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
             low=1,
+            high=1024,
             free=True,
             hidden=True,
         ),
@@ -400,7 +404,7 @@ class ResumeOptions(TypedDict, total=False):
 
 
 class Saying(TypedDict, total=False):
-    """How much is said."""
+    """What is told on standard error."""
 
     quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
     verbose: Annotated[

@@ -123,7 +123,7 @@ def test_what_ships_with_attnprobe(invoke, causal):
         (["a"], {}, "Pair 1 is of type str"),
         (5, {}, "not int"),
         ([{"clean": "a", "corrupted": "b"}], {}, "write \\[MASK\\] for one word"),
-        ([{"text": "a"}], {}, "no column 'clean'"),
+        ([{"text": "a"}], {}, "no column called clean"),
         (PAIRS, {"top": 3}, "fast"),
         (PAIRS, {"truncate": True}, "truncate"),
         (PAIRS, {"objective": "similarity"}, "reads nothing off"),
