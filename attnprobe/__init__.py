@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from attnprobe.commands.census import rare as rare
     from attnprobe.commands.census import special as special
     from attnprobe.commands.compare import compare as compare
-    from attnprobe.commands.compare import correlate as correlate
-    from attnprobe.commands.compare import merge as merge
+    from attnprobe.commands.compare import dynamics as dynamics
+    from attnprobe.commands.correlate import correlate as correlate
+    from attnprobe.commands.correlate import merge as merge
     from attnprobe.commands.doctor import doctor as doctor
-    from attnprobe.commands.dynamics import dynamics as dynamics
     from attnprobe.commands.interact import interact as interact
     from attnprobe.commands.intervene import ablate as ablate
     from attnprobe.commands.intervene import importance as importance
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from attnprobe.commands.patch import patch as patch
     from attnprobe.commands.probe import probe as probe
     from attnprobe.commands.prune import prune as prune
+    from attnprobe.commands.report import report as report
     from attnprobe.commands.roles import induction as induction
     from attnprobe.commands.roles import roles as roles
-    from attnprobe.commands.show import plot as plot
-    from attnprobe.commands.show import report as report
+    from attnprobe.commands.view import plot as plot
     from attnprobe.commands.view import view as view
     from attnprobe.corpus.source import Source as Source
     from attnprobe.errors import AttnprobeError as AttnprobeError

@@ -1,19 +1,21 @@
 """``python -m attnprobe``, and the program ``attnprobe``: it listens to signals, then imports the rest."""
 
+import os
 import sys
 
 from attnprobe.cli.stopping import stopping
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    stopping.listen(sys.argv[1:])
-    from attnprobe.cli.app import main as run
+    """Run the command line and leave with its exit code: 0, 1 for a failed check, 2 for bad input."""
+    words = sys.argv[1:]
+    stopping.listen(words)
+    from attnprobe.cli.app import run
+    from attnprobe.model import lean
 
-    try:
-        run()
-    except SystemExit as leaving:
-        stopping.leave(leaving.code)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        lean.install()
+    stopping.leave(run(words))
 
 
 if __name__ == "__main__":

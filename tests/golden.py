@@ -110,20 +110,16 @@ def write_tables(folder: Path, models: Sequence[str] = MODELS) -> None:
 
 
 def _run(folder: Path, name: str, words: list[str]) -> None:
-    from attnprobe.cli.app import main
+    from attnprobe.cli.app import run
 
     folder.mkdir(parents=True, exist_ok=True)
     output = Path(f"{name}.html" if words[0] == "report" else f"{name}.csv")
     if words[0] != "merge" and "importance.csv" not in words:
         words = [*words, "--workers", "1", "--threads", "1"]
     heard = io.StringIO()
-    sys.argv = ["attnprobe", *words, "-o", str(output), "--overwrite", "--no-progress"]
     with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
-        try:
-            main()
-        except SystemExit as stop:
-            if stop.code:
-                heard.write(f"exit code {stop.code}\n")
+        if code := run([*words, "-o", str(output), "--overwrite", "--no-progress"]):
+            heard.write(f"exit code {code}\n")
     for table in [output, *sorted(Path("report-tables").glob("*.csv"))] if words[0] == "report" else [output]:
         if table.suffix == ".csv" and table.exists():
             kept = f"report-{table.name}" if words[0] == "report" else table.name

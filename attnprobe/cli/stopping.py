@@ -25,12 +25,14 @@ class Stopping:
     works, the signal becomes a KeyboardInterrupt, so that states are written and temporary files go away.
 
     Attributes:
+        words: Those of the command line.
         received: The first signal, or None.
         gentle: Whether there may be something to put away.
         outcome: What a program that is stopped at this moment leaves.
     """
 
     def __init__(self) -> None:
+        self.words: Sequence[str] = ()
         self.received: int | None = None
         self.outcome = ""
         self.gentle = False
@@ -44,8 +46,10 @@ class Stopping:
         sys.unraisablehook = self._ignore_interrupt
 
     def begin(self, words: Sequence[str]) -> None:
-        kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
-        self.received, self.gentle = None, False
+        """Begin a command line."""
+        self.words, self.received, self.gentle = words, None, False
+        options = {word.partition("=")[0] for word in words}
+        kept = bool({"--resume", "--save-tables"} & options)
         self.outcome = "give the same command again to go on" if kept else "nothing was written"
 
     @contextlib.contextmanager

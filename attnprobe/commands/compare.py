@@ -1,11 +1,19 @@
-"""The commands that make one table of several checkpoints, data or tables: compare, correlate, merge."""
+"""The commands over several checkpoints: compare for two of them, dynamics for those of a training run."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from attnprobe.commands.census import census, mixing, rank
+from attnprobe.commands.intervene import importance
+from attnprobe.commands.prune import prune
+from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.options import (
     MODEL,
+    OUTPUT,
     FrequencyOptions,
     LabelsArgument,
     LayerOptions,
@@ -20,18 +28,39 @@ from attnprobe.options import (
     TokenOptions,
     WeightOptions,
 )
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from transformers import PreTrainedModel
 
     from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.session.session import Call
     from attnprobe.session.texts import Texts
-    from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
+
+#: What dynamics can follow: the command, and which of its options others have not.
+MEASURES: dict[str, tuple[Any, set[str]]] = {
+    "importance": (importance, {"method", "objective", "force_head", "content_only"}),
+    "prune": (
+        prune,
+        {
+            *("objective", "force_head", "metric", "prune_by", "prune_step", "highest_first", "rerank"),
+            *("random_orders", "rank_texts"),
+        },
+    ),
+    "census": (census, {"weights", "layers", "content_only", "frequencies"}),
+    "rank": (rank, {"layers", "content_only", "frequencies"}),
+    "mixing": (mixing, {"layers", "content_only", "frequencies"}),
+}
+#: Columns that have a command of their own.
+COLUMNS = {
+    **dict.fromkeys(("head_width", "longer", "logit_rank", "logit_rank_share"), "rank"),
+    **dict.fromkeys(("qk_rank", "qk_top_half", "map_rank"), "rank"),
+    **dict.fromkeys(("explained_by_others", "explained_by_others_null", "contribution_norm"), "mixing"),
+}
+#: What options of prune are called in dynamics.
+_RENAMED = {"prune_by": "by", "prune_step": "step"}
 
 
 class CompareOptions(
@@ -48,22 +77,22 @@ class CompareOptions(
     """A survey of several models."""
 
 
-class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
-    """A task over the data of two domains."""
+class DynamicsOptions(
+    ModelOptions,
+    TextOptions,
+    FrequencyOptions,
+    TokenOptions,
+    TaskOptions,
+    MetricOptions,
+    WeightOptions,
+    LayerOptions,
+    ResumeOptions,
+    total=False,
+):
+    """What the measures of a training run are asked with."""
 
 
-_RULES = (
-    *(
-        Rule(
-            "Matching by maps needs the divergence of all pairs of heads; leave out --no-nearest.",
-            given=(f"match={within}", "nearest"),
-        )
-        for within in ("layer", "model")
-    ),
-)
-
-
-@command(TableOutput, rules=_RULES)
+@command(TableOutput)
 def compare(
     model: Annotated[
         "Sequence[str | Path | PreTrainedModel] | str | Path",
@@ -102,10 +131,7 @@ def compare(
             "jsd_matched, cka_matched; columns that end in _b are then about the matched head.",
         ),
     ] = None,
-    nearest: Annotated[
-        bool,
-        Option("Look for the nearest head among all, or not, which is quicker."),
-    ] = True,
+    nearest: Annotated[bool, Option("Look for the nearest head among all, or not, which is quicker.")] = True,
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
@@ -152,140 +178,340 @@ def compare(
     >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
     (0.0, 0.0)
     """
-    from attnprobe.commands.call.comparing import compare as run
+    from attnprobe.session.session import check_model, describe_call, open_call, parse_layers, read_first
+    from attnprobe.session.texts import check_standard_input, open_to_replay, replay
 
-    chosen = {"revisions": revisions, "measure": measure, "match": match, "nearest": nearest}
-    return run(model, texts, labels, **chosen, tokenizers=tokenizers, **options)
+    if match in {"layer", "model"} and not nearest:
+        raise UsageError("Matching by maps needs the divergence of all pairs; leave out --no-nearest.")
+    pair = _name_pair(model, revisions, options["revision"])
+    if tokenizers is not None and len(tokenizers) != 2:
+        raise UsageError(f"There are 2 models, but {len(tokenizers)} tokenizers.")
+    if isinstance(texts, str):
+        check_standard_input(texts)
+    layers = parse_layers(options["layers"])
+    by_outputs = match in {"outputs", "outputs-layer"}
+    within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
+    named = [(*one, known) for one, known in zip(pair, tokenizers or (None, None), strict=True)]
+    with open_call(options, *(one for one, _ in pair)) as call:
+        for one, _, tokenizer in named:
+            check_model(one, tokenizer, options)
+        texts, labels = replay(texts), replay(labels)
+        texts, source = open_to_replay(texts, labels, options, find_labels=False)
+        source = read_first(source)
+        from attnprobe.findings.comparison import tabulate_heads
+        from attnprobe.statistics.registry import choose
+        from attnprobe.statistics.statistic import apply_weights
+        from attnprobe.survey.checks import check_layers, keep_layers
+        from attnprobe.survey.comparison import compare_checkpoints
+
+        names = None if measure == "census" else _split(measure)
+        statistics = apply_weights(choose(names), options["weights"])
+        call.progress.stage("loading", None)
+        first, second = (_load(one, revision, known, source.kind, call) for one, revision, known in named)
+        first, second = _tell_apart(first, second, pair)
+
+        def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
+            yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
+
+        comparison = compare_checkpoints(
+            (first, second),
+            (source.documents, reopen() if source.kind == "text" else source.documents),
+            call.corpus,
+            statistics,
+            pairs=nearest,
+            outputs=by_outputs,
+            match=within,
+            dataset=source.name,
+            facts={"command": describe_call("compare"), "dataset": source.described},
+            labelled=labels is not None or options["label_column"] is not None,
+            **call.run,
+        )
+        if layers is None:
+            return tabulate_heads(comparison, within)
+        check_layers(layers, (place.layer for place in comparison.labels.places), comparison.labels.model)
+        return keep_layers(tabulate_heads(comparison, within), layers)
+
+
+def _name_pair(
+    models: Any, revisions: str | Sequence[str] | None, revision: str | None
+) -> Sequence[tuple[Any, str | None]]:
+    """List two checkpoints, each with its revision."""
+    from attnprobe.run.training import pair_revisions, parse_revisions
+
+    listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
+    names = parse_revisions(revisions, revision)
+    pair = [(one, revision) for one in listed] if names is None else [*pair_revisions(listed, names)]
+    if len(pair) != 2:
+        what = "checkpoints" if names is None else "--revisions"
+        raise UsageError(f"compare takes two {what}, not {len(pair)}.")
+    return pair
+
+
+def _load(model: Any, revision: str | None, tokenizer: Any, kind: str, call: "Call") -> "Checkpoint":
+    from attnprobe.session.session import load_model
+
+    load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
+    checkpoint = load_model(model, tokenizer, load, kind)
+    other = revision is not None and revision != call.load.revision
+    return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if other else checkpoint
+
+
+def _tell_apart(
+    first: "Checkpoint", second: "Checkpoint", pair: Sequence[tuple[Any, Any]]
+) -> "tuple[Checkpoint, Checkpoint]":
+    """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
+    folders = [Path(model).resolve() for model, _ in pair if isinstance(model, str | Path)]
+    if first.name != second.name or len({*folders}) < 2 or not all(map(Path.is_dir, folders)):
+        return first, second
+    names = [os.path.relpath(folder, os.path.commonpath(folders)) for folder in folders]
+    return replace(first, name=names[0]), replace(second, name=names[1])
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 @command(TableOutput)
-def correlate(
-    in_domain: Annotated[
-        "HeadTable | Texts",
-        Option(
-            "A table that importance or ablate wrote. With MODEL: data.",
-            doc="A table of importance or ablate, or the path of one; with one model, texts.",
-            metavar="TABLE|DATA",
-            line=str | None,
-            reads="side",
-        ),
-    ] = None,
-    out_domain: Annotated[
-        "HeadTable | Texts",
-        Option("The same for the other side.", metavar="TABLE|DATA", line=str | None, reads="side"),
-    ] = None,
+def dynamics(
     model: Annotated[
-        "str | Path | PreTrainedModel | None",
+        "str | Path | Sequence[str | Path]",
         Option(
-            "A hub id, a local folder, or demo; none for tables.",
-            doc="Measure both sides with this model first. None compares two tables.",
-            metavar="MODEL",
-            line=str | None,
+            "Checkpoints of one training run: folders, 'run/checkpoint-*', or hub ids; or one with "
+            "--revisions.",
+            metavar="MODEL...",
+            line=list[str],
             argument=True,
-        ),
-    ] = None,
-    *,
-    measure: Annotated[
-        Literal["gradient", "ig", "lrp", "ablation"] | None,
-        Option(
-            "With MODEL: gradient, ig, lrp or ablation. Default: gradient.",
-            doc="With a model: compare gradient importance, ig_abs, relevance_abs (lrp), or the score "
-            "without the head; gradient by default.",
-            metavar="NAME",
-            flags=("--measure", "--method"),
-        ),
-    ] = None,
-    column: Annotated[
-        str | None,
-        Option("With tables: compare this column. Default: the usual one."),
-    ] = None,
-    across_models: Annotated[bool, Option("With tables: of different models of the same shape.")] = False,
-    by: Annotated[
-        Literal["model", "head"],
-        Option("One row, or one for each head, those that disagree most first."),
-    ] = "model",
-    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Unpack[CorrelateOptions],
-) -> "HeadTable":
-    """Do the same heads matter on other data?
-
-    Give two tables that importance or ablate wrote, or MODEL and two datasets.
-
-    Columns:
-      pearson         over heads, with its 95 % interval _low, _high, and p
-      pearson_true    what it would be without the noise of the examples, with a
-                      95 % interval by the jackknife
-      spearman, kendall
-                      rank correlations, with p
-      reliability_in, reliability_out
-                      how well a side would agree with as many other examples:
-                      split halves, Spearman-Brown; it limits pearson
-      disagreement    with --by head: how far the ranks of a head differ
-
-    Examples:
-      attnprobe correlate demo --in-domain embedded --out-domain notes.txt
-      attnprobe correlate --in-domain in.csv --out-domain out.csv
-
-    Returns:
-        One row, or one a head.
-
-    >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
-    >>> table = correlate(texts, texts, "demo")
-    >>> round(float(table["pearson"][0]), 6)
-    1.0
-    """
-    from attnprobe.commands.call.correlating import compare_sides
-
-    chosen = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
-    sides = compare_sides(in_domain, out_domain, model, **chosen, **options)
-    return sides.tabulate_heads() if by == "head" else sides.tabulate_pairs()
-
-
-@command(TableOutput)
-def merge(
-    tables: Annotated[
-        "Sequence[HeadTable | Path | str]",
-        Option(
-            "The json beside each table, or the table itself.",
-            doc="Tables, or the json files beside them. Two that read the same text, file or part are "
-            "refused.",
-            metavar="TABLE...",
-            line=list[Path],
-            argument=True,
-            reads="table",
         ),
     ],
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
     *,
-    statistics: Annotated[
-        "Sequence[Statistic]",
-        Option(doc="Those of one's own that the tables hold, and that no package brings along."),
-    ] = (),
+    measure: Annotated[
+        str,
+        Option(
+            "importance, prune, census, everything, rank, mixing, or columns: entropy,previous.",
+            doc="What to follow: importance, prune, census, columns or families of it (entropy,previous), "
+            "rank, mixing or a column of these, everything.",
+            metavar="NAME",
+        ),
+    ] = "importance",
+    revisions: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Revisions of the one MODEL: step1000,step2000.",
+            metavar="NAME,NAME",
+            line=str | None,
+            panel=MODEL,
+        ),
+    ] = None,
+    steps: Annotated[
+        str | Sequence[int] | None,
+        Option(
+            "The step of each checkpoint. Default: as its name says.",
+            doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
+            "epoch-04, step1000.",
+            metavar="0,500,1000",
+            hidden=True,
+            line=str | None,
+            panel=MODEL,
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["head", "step"],
+        Option(
+            "A row for each step and head, or for each step: how close the order of heads is to the last.",
+            panel=OUTPUT,
+        ),
+    ] = "head",
+    method: Annotated[
+        Literal["gradient", "ig", "lrp", "confidence"],
+        Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
+    ] = "gradient",
+    prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
+    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
+    prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
+    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
+    random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
+    rank_texts: Annotated[
+        "Texts",
+        Option(
+            "With prune: its --rank-data.",
+            name="rank_data",
+            metavar="DATA",
+            line=str | None,
+            reads="data",
+            hidden=True,
+        ),
+    ] = None,
+    **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
-    """What do the tables of separate jobs add up to?
+    """How do heads change over a training run?
 
-    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
-    writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
-    and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
-    the same model with the same options. Columns on rare tokens, which each job counts in its own
-    text, are left out. One table, of any command, is written in another format.
+    The table is that of the measure's own command for each checkpoint. The checkpoints are loaded
+    one after the other and need one tokenizer.
+
+    Columns:
+      step             the number behind step, checkpoint or epoch in the name
+      importance, ...  see the help of the measure's command
+      spearman_last, kendall_last
+                       with --by step: rank correlation with the last step
+      spearman_previous, kendall_previous
+                       with --by step: with the step before
 
     Examples:
-      attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
-      attnprobe merge part1.csv part2.csv > whole.csv
+      attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
+      attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
+      attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
+      attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
 
     Returns:
-        The table of all texts together, up to rounding. Columns on rare tokens are left out where the jobs
-        took different tokens for rare.
+        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
 
     Raises:
-        AttnprobeError: When something is no such table, or two don't belong together.
+        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
+            checkpoint is wrong.
 
-    >>> from attnprobe import entropy
-    >>> one, two = (entropy("demo", [text]) for text in ("The parcel came late.", "Who rang?"))
-    >>> merge([one, two])["n"][0]
-    np.int64(2)
+    References:
+        Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
+
+    >>> table = dynamics(["demo", "demo"], ["The parcel came late."], measure="entropy", steps=[0, 100])
+    >>> list(table.data)[:6]
+    ['model', 'dataset', 'step', 'layer', 'head', 'n']
+    >>> sorted(set(table["step"].tolist()))
+    [0, 100]
     """
-    from attnprobe.findings.merge import merge_tables
-    from attnprobe.session.session import describe_call
+    from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
+    from attnprobe.intervention.pruning.criterion import Criterion
+    from attnprobe.run.record import record_versions
+    from attnprobe.run.training import list_run, parse_revisions, parse_steps
+    from attnprobe.session.checkpoints import Series, list_checkpoints, make_state_key
+    from attnprobe.session.session import (
+        check_labels,
+        check_model,
+        describe_call,
+        open_call,
+        parse_layers,
+        read_first,
+        read_task,
+    )
+    from attnprobe.session.texts import check_standard_input, open_to_replay, replay
 
-    return merge_tables(tables, describe_call("merge"), statistics)
+    if measure == "prune" and by == "step":
+        raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
+    models = [model] if isinstance(model, str | Path) else model
+    run = list_run(
+        list_checkpoints(models), parse_revisions(revisions, options["revision"]), parse_steps(steps)
+    )
+    check_standard_input(*(one for one in (texts, rank_texts) if isinstance(one, str)))
+    texts, labels, rank_texts = replay(texts), replay(labels), replay(rank_texts)
+    of_prune = {"prune_by": prune_by, "highest_first": highest_first, "prune_step": prune_step}
+    of_prune |= {"rerank": rerank, "random_orders": random_orders, "rank_texts": rank_texts}
+    given: dict[str, Any] = {"method": method, **of_prune, **options}
+    with open_call(options) as call:
+        for one in run:
+            check_model(one.model, None, options)
+        call.progress.stage("looking at the checkpoints", None)
+        name, more = _find_measure(measure)
+        function, taken = MEASURES[name]
+        _check_unused(name, measure, given)
+        parse_layers(options["layers"])
+        criterion = Criterion.parse(prune_by, highest_first=highest_first)
+        if rerank:
+            criterion.check_measured("--rerank")
+        labelled = name in {"importance", "prune"}
+        if labels is not None and not labelled:
+            raise UsageError(f"labels are for importance and prune; {measure} reads none.")
+        texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
+        check_labels(source, read_task(options, labels)) if labelled else read_first(source)
+        special = set().union(*(names for _, names in MEASURES.values())) - taken
+        keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
+        opened: list[Any] = [(texts, labels)]
+        if rank_texts is not None:
+            keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
+            opened.append((keywords["rank_texts"], None))
+
+        from attnprobe.model.locate import check_one_run
+
+        series = Series([(one.model, one.revision) for one in run], call)
+        check_one_run(series.checkpoints)
+        key = {}
+        if call.resume is not None:
+            key = make_state_key(
+                measure,
+                given,
+                lambda: [open_to_replay(*one, options, find_labels=labelled)[1] for one in opened],  # type: ignore[misc]
+                [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
+                call,
+            )
+
+        def measure_one(model: str, texts: Any, labels: Any, keywords: Any) -> "HeadTable":
+            table = function(model, texts, *([labels] if labelled else []), **keywords)
+            return _keep_column(table, measure) if measure in COLUMNS else table
+
+        tables = series.measure(
+            measure_one,
+            texts,
+            labels,
+            keywords,
+            key,
+            steps=run,
+            check=lambda first, ours, other, theirs: check_alike(
+                (first.number, ours), (other.number, theirs)
+            ),
+        )
+    measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
+    record = {
+        "command": describe_call("dynamics"),
+        "dataset": source.described,
+        "measure": measure,
+        "steps": [
+            {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
+            | dict(table.provenance)
+            for one, table in zip(run, tables, strict=True)
+        ],
+        **record_versions(),
+    }
+    orders = partial(tabulate_orders, measured, record)
+    return (
+        orders()
+        if by == "step"
+        else replace(stack_steps(measured, record), below=None if name == "prune" else orders)
+    )
+
+
+def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
+    """Find which of ``MEASURES`` has a measure, a column or a family, and its keywords."""
+    if name in MEASURES:
+        return name, {}
+    if name == "everything":
+        return "census", {"everything": True}
+    if name in COLUMNS:
+        return COLUMNS[name], {"map_rank": True} if name == "map_rank" else {}
+    from attnprobe.statistics.registry import choose  # takes torch
+
+    try:
+        choose(_split(name))
+    except AttnprobeError as error:
+        others = ", ".join([*MEASURES, "everything", *COLUMNS])
+        raise UsageError(f"{error} Beside these, --measure takes {others}.") from error
+    return "census", {"statistics": _split(name)}
+
+
+def _check_unused(name: str, measure: str, given: dict[str, Any]) -> None:
+    """Refuse options of other measures."""
+    known = dynamics.command.keywords  # type: ignore[attr-defined]
+    for option in sorted(set().union(*(names for _, names in MEASURES.values())) - MEASURES[name][1]):
+        if given[option] and known[option].is_given(given[option]):
+            owners = ", ".join(owner for owner, (_, names) in MEASURES.items() if option in names)
+            flag = known[option].flags[0]
+            raise UsageError(f"{flag} is for --measure {owners}; leave it out for {measure}.")
+
+
+def _keep_column(table: "HeadTable", name: str) -> "HeadTable":
+    """Keep a column of a table, with its error and its count."""
+    if name not in table.data:
+        why = next((note for note in table.notes if name in note), "the model does not give it")
+        raise UsageError(f"{name} can't be measured: {why}")
+    kept = {name, f"{name}_se", f"{name}_n", "n"}
+    columns = [one for one in table.columns if one.role == "key" or one.name in kept]
+    return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})

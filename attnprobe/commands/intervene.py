@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
+from attnprobe.errors import UsageError
 from attnprobe.options import (
     TEXT,
     CauseOptions,
@@ -11,24 +12,13 @@ from attnprobe.options import (
     TableOutput,
     TextsArgument,
 )
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
-@command(
-    TableOutput,
-    rules=[
-        Rule("--nodes is for --method ig; leave it out.", given=("nodes", "not method=ig")),
-        Rule(
-            "--method confidence needs no task; leave out its options.",
-            given=("method=confidence",),
-            beside=("objective", "force_head", "label_column", "labels"),
-        ),
-        Rule("--content-only is for --method confidence.", given=("content_only", "not method=confidence")),
-    ],
-)
+@command(TableOutput)
 def importance(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -79,6 +69,13 @@ def importance(
     """
     from attnprobe.session.session import open_task
 
+    if nodes != 4 and method != "ig":
+        raise UsageError("--nodes is for --method ig; leave it out.")
+    if content_only and method != "confidence":
+        raise UsageError("--content-only is for --method confidence.")
+    of_a_task = (options["objective"], options["label_column"], labels)
+    if method == "confidence" and (options["force_head"] or any(one is not None for one in of_a_task)):
+        raise UsageError("--method confidence needs no task; leave out its options.")
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
             from attnprobe.commands.call.confidence import measure_confidence
@@ -89,9 +86,7 @@ def importance(
         return run_importance(session, method, nodes)
 
 
-@command(
-    TableOutput, rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))]
-)
+@command(TableOutput)
 def ablate(
     model: ModelArgument,
     texts: TextsArgument = None,
@@ -99,8 +94,7 @@ def ablate(
     *,
     keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.")] = False,
     correction: Annotated[
-        Literal["holm", "bh"],
-        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
+        Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME")
     ] = "holm",
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],
@@ -141,6 +135,8 @@ def ablate(
     """
     from attnprobe.session.session import open_task
 
+    if draws != 4 and replaced_by != "resample":
+        raise UsageError("--draws is for --with resample.")
     with open_task("ablate", model, texts, labels, options) as session:
         from attnprobe.intervention.ablation import run_ablation
 

@@ -2,24 +2,15 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from attnprobe.options import DEFAULTS, TEXT, CauseOptions, ModelArgument, TableOutput
-from attnprobe.registry import Option, Rule, command
+from attnprobe.errors import UsageError
+from attnprobe.options import TEXT, CauseOptions, ModelArgument, TableOutput
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
-@command(
-    TableOutput,
-    rules=[
-        Rule(
-            "--top is about --fast, which patches the first heads only; give both.",
-            given=("top",),
-            lacks=("fast",),
-        ),
-        Rule("patch reads a pair of texts whole; leave out --truncate.", given=("truncate",)),
-    ],
-)
+@command(TableOutput)
 def patch(
     model: ModelArgument,
     pairs: Annotated[
@@ -55,8 +46,7 @@ def patch(
     fast: Annotated[bool, Option("Attribute all heads, and patch only the first --top ones.")] = False,
     top: Annotated[int, Option("With --fast: number of heads to patch.", low=0)] = 10,
     correction: Annotated[
-        Literal["holm", "bh"],
-        Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME"),
+        Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME")
     ] = "holm",
     **options: Unpack[CauseOptions],
 ) -> "HeadTable":
@@ -84,12 +74,6 @@ def patch(
     Returns:
         One row a head; with ``positions``, one a head and position of a token.
 
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as pairs that were left out.
-
     References:
         Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis.
         Kramar et al. (2024), AtP*, for the attribution.
@@ -103,9 +87,12 @@ def patch(
     from attnprobe.session.session import check_model, make_session, open_call, read_first
     from attnprobe.session.texts import open_pairs
 
+    if top != 10 and not fast:
+        raise UsageError("--top is about --fast, which patches the first heads only; give both.")
+    if options["truncate"]:
+        raise UsageError("patch reads a pair of texts whole; leave out --truncate.")
     with open_call(options, model) as call:
-        seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))
-        task = TaskOptions(options.get("objective"), seed=seed, force_head=force)
+        task = TaskOptions(options["objective"], seed=options["seed"], force_head=options["force_head"])
         check_model(model, call.tokenizer, options)
         source = read_first(open_pairs(pairs, options, other_column))
         session = make_session("patch", model, source, task, call)

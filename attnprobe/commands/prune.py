@@ -5,31 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.options import LabelsArgument, ModelArgument, ScoreOptions, TableOutput, TextsArgument
-from attnprobe.registry import Option, Rule, command
+from attnprobe.registry import Option, command
 
 if TYPE_CHECKING:
     from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
-_TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
 
-
-@command(
-    TableOutput,
-    rules=[
-        Rule(_TOGETHER, given=("share",), lacks=("save",)),
-        Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
-        Rule("--physical says how --save writes; add --save DIR.", given=("physical",), lacks=("save",)),
-    ],
-)
+@command(TableOutput)
 def prune(
     model: ModelArgument,
     texts: TextsArgument = None,
     labels: LabelsArgument = None,
     *,
     by: Annotated[
-        str,
-        Option("gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN.", reads="order"),
+        str, Option("gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN.", reads="order")
     ] = "gradient",
     highest_first: Annotated[
         bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", hidden=True)
@@ -120,6 +110,10 @@ def prune(
     from attnprobe.session.texts import check_standard_input
     from attnprobe.table.destination import check_outside
 
+    if (share is not None and save is None) or (save is not None and share is None and margin is None):
+        raise UsageError("--save and --share go together: --save DIR --share 0.4, or --margin 0.01.")
+    if physical and save is None:
+        raise UsageError("--physical says how --save writes; add --save DIR.")
     if share == 1:
         raise UsageError("--share must be less than 1: of no head there is no checkpoint.")
     criterion = Criterion.parse(by, highest_first=highest_first)
@@ -131,7 +125,7 @@ def prune(
         reads = [getattr(data, "spec", data) for data in (model, texts, rank_texts, criterion.path)]
         for path in (read for read in reads if isinstance(read, str | Path) and Path(read).exists()):
             check_outside(Path(path), Path(save), f"{path}, which is read,")
-        if (resume := options.get("resume")) is not None:
+        if (resume := options["resume"]) is not None:
             check_outside(Path(resume), Path(save), "--resume")
         check_free(Path(save), overwrite=overwrite)
     if random_orders is None:

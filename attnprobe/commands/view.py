@@ -1,45 +1,38 @@
-"""The command that shows what every head looks at in one sentence, an image or a sound: view."""
+"""The commands that make pictures: view of one sentence, an image or a sound, and plot of tables."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from attnprobe.commands.show import PictureOutput
-from attnprobe.options import TEXT, LoadedOptions, ModelArgument
-from attnprobe.registry import Option, Rule, command
+from attnprobe.errors import UsageError
+from attnprobe.options import TEXT, LoadedOptions, ModelArgument, Saying, output_option
+from attnprobe.registry import Option, command, split_names
+from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.theme import ThemeName
+from attnprobe.table.formats import READABLE, either
 
 if TYPE_CHECKING:
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.media import MediaFolder
+    from attnprobe.reports.picture import Picture
+    from attnprobe.reports.view.packing import Start
     from attnprobe.reports.view.view import View
+    from attnprobe.table.sequence import SequenceAttention
     from attnprobe.table.table import HeadTable
 
-_NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
+
+class PictureOutput(Saying, total=False):
+    """Where a picture goes."""
+
+    output: Annotated[
+        Path | None,
+        output_option("Write a file: .svg, .png, .pdf or .html.", flags=("--output", "-o"), metavar="PATH"),
+    ]
+    overwrite: Annotated[bool, output_option("Replace a file that exists.")]
 
 
-@command(
-    PictureOutput,
-    rules=[
-        Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
-        Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
-        Rule("--role names a head, and so does --layer; leave out one.", given=("role",), beside=("layer",)),
-        Rule(
-            "--role needs a --census that names roles: a table that `attnprobe roles` wrote.",
-            given=("role",),
-            lacks=("census",),
-        ),
-        Rule(
-            "--alignment is between the words of two texts; give the other one with --target, or behind the "
-            "first.",
-            given=("alignment",),
-            lacks=("target", "text_pair"),
-        ),
-        Rule(
-            "--alignment is between words of text; leave out --image.",
-            given=("alignment",),
-            beside=("image",),
-        ),
-    ],
-)
+@command(PictureOutput)
 def view(
     model: ModelArgument,
     text: Annotated[
@@ -110,16 +103,10 @@ def view(
             low=0,
         ),
     ] = None,
-    head: Annotated[
-        int | None,
-        Option("The head to show, from 0.", low=0),
-    ] = None,
+    head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
         str | None,
-        Option(
-            "Show the head that has this role most clearly, in a table of --census.",
-            metavar="NAME",
-        ),
+        Option("Show the head that has this role most clearly, in a table of --census.", metavar="NAME"),
     ] = None,
     census: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
@@ -146,28 +133,12 @@ def view(
             doc="Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
         ),
     ] = False,
-    hide_special: Annotated[
-        bool,
-        Option("Leave special tokens out of the picture."),
-    ] = False,
-    rollout: Annotated[
-        bool,
-        Option("Show attention rolled out over layers too."),
-    ] = False,
-    theme: Annotated[
-        ThemeName | None,
-        Option(
-            "Colours and sizes of a graphic.",
-            metavar="NAME",
-        ),
-    ] = None,
+    hide_special: Annotated[bool, Option("Leave special tokens out of the picture.")] = False,
+    rollout: Annotated[bool, Option("Show attention rolled out over layers too.")] = False,
+    theme: Annotated[ThemeName | None, Option("Colours and sizes of a graphic.", metavar="NAME")] = None,
     width: Annotated[
         str | int | None,
-        Option(
-            "About how wide a graphic is: 3.05in, 85mm or 605px.",
-            metavar="LENGTH",
-            line=str | None,
-        ),
+        Option("About how wide a graphic is: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
     ] = None,
     **options: Unpack[LoadedOptions],
 ) -> "View":
@@ -201,27 +172,226 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.commands.call.viewing import (
-        choose_start,
-        find_aligned,
-        find_head,
-        look_at,
-    )
+    from attnprobe.corpus.media import BOTH, MediaFolder
     from attnprobe.reports.theme import check_theme, parse_width
-    from attnprobe.reports.view.notes import check_notes, read_notes
+    from attnprobe.reports.view.notes import check_notes, find_role, read_notes
     from attnprobe.reports.view.view import View
+    from attnprobe.session.session import check_model, load_model, open_call
 
+    _check_head(layer, head, role, census, rollout=rollout)
     check_theme(theme)
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
-    shown = {"rollout": rollout, "alignment": alignment}
-    seen = look_at(model, text, text_pair, target, max_length, image, options, **shown)
-    notes = check_notes(tables, seen)
-    kind = attention if alignment is None else find_aligned(seen, attention)
-    chosen = layer is not None or role is not None or alignment is not None
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", errors="replace").strip()
+    documents = _read_input(text, text_pair, target, image)
     if alignment is not None:
+        documents = _align(documents, alignment, target)
         words, draw = True, draw or "map"
+    kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        from attnprobe.run.preparation import examine_part
+        from attnprobe.survey.maps import read_maps
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, kind)
+        checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
+        shown = {"max_length": max_length, "target": target, "rolled": rollout}
+        shown["aligned"] = alignment is not None
+        seen = read_maps(checkpoint, architecture, documents, **shown, progress=call.progress)
+    notes = check_notes(tables, seen)
+    maps = seen.of(attention if alignment is None else _find_aligned(seen, attention))
     if role is not None:
-        layer, head = find_head(seen, kind, role, notes)
-    start = choose_start(seen, kind, layer, head, draw, words=words, special=not hide_special)
+        place, head = find_role(notes, role, maps)
+        layer = maps.layers[place]
+    start = _choose_start(maps, layer, head, draw, words=words, special=not hide_special)
+    chosen = layer is not None or alignment is not None
     return View(seen, start, chosen, theme, pixels, notes)
+
+
+def _check_head(layer: int | None, head: int | None, role: str | None, census: Any, *, rollout: bool) -> None:
+    """Refuse options that name no head, or two."""
+    if head is not None and layer is None:
+        raise UsageError("--head needs the --layer that it is in.")
+    if layer is not None and head is None and not rollout:
+        raise UsageError("--layer needs a --head; or --rollout, which has one map for each layer.")
+    if role is not None and layer is not None:
+        raise UsageError("--role names a head, and so does --layer; leave out one.")
+    if role is not None and census is None:
+        raise UsageError("--role needs a --census that names roles: a table that `attnprobe roles` wrote.")
+
+
+def _read_input(
+    text: str | Path, pair: str | None, target: str | None, image: Path | str | None
+) -> "list[Document] | MediaFolder":
+    """Read a text, two of them, a text with an image, or the file of an image or of sound."""
+    from attnprobe.corpus.document import Document
+    from attnprobe.corpus.media import EXTENSIONS, Item, MediaFolder, Picture
+
+    path = Path(text)
+    named = image is None and path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
+    if named and _is_file(path):
+        kind = EXTENSIONS[path.suffix.lower()]
+        if pair is not None or (kind == "image" and target is not None):
+            raise UsageError(f"The file of {kind} has no second text; leave it out.")
+        return MediaFolder(path, kind, (Item(path, target),))
+    if isinstance(text, Path) or (named and len(str(text).split()) == 1):
+        raise UsageError(f"There is no image or sound {str(text)!r}.")
+    if not text.strip() or (pair is not None and not pair.strip()):
+        raise UsageError("The text is blank; give one with words in it.")
+    if image is None:
+        return [Document(text, pair, label=target)]
+    if pair is not None:
+        raise UsageError("An image is read with one text; leave out the second.")
+    if not _is_file(Path(image)):
+        raise UsageError(f"There is no image {str(image)!r}.")
+    return [Document(text, image=Picture("--image", Path(image)))]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no path at all
+        return False
+
+
+def _align(documents: Any, line: str, target: str | None) -> "list[Document]":
+    """Give two texts their gold alignment."""
+    from attnprobe.corpus.alignments import align_document
+
+    if not isinstance(documents, list) or documents[0].image is not None:
+        raise UsageError("--alignment is between words of text; leave out the image or sound.")
+    (document,) = documents
+    if document.pair is None and (target is None or not target.strip()):
+        raise UsageError("--alignment is between the words of two texts; give the other one with --target.")
+    if not line.strip():
+        raise UsageError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
+    return [align_document(document, line, "--alignment") or document]
+
+
+def _find_aligned(seen: "SequenceAttention", attention: str | None) -> str:
+    """Name the attention that lies between two texts that are aligned; the one that is asked for, if any."""
+    between = [one.kind.value for one in seen.maps if one.alignment is not None]
+    if attention is not None and seen.of(attention).alignment is None:
+        raise UsageError(
+            f"The two texts are aligned in the {' and '.join(between)} attention of this model, not in that "
+            f"of its {attention}; leave out --attention."
+        )
+    return attention or between[0]
+
+
+def _choose_start(
+    maps: Any, layer: int | None, head: int | None, draw: str | None, *, words: bool, special: bool
+) -> "Start":
+    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
+    from attnprobe.reports.view.packing import Start
+    from attnprobe.survey.finder import find_best_head
+    from attnprobe.survey.maps import find_sharpest
+
+    heads, sides = maps.rows.shape[1], (maps.queries, maps.keys)
+    if layer is None:
+        place, head = (find_sharpest if maps.alignment is None else find_best_head)(maps)
+    elif layer not in maps.layers:
+        there = ", ".join(map(str, maps.layers))
+        raise UsageError(f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}.")
+    else:
+        place = maps.layers.index(layer)
+        if head is None and maps.rolled is None:
+            raise UsageError("Cross-attention has no rollout; give a --head.")
+        if head is not None and head >= heads:
+            raise UsageError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
+        if head is not None and not maps.kept[place, head]:
+            raise UsageError(f"Head {head} of layer {layer} was removed from this checkpoint.")
+    if words and any(side.words is None for side in sides):
+        raise UsageError(
+            "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
+            "which characters a token covers; leave out --words."
+        )
+    if not special and any(side.special.all() for side in sides):
+        raise UsageError("Every token is a special one; leave out --hide-special.")
+    if maps.keys.grid is not None and draw == "lines":
+        raise UsageError("Lines are for text; leave out --draw for the patches of an image, or give map.")
+    draw = draw or ("lines" if maps.keys.grid is None else "patches")
+    return Start(maps.kind.value, place, heads if head is None else head, draw, words, special)
+
+
+@command(PictureOutput)
+def plot(
+    tables: Annotated[
+        "HeadTable | Path | str | Sequence[HeadTable | Path | str]",
+        Option(
+            f"Tables that attnprobe wrote: {either(READABLE)}.",
+            doc="A table, or the file of one; or several of one kind, for one picture.",
+            metavar="TABLE...",
+            line=list[Path],
+            argument=True,
+            reads="table",
+        ),
+    ],
+    *,
+    kind: Annotated[
+        PictureKind | None, Option("What to draw, where a table can be drawn in more ways than one.")
+    ] = None,
+    only: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Draw these columns. Default: those that the table puts first.",
+            metavar="COLUMN,...",
+            line=str | None,
+        ),
+    ] = None,
+    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None,
+    theme: Annotated[
+        ThemeName | None, Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME")
+    ] = None,
+    width: Annotated[
+        str | int | None, Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None)
+    ] = None,
+    columns: Annotated[
+        int | None,
+        Option("For print: fill one column of a page (3.05 inches), or two.", metavar="1|2", low=1, high=2),
+    ] = None,
+    title: Annotated[
+        str | None, Option('What stands above; "" for nothing. Default: the title of the table.')
+    ] = None,
+    clusters: Annotated[
+        int | None,
+        Option(
+            "Cut the tree of all pairs of heads into so many parts.",
+            doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
+            "it is cut at 0.7 of the height of its last join.",
+            metavar="N",
+            low=1,
+        ),
+    ] = None,
+) -> "Picture":
+    """What does a table look like: as svg, png, pdf, or a page with tooltips?
+
+    Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a
+    census with profile), a map or a matrix of heads by their attention (of distance --all-pairs),
+    curves of prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over
+    training (of dynamics). Several tables of one kind make one picture. In a pipe, it is svg.
+
+    Examples:
+      attnprobe entropy demo -o entropy.csv
+      attnprobe plot entropy.csv -o entropy.pdf --columns 1
+      attnprobe plot pairs.csv -o heads.svg --clusters 6
+
+    Returns:
+        A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
+
+    Raises:
+        AttnprobeError: When something is no table, or can't be drawn like this; it says as what else.
+
+    >>> from attnprobe import entropy
+    >>> plot(entropy("demo", ["The parcel came late."]))
+    Picture(kind='heatmap', title='entropy of heads')
+    """
+    from attnprobe.reports.charts.draw import draw_picture
+    from attnprobe.table.table import HeadTable
+
+    given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
+    read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
+    taken = [table.take(rows=rows) for table in read]
+    return draw_picture(taken, kind, split_names(only) or [], theme, width, title, clusters, columns=columns)

@@ -1,7 +1,7 @@
 """HeadTable: what every command returns, writes, and reads again."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -47,6 +47,7 @@ class HeadTable:
             written as an empty cell.
         notes: Sentences worth reading beside the table.
         provenance: Everything needed to make the table again.
+        below: Makes a second table, which a terminal shows below; None for nothing.
     """
 
     title: str
@@ -54,6 +55,7 @@ class HeadTable:
     data: Mapping[str, Sequence[Cell]]
     notes: Sequence[str] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    below: "Callable[[], HeadTable] | None" = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

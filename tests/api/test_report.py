@@ -164,7 +164,7 @@ def test_images_have_a_report_without_roles(media_model, photos):
         ({"from_tables": "x", "limit": None, "seed": 42, "threads": 1}, "There is no folder x"),
         ({"model": "demo", "sections": "census,nonsense"}, "There is no section 'nonsense'"),
         ({"model": "demo", "sections": "sentences"}, "needs a section with numbers"),
-        ({"model": "demo", "sections": "correlate"}, "add --out-domain"),
+        ({"model": "demo", "sections": "correlate"}, "needs --out-domain DATA"),
         ({"model": "demo", "sections": "census", "out_domain": ["x"]}, "is for the section correlate"),
         ({"model": "demo", "save_tables": "no/such"}, "does not exist"),
     ],

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import attnprobe
+from attnprobe.commands import _sections
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.survey import recorder
@@ -175,7 +176,8 @@ def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp
         def stops(*_, **__):
             raise Stop
 
-        patch.setattr("attnprobe.commands.call.sections.importance", stops)
+        stops.command = attnprobe.importance.command
+        patch.setitem(_sections._MEASURED, "importance", (stops, set()))
         with pytest.raises(Stop):
             attnprobe.report(model, TEXTS, **asked)
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == KEPT
@@ -217,7 +219,8 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
     def fails(*_, **__):
         raise error
 
-    monkeypatch.setattr("attnprobe.commands.call.sections.importance", fails)
+    fails.command = attnprobe.importance.command
+    monkeypatch.setitem(_sections._MEASURED, "importance", (fails, set()))
     asked = {"sections": "census,importance", "objective": "representation", **SMALL}
     folder = tmp_path / "tables"
     with pytest.raises(AttnprobeError, match=r"The section importance failed: .*(wrong|boom)") as raised:
@@ -229,10 +232,10 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"by_group": "genre", "sections": "census"}, "by.group is for the section groups"),
+        ({"by_group": "genre", "sections": "census"}, "--by-group COLUMN is for the section groups"),
         (
             {"links": "x.jsonl", "sections": "census"},
-            "links is for the section roles, and for links; add one",
+            "--links FILE is for the section links; add it",
         ),
         ({"thresholds": "broad=0.5", "sections": "census"}, "thresholds is for the section roles"),
         ({"sections": "census,groups"}, "The section groups needs --by-group COLUMN; add it"),

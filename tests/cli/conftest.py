@@ -47,7 +47,7 @@ def invoke(capfd, monkeypatch):
 #: A command that is killed in the middle of the second checkpoint.
 KILLED = """
 import os, signal
-from attnprobe.cli.app import main
+from attnprobe.__main__ import main
 from attnprobe.run import state
 
 kept, keep, reached = [], state.TableStore.keep, state.Stage.mark_batch_done

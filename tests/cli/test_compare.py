@@ -231,7 +231,7 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
         (["demo", "nowhere/at-all"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),
-        (["demo", "--revisions", "a"], "two --revisions, not 1"),
+        (["demo", "--revisions", "a"], "not 1"),
         (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_pipe_gets_svg(heads, monkeypatch):
         (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
         (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a length such as 3.05in"),
         (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
-        ([".", "-o", "x.svg"], ". is a folder; name the tables in it, such as heads.csv"),
+        ([".", "-o", "x.svg"], ". is no table"),
         (["gone\u202e\x1b[2J.csv", "-o", "x.svg"], "There is no file gone.csv"),
         ([], "TABLE"),
     ],

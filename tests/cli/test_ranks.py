@@ -26,7 +26,7 @@ LINES = [
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from attnprobe.cli.app import main
+from attnprobe.__main__ import main
 from attnprobe.run import state
 
 Stage, marker = state.Stage, Path(sys.argv.pop(1))
@@ -171,7 +171,7 @@ def test_the_others_say_that_the_first_process_is_gone(text, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal, sys\n"
-        "from attnprobe.cli.app import main\n"
+        "from attnprobe.__main__ import main\n"
         "from attnprobe.run.state import Stage\n"
         "def struck(self, snapshot):\n"
         "    if os.environ['RANK'] == '0':\n"

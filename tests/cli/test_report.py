@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import attnprobe
-from attnprobe.commands.call import sections
+from attnprobe.commands import _sections
 from attnprobe.reports.report import page
 
 
@@ -87,13 +87,14 @@ def test_a_page_that_can_not_be_made_leaves_the_tables(refused, words, tmp_path,
 def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_path, monkeypatch):
     gone = tmp_path / "gone"
     gone.mkdir()
-    own = sections.census
+    own = _sections.census
 
     def taken_away(*given, **more):
         shutil.rmtree(gone, ignore_errors=True)
         return own(*given, **more)
 
-    monkeypatch.setattr(sections, "census", taken_away)
+    taken_away.command = own.command
+    monkeypatch.setitem(_sections._MEASURED, "census", (taken_away, {"by_group", "label_column"}))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     error = refused(*words, "-o", gone / "report.html")
     assert "the folder" in error
@@ -105,7 +106,7 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
     ("more", "said"),
     [
         ([], "nothing was written"),
-        (["--save-tables", "tables"], "the tables that were done are in tables"),
+        (["--save-tables", "tables"], "give the same command again to go on"),
     ],
 )
 def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, said):
@@ -113,7 +114,8 @@ def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, sa
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sections, "importance", stopped)
+    stopped.command = _sections.importance.command
+    monkeypatch.setitem(_sections._MEASURED, "importance", (stopped, set()))
     words[words.index("census")] = "census,importance"
     code, _, error = invoke(*words, "-o", "report.html", *more)
     assert code == 130

@@ -164,7 +164,7 @@ def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
 HASTY = """
 from attnprobe.run.state import State
 State.__init__.__defaults__ = (0.05,)
-from attnprobe.cli.app import main
+from attnprobe.__main__ import main
 main()
 """
 

@@ -94,7 +94,7 @@ def test_record_and_rerun(invoke, corpus):
 #: The program, but a state is written after every batch, and it is killed at one of them.
 KILLED = """
 import os, signal, sys
-from attnprobe.cli.app import main
+from attnprobe.__main__ import main
 from attnprobe.run import state
 
 last, done = int(sys.argv.pop(1)), []

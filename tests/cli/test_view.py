@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import attnprobe
-from attnprobe.cli import pages
+from attnprobe.cli import output
 
 TEXT = "The walker came late ."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -78,7 +78,7 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
         ([TEXT, "--width", "300", "-o", "view.html"], "leave out --width, or write an .svg"),
         ([TEXT, "--width", "30", "-o", "view.svg"], "from 200 to 4000 pixels, of which 96 make"),
         ([TEXT, "--theme", "blue", "-o", "view.svg"], "'blue' is not one of 'light', 'dark', 'paper'"),
-        ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0 to 2"),
+        ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0, 1, 2"),
         ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),
         ([TEXT, "--attention", "cross", "-o", "view.html"], "no cross attention here; it has encoder"),
         ([TEXT, "--target", "the dog", "-o", "view.html"], "has no decoder that reads a target"),
@@ -109,7 +109,7 @@ def test_without_a_browser(refused, monkeypatch, saved):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert "write it to a file with -o view.html" in refused("view", saved("bert"), TEXT)
+    assert "write a file with -o page.html" in refused("view", saved("bert"), TEXT)
 
 
 def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
@@ -117,7 +117,7 @@ def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
     monkeypatch.setenv("BROWSER", "some")
     monkeypatch.setattr(webbrowser, "get", lambda: None)
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr(pages.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(output.tempfile, "tempdir", str(tmp_path))
     code, out, error = invoke("view", saved("bert"), TEXT)
     assert (code, out) == (0, "")
     (path,) = tmp_path.glob("attnprobe-*.html")

@@ -24,7 +24,7 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 #: Those that need a task.
 OF_A_TASK = ("importance", "prune", "correlate")
 #: Those that are about gold links, by the keyword that names their file; and about groups of documents.
-OF_GOLD: Mapping[Section, str] = {"syntax": "treebank", "coreference": "coreference", "links": "links"}
+OF_GOLD: Mapping[str, str] = {"syntax": "treebank", "coreference": "coreference", "links": "links"}
 GROUPS: Section = "groups"
 #: What a table is that no section shows.
 OTHER = "other"

@@ -1,0 +1,321 @@
+"""The sections of a report: measured one after the other, each saved as soon as it is done."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
+from attnprobe.commands.census import census, distance
+from attnprobe.commands.correlate import correlate, measure_domains
+from attnprobe.commands.intervene import importance
+from attnprobe.commands.links import coreference, links, syntax
+from attnprobe.commands.prune import prune
+from attnprobe.commands.roles import roles
+from attnprobe.corpus.order import select
+from attnprobe.corpus.source import OpenSource
+from attnprobe.errors import AttnprobeError, UsageError, first_line
+from attnprobe.files import write_together
+from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
+from attnprobe.run.process_group import Ranks
+from attnprobe.run.progress import PartProgress
+from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
+from attnprobe.session.survey import check_groups
+from attnprobe.session.texts import open_gold, open_texts, open_to_replay
+from attnprobe.table.destination import read_description
+from attnprobe.table.naming import join_names
+from attnprobe.table.table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.survey.survey import TableRequest
+    from attnprobe.table.sequence import SequenceAttention
+
+_PROFILE = "profile"
+#: Options that say what of the data is read, of which no file with gold links has anything.
+_OF_THE_DATA = {"split", "dataset_config", "name", "label_column", "by_group"}
+_COLUMNS = {"text_column", "text_pair_column", "document_column", "no_header"}
+#: What measures a section, and the options of the report that are not about it.
+_MEASURED: Mapping[str, tuple[Any, set[str]]] = {
+    "census": (census, {"label_column", "by_group"}),
+    "roles": (roles, {"label_column", "by_group"}),
+    "distance": (distance, {"label_column", "by_group"}),
+    "groups": (census, {"label_column"}),
+    "syntax": (syntax, _OF_THE_DATA | _COLUMNS),
+    "coreference": (coreference, _OF_THE_DATA | _COLUMNS),
+    "links": (links, _OF_THE_DATA),
+    "importance": (importance, set()),
+    "prune": (prune, set()),
+    "correlate": (correlate, {"metric", "name"}),
+}
+#: The tables of sections that have others than one of their own name.
+_TABLES: Mapping[str, Sequence[str]] = {
+    "census": ("census", _PROFILE),
+    "sentences": (),
+    "correlate": ("correlate", "correlate_by_head"),
+}
+#: Sections that are about the texts as they are, and so can share a pass over them.
+_OF_THE_TEXTS = ("census", "roles", "distance")
+#: Sections that not every model and not all data have.
+_OPTIONAL = ("roles", "distance")
+#: The file in a folder of tables that says what each was measured of, and by which its content is known.
+_RECORD, _WHAT = "measured.json", "attnprobe report tables 1"
+
+
+def list_tables(sections: Sequence[str]) -> list[str]:
+    """Name the tables of sections; most have one of their own name."""
+    return [name for section in sections for name in _TABLES.get(section, (section,))]
+
+
+@dataclass
+class Sections:
+    """What the sections are measured of."""
+
+    call: Call
+    model: Any
+    texts: Any
+    labels: Any
+    out_domain: Any
+    options: dict[str, Any]
+    picked: bool  # whether somebody named the sections
+
+    def __post_init__(self) -> None:
+        self.progress = PartProgress(self.call.progress)
+        self.by_group = self.options["by_group"]
+        self.options["by_group"] = None  # of one section alone
+        self.roles = RoleOptions.read(self.options | {"label_column": None})
+
+    def check(self, wanted: Sequence[str]) -> None:
+        """Refuse data that a later section would refuse, and keep what can be read once only."""
+        of_a_task = any(section in OF_A_TASK for section in wanted)
+        self.texts, source = open_to_replay(self.texts, self.labels, self.options, find_labels=of_a_task)
+        if of_a_task:
+            check_labels(source, read_task(self.options, self.labels))
+        else:
+            read_first(source)
+        if "roles" in wanted and (self.picked or self.roles.files or self.roles.thresholds is not None):
+            self.roles.check()
+            open_sources(self.texts, self.roles, self.options)
+        if self.by_group is not None:
+            source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
+            read_first(check_groups(source, self.by_group))
+        if self.out_domain is not None:
+            self.out_domain, _ = open_to_replay(self.out_domain, None, self.options, find_labels=True)
+
+    def describe(self) -> str:
+        """Describe all that the numbers depend on, by a hash."""
+        from attnprobe.model.locate import locate
+
+        asked = {**self.options, "by_group": self.by_group}
+        asked = {name: value for name, value in asked.items() if name not in OF_GOLD.values()}
+        key = make_state_key("report", asked, self._open_all, [self.options["frequencies"]], self.call)
+        checkpoint = locate(str(self.model), self.call.load, weights=False).identity
+        return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
+
+    def _open_all(self) -> list[OpenSource]:
+        options = self.options
+        sources = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
+        if self.out_domain is not None:
+            sources.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
+        gold = self.roles.files.items()
+        return [*sources, *(open_gold(texts, kind, name_columns(kind, options)) for kind, texts in gold)]
+
+    def measure_all(
+        self, wanted: Sequence[str], folder: "TableFolder"
+    ) -> "tuple[dict[str, HeadTable], Sequence[SequenceAttention], str]":
+        """Measure what does not lie in the folder, and save each section when it is done.
+
+        Returns the tables by name, sentences with the attention of all heads, and how these were chosen.
+
+        Raises:
+            AttnprobeError: When a section fails; it has the tables of those before it.
+        """
+        tables = folder.open(list_tables(wanted), self)
+        seen: Sequence[SequenceAttention] = ()
+        chosen = ""
+
+        def keep(measured: Mapping[str, HeadTable]) -> None:
+            tables.update(measured)
+            for name, table in measured.items():
+                folder.save(name, table, self.progress)
+
+        shared = self.list_shared(wanted, tables)
+        if len(shared) > 1:
+            with self.progress.part(join_names(shared)), suppress(AttnprobeError):  # each says why, alone
+                keep(self.measure_together(shared))
+        for number, section in enumerate(wanted, start=1):
+            with self.progress.part(f"{section} ({number} of {len(wanted)})"):
+                try:
+                    if section == "sentences":
+                        seen, chosen = self.read_sentences()
+                    elif not set(list_tables([section])) <= tables.keys():
+                        keep(self.measure(section, tables))
+                except Exception as error:
+                    known = isinstance(error, AttnprobeError)
+                    if known and not self.picked and section in _OPTIONAL:
+                        self.progress.say(f"The section {section} is left out: {error}")
+                        continue
+                    if not tables:
+                        raise
+                    why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+                    raised = AttnprobeError(f"The section {section} failed: {why.rstrip('.')}.")
+                    raised.table = dict(tables)
+                    raise raised from error
+        return tables, seen, chosen
+
+    def list_shared(self, wanted: Sequence[str], done: Mapping[str, Any]) -> list[str]:
+        """List the sections that can share a pass over the texts."""
+        shared = [one for one in wanted if one in _OF_THE_TEXTS and one not in done]
+        # Roles may be read off a treebank alone, and not off the texts that the census is of.
+        if "roles" in shared and (self.texts is None or self._open().kind != "text"):
+            shared.remove("roles")
+        return shared
+
+    def _open(self) -> OpenSource:
+        return open_texts(self.texts, named=self.options)
+
+    def _load(self, kind: str) -> Any:
+        self.progress.stage("loading", None)
+        return load_model(self.model, self.call.tokenizer, self.call.load, kind)
+
+    def measure_together(self, sections: Sequence[str]) -> dict[str, HeadTable]:
+        """Measure sections in one pass over the texts."""
+        from attnprobe.statistics.distance import BY_PAIR
+        from attnprobe.statistics.registry import choose, select_statistics
+        from attnprobe.statistics.tabulation import HEADS
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+
+        call, source = self.call, read_first(self._open())
+        checkpoint = self._load(source.kind)
+
+        def request(name: str) -> "TableRequest":
+            if name == "roles":
+                sources = open_sources(self.texts, self.roles, self.options)
+                return request_roles(checkpoint, {**sources, "texts": source}, call, self.roles)
+            if name == "distance":
+                statistics, tabulation = select_statistics("distance"), BY_PAIR
+            else:
+                statistics, tabulation = choose([_PROFILE] if name == _PROFILE else None), HEADS
+            called = describe_call("census" if name == _PROFILE else name)
+            facts = {"command": called, "dataset": source.described}
+            corpus = CorpusRequest(source.documents, statistics, call.corpus)
+            return TableRequest([corpus], source.name, facts, tabulation)
+
+        names = list_tables(sections)
+        results = survey_corpora(
+            checkpoint, [request(name) for name in names], workers=call.workers, progress=self.progress
+        )
+        return {name: result.table for name, result in zip(names, results, strict=True)}
+
+    def measure(self, section: str, done: Mapping[str, Any]) -> dict[str, HeadTable]:
+        """Measure a section by its command."""
+        function, left_out = _MEASURED[section]
+        taken = function.command.keywords.keys() - left_out
+        options = {name: value for name, value in self.options.items() if name in taken}
+        options |= {"progress": self.progress, "threads": None}
+        if section == "correlate":
+            return self._correlate(correlate.command.complete(options))  # type: ignore[attr-defined]
+        options |= {"distance": {"all_pairs": True}, "groups": {"by_group": self.by_group}}.get(section, {})
+        texts = self.options[OF_GOLD[section]] if section in OF_GOLD else self.texts
+        labels = [self.labels] if section in OF_A_TASK else []
+        measured = {} if section in done else {section: function(self.model, texts, *labels, **options)}
+        if section == "census":
+            measured[_PROFILE] = census(self.model, texts, statistics=[_PROFILE], **options)
+        return measured
+
+    def _correlate(self, options: Any) -> dict[str, HeadTable]:
+        from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
+
+        pair, record = measure_domains(self.model, self.texts, self.out_domain, "gradient", options)
+        facts = {"command": describe_call("correlate"), **record}
+        by_head = tabulate_disagreement(pair, facts)
+        return {"correlate": correlate_sides(pair, facts), "correlate_by_head": by_head}
+
+    def read_sentences(self) -> "tuple[Sequence[SequenceAttention], str]":
+        """Read all heads on a few sentences of the data, with how they were chosen, or why there are none."""
+        from attnprobe.survey.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
+
+        source, reading = self._open(), self.call.corpus
+        if source.kind != "text":
+            kind = {"image": "an image", "sound": "a sound"}.get(source.kind)
+            return [], f"`attnprobe view` shows all heads on {kind}." if kind else "Videos are not shown."
+        checkpoint = self._load("text")
+        documents = select(source.documents, reading.limit, reading.sample, reading.seed)
+        chosen, note = choose_sentences(documents, checkpoint.tokenizer)
+        try:
+            how = {"max_length": SENTENCE_TOKENS, "progress": self.progress}
+            return read_sequences(checkpoint, chosen, **how), note
+        except AttnprobeError as error:
+            self.progress.say(f"No sentences are shown: {error}")
+            return [], f"They could not be shown: {error}"
+
+
+class TableFolder:
+    """A folder for the tables of a report, each saved as soon as it is done; without a path, none is.
+
+    A table that lies there is done where it was measured of the same model, data and options, which
+    ``measured.json`` says by a hash. Of several processes, the first one saves.
+    """
+
+    def __init__(self, path: Path | None, overwrite: bool) -> None:
+        self.path, self._overwrite = path, overwrite
+        self._digest = ""
+        self._unsaved: list[str] = []
+
+    def open(self, names: Sequence[str], run: Sections) -> dict[str, HeadTable]:
+        """Read the tables that are done, and refuse a folder in which the others can't be written."""
+        if self.path is None:
+            return {}
+        tables: dict[str, HeadTable] = {}
+        if isinstance(run.model, str | Path):
+            self._digest = run.describe()
+            for name in names:
+                path = self.path / f"{name}.csv"
+                if self._measured.get(name) == self._digest and path.is_file():
+                    tables[name] = HeadTable.read(path)
+            with Ranks.detect().join() as processes:
+                done = set.intersection(*processes.gather(set(tables)))
+            tables = {name: table for name, table in tables.items() if name in done}
+        if tables:
+            run.call.progress.say(
+                f"{join_names(list(tables))} {'was' if len(tables) == 1 else 'were'} done before."
+            )
+        check_tables_folder(
+            self.path, [name for name in names if name not in tables], overwrite=self._overwrite
+        )
+        if (record := self.path / _RECORD).exists() and not self._measured:
+            raise UsageError(f"{record} already exists, and is of something else; choose another folder.")
+        return tables
+
+    def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
+        """Save a table, and of what it was measured; a failure is said, as the page has the table too."""
+        if self.path is None or not Ranks.detect().first:
+            return
+        path = self.path / f"{name}.csv"
+        try:
+            self.path.mkdir(exist_ok=True)
+            if self._overwrite:  # or a table of another report could pass for this one
+                path.unlink(missing_ok=True)
+            about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
+            write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
+            table.save(path, overwrite=self._overwrite)
+        except (AttnprobeError, OSError) as error:
+            self._unsaved.append(path.name)
+            progress.say(f"{path.name} could not be saved: {error}")
+
+    @property
+    def _measured(self) -> Mapping[str, str]:
+        """For each table in the folder, the hash of what it was measured of."""
+        about = {} if self.path is None else read_description(self.path / _RECORD)
+        tables = about.get("tables") if about.get("what") == _WHAT else None
+        return tables if isinstance(tables, dict) else {}
+
+    @property
+    def failure(self) -> str:
+        """What could not be saved, in a sentence; empty where everything was."""
+        if not self._unsaved:
+            return ""
+        return f"{join_names(self._unsaved)} could not be saved in {self.path}; the page holds all tables."

@@ -1,0 +1,234 @@
+"""The commands that put tables together: correlate over data or checkpoints, and merge."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+
+from attnprobe.errors import UsageError
+from attnprobe.options import (
+    DEFAULTS,
+    MetricOptions,
+    ModelOptions,
+    ResumeOptions,
+    TableOutput,
+    TaskOptions,
+    TextOptions,
+)
+from attnprobe.registry import Option, command
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.findings.sides import PairedSides, TableSide
+    from attnprobe.session.texts import Texts
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.table.table import HeadTable
+
+#: How many heads that disagree a terminal shows.
+_SHOWN = 10
+
+
+class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
+    """A task over the data of two domains."""
+
+
+@command(TableOutput)
+def correlate(
+    in_domain: Annotated[
+        "HeadTable | Texts",
+        Option(
+            "A table that importance or ablate wrote. With MODEL: data.",
+            doc="A table of importance or ablate, or the path of one; with one model, texts.",
+            metavar="TABLE|DATA",
+            line=str | None,
+            reads="side",
+        ),
+    ] = None,
+    out_domain: Annotated[
+        "HeadTable | Texts",
+        Option("The same for the other side.", metavar="TABLE|DATA", line=str | None, reads="side"),
+    ] = None,
+    model: Annotated[
+        "str | Path | PreTrainedModel | None",
+        Option(
+            "A hub id, a local folder, or demo; none for tables.",
+            doc="Measure both sides with this model first. None compares two tables.",
+            metavar="MODEL",
+            line=str | None,
+            argument=True,
+        ),
+    ] = None,
+    *,
+    measure: Annotated[
+        Literal["gradient", "ig", "lrp", "ablation"] | None,
+        Option(
+            "With MODEL: gradient, ig, lrp or ablation. Default: gradient.",
+            doc="With a model: compare gradient importance, ig_abs, relevance_abs (lrp), or the score "
+            "without the head; gradient by default.",
+            metavar="NAME",
+            flags=("--measure", "--method"),
+        ),
+    ] = None,
+    column: Annotated[str | None, Option("With tables: compare this column. Default: the usual one.")] = None,
+    across_models: Annotated[bool, Option("With tables: of different models of the same shape.")] = False,
+    by: Annotated[
+        Literal["model", "head"], Option("One row, or one for each head, those that disagree most first.")
+    ] = "model",
+    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
+    **options: Unpack[CorrelateOptions],
+) -> "HeadTable":
+    """Do the same heads matter on other data?
+
+    Give two tables that importance or ablate wrote, or MODEL and two datasets.
+
+    Columns:
+      pearson         over heads, with its 95 % interval _low, _high, and p
+      pearson_true    what it would be without the noise of the examples, with a
+                      95 % interval by the jackknife
+      spearman, kendall
+                      rank correlations, with p
+      reliability_in, reliability_out
+                      how well a side would agree with as many other examples:
+                      split halves, Spearman-Brown; it limits pearson
+      disagreement    with --by head: how far the ranks of a head differ
+
+    Examples:
+      attnprobe correlate demo --in-domain embedded --out-domain notes.txt
+      attnprobe correlate --in-domain in.csv --out-domain out.csv
+
+    Returns:
+        One row, or one a head.
+
+    >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
+    >>> table = correlate(texts, texts, "demo")
+    >>> round(float(table["pearson"][0]), 6)
+    1.0
+    """
+    from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
+    from attnprobe.findings.sides import PairedSides
+    from attnprobe.run.record import record_versions
+    from attnprobe.session.session import describe_call
+
+    if any(
+        one is None or one == "" for one in (in_domain, out_domain) if one is None or isinstance(one, str)
+    ):
+        raise UsageError("Give the tables or the data of both sides, --in-domain and --out-domain.")
+    if model is None:
+        given = [name for name, value in options.items() if value != DEFAULTS[name] and name != "progress"]
+        if given or measure is not None:
+            name = min(given, default="measure")
+            raise UsageError(f"Two tables are compared as they are; give a MODEL too, or leave out {name}.")
+        first = _read_side(in_domain, "the first table", column)
+        pair = PairedSides.of(first, _read_side(out_domain, "the second table", column), across=across_models)
+        record: dict[str, Any] = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
+        record |= record_versions()
+    else:
+        if column is not None:
+            raise UsageError("--column is for tables; with a MODEL, --measure says what is compared.")
+        if across_models:
+            raise UsageError("--across-models is for tables.")
+        given = {**options, "tokenizer": tokenizer}
+        pair, record = measure_domains(model, in_domain, out_domain, measure or "gradient", given)
+    facts = {"command": describe_call("correlate"), **record}
+    if by == "head":
+        return tabulate_disagreement(pair, facts)
+    return replace(correlate_sides(pair, facts), below=partial(tabulate_disagreement, pair, facts, _SHOWN))
+
+
+def measure_domains(
+    model: Any, in_domain: Any, out_domain: Any, measure: Any, options: Any
+) -> "tuple[PairedSides, dict[str, Any]]":
+    """Measure every head on the data of two domains; give both sides, and what goes on record."""
+    from attnprobe.findings.sides import PairedSides
+    from attnprobe.session.session import check_model, make_session, open_call, read_first, read_task
+    from attnprobe.session.texts import check_standard_input, open_texts
+    from attnprobe.table.table import HeadTable
+
+    if options["metric"] is not None and measure != "ablation":
+        of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
+        raise UsageError(f"--metric is for --measure ablation; {of}.")
+    if isinstance(in_domain, HeadTable) or isinstance(out_domain, HeadTable):
+        raise UsageError("With a model, give texts; two tables are compared without one.")
+    check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
+    with open_call(options, model) as call:
+        task = read_task(options, None)
+        check_model(model, call.tokenizer, options)
+        named = {"named": options, "label_column": options["label_column"], "find_labels": True}
+        inside, outside = (read_first(open_texts(one, **named)) for one in (in_domain, out_domain))
+        from attnprobe.intervention.importance import measure_sides
+
+        sides, record = measure_sides(make_session("correlate", model, inside, task, call), outside, measure)
+    described = {"in_domain": inside.described, "out_domain": outside.described}
+    return PairedSides.of(*sides), {**record, **described}
+
+
+def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
+    from attnprobe.findings.sides import MODEL_IS_MISSING, TableSide
+    from attnprobe.table.formats import READABLE, extension
+    from attnprobe.table.table import HeadTable
+
+    if isinstance(table, HeadTable):
+        return TableSide.from_table(table, name, column)
+    name = str(table) if isinstance(table, str | Path) else name
+    if isinstance(table, str | Path) and extension(Path(table)) in READABLE:
+        return TableSide.from_table(HeadTable.read(table), name, column)
+    raise UsageError(f"{name} is no table of heads; {MODEL_IS_MISSING}")
+
+
+def _describe(table: Any) -> dict[str, str]:
+    from attnprobe.table.reading import describe_table
+
+    return describe_table(Path(table)) if isinstance(table, str | Path) else {"name": table.title}
+
+
+@command(TableOutput)
+def merge(
+    tables: Annotated[
+        "Sequence[HeadTable | Path | str]",
+        Option(
+            "The json beside each table, or the table itself.",
+            doc="Tables, or the json files beside them. Two that read the same text, file or part are "
+            "refused.",
+            metavar="TABLE...",
+            line=list[Path],
+            argument=True,
+            reads="table",
+        ),
+    ],
+    *,
+    statistics: Annotated[
+        "Sequence[Statistic]",
+        Option(doc="Those of one's own that the tables hold, and that no package brings along."),
+    ] = (),
+) -> "HeadTable":
+    """What do the tables of separate jobs add up to?
+
+    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
+    writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
+    and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
+    the same model with the same options. Columns on rare tokens, which each job counts in its own
+    text, are left out. One table, of any command, is written in another format.
+
+    Examples:
+      attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
+      attnprobe merge part1.csv part2.csv > whole.csv
+
+    Returns:
+        The table of all texts together, up to rounding. Columns on rare tokens are left out where the jobs
+        took different tokens for rare.
+
+    Raises:
+        AttnprobeError: When something is no such table, or two don't belong together.
+
+    >>> from attnprobe import entropy
+    >>> one, two = (entropy("demo", [text]) for text in ("The parcel came late.", "Who rang?"))
+    >>> merge([one, two])["n"][0]
+    np.int64(2)
+    """
+    from attnprobe.findings.merge import merge_tables
+    from attnprobe.session.session import describe_call
+
+    return merge_tables(tables, describe_call("merge"), statistics)
