@@ -260,12 +260,12 @@ def read_conllu(
                 document = sentence.annotate()
             else:
                 document = Document(sentence.text) if tags is None else sentence.tag(tags)
-            document = replace(document, stratum=counts_in or of_document)
+            document = replace(document, group=counts_in or of_document)
             yield opens[-1] if opens else None, sentence.text, document
 
     for whole, document in group_parts(list_parts()):
         if document.text.strip():
-            yield replace(document, group=whole)
+            yield replace(document, part_of=whole)
 
 
 def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:

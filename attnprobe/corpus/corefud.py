@@ -186,7 +186,7 @@ class _Text:
             return None
         words = dict.fromkeys(node.span for node in self.nodes if node.span is not None)
         annotation = Annotation(tuple(words), tuple(links), parts_of_speech=self._parts_of_speech)
-        return Document(self._text, annotation=annotation, stratum=self._group)
+        return Document(self._text, annotation=annotation, group=self._group)
 
     def _read_mention(self, brackets: _Brackets) -> Mention | None:
         """Find the head word of a mention; None where it is no word of the text.

@@ -234,8 +234,8 @@ class Document:
         pair: The second text of a pair, or None.
         label: The label as the file spells it, or None.
         annotation: Its words and gold links, or None where nobody asked for them.
-        group: The name of the wider document that it is a part of; None where it is whole.
-        stratum: The group of documents that it counts in, such as a genre.
+        part_of: The name of the wider document that it is a part of; None where it is whole.
+        group: The group of documents that it counts in, such as a genre.
         role: Whether it is a query or a passage.
         image: What the model sees beside the text.
     """
@@ -244,8 +244,8 @@ class Document:
     pair: str | None = None
     label: Label | None = None
     annotation: Annotation | None = None
-    group: str | None = None
-    stratum: str | None = field(default=None, repr=False)
+    part_of: str | None = None
+    group: str | None = field(default=None, repr=False)
     role: Role = field(default="", repr=False)  # states go by what is written of a document
     image: "Picture | None" = field(default=None, repr=False)
 
@@ -255,8 +255,8 @@ class Document:
 
         Parts of one document have one name too.
         """
-        whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
-        if self.image is not None and self.group is None:
+        whole = f"text\0{self.text}\0{self.pair or ''}" if self.part_of is None else f"group\0{self.part_of}"
+        if self.image is not None and self.part_of is None:
             whole = f"{whole}\0{self.image.digest}"
         found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(found.digest(), "little")

@@ -50,8 +50,8 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         cells = dict(zip(columns, row, strict=True))
         if (annotation := _annotate(cells, where)) is not None:
             documents += 1
-            stratum = cells[group].strip() or None if group is not None else None
-            yield Document(cells["Text"], annotation=annotation, stratum=stratum)
+            counts_in = None if group is None else cells[group].strip() or None
+            yield Document(cells["Text"], annotation=annotation, group=counts_in)
     if number > 1 and not documents:
         raise DataError(
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "

@@ -52,8 +52,8 @@ def _name_files(sources: Iterable[OpenSource]) -> Iterator[OpenSource]:
         yield replace(source, name=name, documents=_mark(source.documents, name))
 
 
-def _mark(documents: Iterable[Document], stratum: str) -> Iterator[Document]:
-    return (replace(document, stratum=stratum) for document in documents)
+def _mark(documents: Iterable[Document], group: str) -> Iterator[Document]:
+    return (replace(document, group=group) for document in documents)
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
@@ -66,7 +66,7 @@ def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Itera
     known: set[str] = set()
     left = 0
     for document in documents:
-        group = clean(document.stratum or "").strip()
+        group = clean(document.group or "").strip()
         if not group:
             left += 1
             continue
@@ -81,7 +81,7 @@ def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Itera
                 f"{column!r} of {name} has the value {ALL_GROUPS!r}, which is what the rows over all groups "
                 "are called; give the group another name."
             )
-        yield replace(document, stratum=group)
+        yield replace(document, group=group)
     if not known:
         raise DataError(
             f"No document of {name} is in a group: {column!r} is empty, or not there, in each; name another "

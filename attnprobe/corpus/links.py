@@ -193,7 +193,7 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
             texts.get("pair"),
             texts.get("target"),
             annotation,
-            stratum=None if value is None else str(value),
+            group=None if value is None else str(value),
         )
 
 

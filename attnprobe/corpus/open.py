@@ -241,10 +241,10 @@ def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
             within = path.relative_to(folder).parent.as_posix()
-            stratum = within if source.group_column is not None and within != "." else None
+            group = within if source.group_column is not None and within != "." else None
             parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
             named = group_parts(parts)
-            yield from (Document(line, group=group, stratum=stratum) for group, line in named if line.strip())
+            yield from (Document(line, part_of=name, group=group) for name, line in named if line.strip())
 
 
 def holds_text(folder: Path) -> bool:
@@ -393,13 +393,13 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
         lines = decode_lines(stream, name)
         match part:
             case Embedded.SENTENCES:
-                stratum = Path(name).stem if by_file else None
-                yield from (Document(line, stratum=stratum) for line in strip_ends(lines) if line.strip())
+                group = Path(name).stem if by_file else None
+                yield from (Document(line, group=group) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
                 number = "sent_id" if by_file else None  # such as narrative-12
                 for document in read_conllu(lines, name, annotated=True, group=number):
-                    stratum = document.stratum and document.stratum.rpartition("-")[0]
-                    yield replace(document, stratum=stratum)
+                    group = document.group and document.group.rpartition("-")[0]
+                    yield replace(document, group=group)
             case Embedded.COREFERENCE:
                 yield from read_coreference(lines, name)
             case Embedded.PAIRS:

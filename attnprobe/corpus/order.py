@@ -57,7 +57,7 @@ def select(
     """
     if isinstance(documents, MediaFolder):
         return replace(documents, items=tuple(_select(documents.items, limit, sample, seed, part, _whole)))
-    return _select(documents, limit, sample, seed, part, attrgetter("group"))
+    return _select(documents, limit, sample, seed, part, attrgetter("part_of"))
 
 
 def _select(
@@ -174,7 +174,7 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
     with Spool("The text") as spool:
         chunk: list[bytes] = []
         for place, document in enumerate(chain(first, documents)):
-            keys.append(_draw_key(order.seed, _name(document.group, place)))
+            keys.append(_draw_key(order.seed, _name(document.part_of, place)))
             if document.image is not None:  # which may hold an open file
                 pictures[place] = document.image
                 document = replace(document, image=None)  # noqa: PLW2901 - it is the same text

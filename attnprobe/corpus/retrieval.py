@@ -55,7 +55,7 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
         assert isinstance(label, str | int | float)
         triplets = gold is Gold.TRIPLETS
         related = Triplet(document.pair, _read_negative(label)) if triplets else Pair(document.pair, label)
-        yield Document(document.text, label=related, group=document.group, role=document.role)
+        yield Document(document.text, label=related, part_of=document.part_of, role=document.role)
 
 
 def _read_negative(label: Any) -> str:
@@ -81,7 +81,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         judged[names[document.pair]] = 1
     for text, (document, judged) in queries.items():
         label = Query(names[text], tuple(judged.items()))
-        yield Document(text, label=label, group=document.group, role="query")
+        yield Document(text, label=label, part_of=document.part_of, role="query")
     for text in passages:
         yield Document(text, label=Passage(names[text]), role="document")
 

@@ -119,14 +119,14 @@ class Texts:
                 continue
             if group is not None:
                 name = read_name(row.cells.get(group), row.where, group, "--by-group")
-                document = replace(document, stratum=name)
+                document = replace(document, group=name)
             part_of = row.part_of
             if parts is not None:
                 part_of = read_name(row.cells.get(parts), row.where, parts, "--document-column")
                 if part_of is not None:
                     # By its first row too: 17 is another document in another file, and the same in a part.
                     part_of = known.setdefault(part_of, f"{part_of}\0{document.digest:x}")
-            yield document if part_of is None else replace(document, group=part_of)
+            yield document if part_of is None else replace(document, part_of=part_of)
         if blind:
             sentence = f"{blind:,} row{'s' * (blind > 1)} of {table.name} without an image left out."
             warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

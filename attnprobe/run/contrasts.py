@@ -112,7 +112,7 @@ class ContrastReader:
                 if self._is_usable(*both):
                     self.readouts.append(self._find_answer(document.text, contrast, ids))
                     name = document.digest
-                    number = self._numbers.number(None if document.group is None else name)
+                    number = self._numbers.number(None if document.part_of is None else name)
                     yield (
                         TokenSequence(ids[0], document=number, name=name),
                         TokenSequence(ids[1], document=number, name=name),

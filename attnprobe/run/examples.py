@@ -236,12 +236,12 @@ def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Docum
     numbers = DocumentNumbers()
     texts: dict[str, tuple[str | None, list[Use]]] = {}
     for example, document in enumerate(choose(documents)):
-        number = numbers.number(document.group)
+        number = numbers.number(document.part_of)
         for place, (text, score) in enumerate(_list_parts(document)):
-            uses = texts.setdefault(text, (document.group, []))[1]
+            uses = texts.setdefault(text, (document.part_of, []))[1]
             uses.append(Use(example, number, place, score))
     for text, (group, uses) in texts.items():
-        yield Document(text, label=Uses(tuple(uses)), group=group)
+        yield Document(text, label=Uses(tuple(uses)), part_of=group)
 
 
 def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
@@ -274,17 +274,17 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
     queries = take_queries()
     for example, document in enumerate(choose(queries)):
-        label, number = document.label, numbers.number(document.group)
+        label, number = document.label, numbers.number(document.part_of)
         assert isinstance(label, Query)
         judged = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
         for passage, grade in judged:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
         uses = Uses((Use(example, number, 0, float(len(judged))),), label.name)
-        yield Document(document.text, label=uses, group=document.group, role="query")
+        yield Document(document.text, label=uses, part_of=document.part_of, role="query")
     for _ in queries:  # those that were not chosen
         pass
     for document in chain(passages, rest):
         assert isinstance(document.label, Passage)
         name = document.label.name
         uses = Uses(tuple(answers.pop(name, [])), name)
-        yield Document(document.text, label=uses, group=document.group, role="document")
+        yield Document(document.text, label=uses, part_of=document.part_of, role="document")

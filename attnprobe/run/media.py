@@ -191,7 +191,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             _check_cut(processor, inputs["input_ids"][0], window, document)
             inputs = processor.cut(inputs, window)
             name = document.digest
-            number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
+            number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
             if picture.path is None:  # its bytes go to disk
                 held = spool.append(picture.held), len(picture.held)
                 picture = replace(picture, held=b"", spool=(spool, *held))
@@ -199,7 +199,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
             ids = inputs["input_ids"][0].tolist()
-            yield TokenSequence(ids, document=number, name=name, stratum=document.stratum)
+            yield TokenSequence(ids, document=number, name=name, group=document.group)
 
     store.extend(reader.check(read_sequences()))
     if not pairs:

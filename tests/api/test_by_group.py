@@ -215,10 +215,10 @@ def test_batches_of_any_size_and_parts_of_a_run_add_up():
         assert_same(dict(other.data), table, ["rarest_two_share"], rtol=1e-9, atol=1e-12)
     sums = unpack(table.provenance["measurement"]["sums"])
     again = Measurement.from_arrays(sums, _kinds(table))
-    assert sorted(again.strata) == list(GROUPS)
+    assert sorted(again.groups) == list(GROUPS)
     both = again + again
-    assert both.strata["law"].sequences == 2 * again.strata["law"].sequences
-    assert json.loads(json.dumps([*both.strata])) == [*again.strata]
+    assert both.groups["law"].sequences == 2 * again.groups["law"].sequences
+    assert json.loads(json.dumps([*both.groups])) == [*again.groups]
 
 
 def _kinds(table):

@@ -43,7 +43,7 @@ def test_errors_over_documents_of_a_column(tmp_path, by_hand):
         "a file": attnprobe.entropy("demo", rows(tmp_path), document_column="of"),
         "columns": attnprobe.entropy("demo", {"t": TEXTS, "of": OF}, text_column="t", document_column="of"),
         "documents": attnprobe.entropy(
-            "demo", [Document(text, group=of) for of, text in zip(OF, TEXTS, strict=True)]
+            "demo", [Document(text, part_of=of) for of, text in zip(OF, TEXTS, strict=True)]
         ),
     }
     for name, table in given.items():

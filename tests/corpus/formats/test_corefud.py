@@ -99,7 +99,7 @@ def test_a_document_with_nested_mentions_and_an_empty_node():
     ]
     words = [document.text[word.start : word.stop] for word in document.annotation.words]
     assert words == document.text.replace(".", " .").replace(";", " ;").split()
-    assert document.group is None
+    assert document.part_of is None
 
 
 def test_mentions_that_cross_and_one_in_pieces():

@@ -68,7 +68,7 @@ class TestDocuments:
     """A document begins with newdoc, else with newpar, else it is a sentence; by either reader."""
 
     def groups(self, lines, annotated):
-        found = [one.group for one in read(lines, annotated=annotated)]
+        found = [one.part_of for one in read(lines, annotated=annotated)]
         return [None if group is None else found.index(group) for group in found], found
 
     def test_newdoc(self, annotated):

@@ -13,7 +13,7 @@ ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five
 
 def grouped(path: Path, **options) -> list[int | None]:
     """For each row, the place of the first row of its document; None for one of its own."""
-    found = [one.group for one in read_documents(Source(str(path), **options))]
+    found = [one.part_of for one in read_documents(Source(str(path), **options))]
     return [None if group is None else found.index(group) for group in found]
 
 

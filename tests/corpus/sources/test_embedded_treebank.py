@@ -36,7 +36,7 @@ def test_the_reader_finds_every_link():
     documents = list(read_embedded(Embedded.TREEBANK))
     assert [document.text for document in documents] == [one.metadata["text"] for one in SENTENCES]
     for document, sentence in zip(documents, SENTENCES, strict=True):
-        assert document.group is None  # each sentence is a document of its own
+        assert document.part_of is None  # each sentence is a document of its own
         inside = sum(token["id"][2] - token["id"][0] for token in sentence if token not in words(sentence))
         assert len(document.annotation.words) == len(words(sentence)) - inside  # "I'm" is one
         assert len(document.annotation.links) == len(words(sentence)) - 1

@@ -28,9 +28,9 @@ def test_documents_of_several_files_stay_apart(tmp_path):
     described = [part.described for part in parts]
     both = join_sources(parts)
     found = list(both.documents)
-    assert [one.text for one in found if one.group is None] == ["before", "before", "nowhere"]
+    assert [one.text for one in found if one.part_of is None] == ["before", "before", "nowhere"]
     groups = {
-        group: [one.text for one in found if one.group == group] for group in {one.group for one in found}
+        group: [one.text for one in found if one.part_of == group] for group in {one.part_of for one in found}
     }
     assert sorted(groups.values()) == [
         ["before"] * 2 + ["nowhere"],

@@ -178,10 +178,11 @@ class TestInPython:
     def test_documents(self):
         """Words are found where nobody names any; those that are named stay."""
         link = Link(Span(0, 1, "target"), Span(8, 11), "x")
-        bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,)), group="4")
+        bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,)), part_of="4")
         (found,) = read_linked_rows([bare])
         words = (Span(0, 7), Span(0, 1, "target"), Span(1, 2, "target"))
-        assert found == Document("the old dog", label="ab", annotation=Annotation(words, (link,)), group="4")
+        named = Annotation(words, (link,))
+        assert found == Document("the old dog", label="ab", annotation=named, part_of="4")
         plain = [Document("a dog"), Document("a dog", annotation=Annotation())]
         assert list(read_linked_rows(plain)) == plain
 

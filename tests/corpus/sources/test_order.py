@@ -40,11 +40,11 @@ def test_all_come_once_and_another_seed_gives_another_order():
 
 def test_parts_of_a_document_come_together_in_their_order():
     documents = [
-        Document(f"{place}", group=None if place % 7 == 0 else f"group {place % 5}") for place in range(70)
+        Document(f"{place}", part_of=None if place % 7 == 0 else f"group {place % 5}") for place in range(70)
     ]
     order = Order(3)
     found = list(arrange(documents, order))
-    groups = [{document.group for document in parts} for parts in found]
+    groups = [{document.part_of for document in parts} for parts in found]
     assert all(len(group) == 1 for group in groups)
     assert len({next(iter(group)) for group in groups if group != {None}}) == 5
     assert order.total == len(found) == 15
@@ -53,7 +53,7 @@ def test_parts_of_a_document_come_together_in_their_order():
         assert places == sorted(places)
         assert len(parts) == 1 or len(parts) == 12
     for number in (1, 4, 9):
-        drawn = draw_documents(documents, number, 3, lambda one: one.group)
+        drawn = draw_documents(documents, number, 3, lambda one: one.part_of)
         assert sorted(one.text for one in drawn) == sorted(flat(found[:number]))
 
 

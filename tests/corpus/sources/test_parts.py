@@ -10,14 +10,14 @@ from attnprobe.errors import AttnprobeError
 def documents():
     """Ten documents: some whole, some of several texts, which need not follow each other."""
     groups = [None, "a", "a", None, "b", "a", None, "c", "b", None, "d", None, None, "d"]
-    return [Document(str(place), group=group) for place, group in enumerate(groups)]
+    return [Document(str(place), part_of=group) for place, group in enumerate(groups)]
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7, 10])
 def test_each_document_is_in_one_part_with_all_its_texts(of):
     parts = [list(select(documents(), None, None, 0, (number, of))) for number in range(1, of + 1)]
     assert sorted((one for part in parts for one in part), key=lambda one: int(one.text)) == documents()
-    names = [{one.group or one.text for one in part} for part in parts]
+    names = [{one.part_of or one.text for one in part} for part in parts]
     assert sum(map(len, names)) == len(set().union(*names)) == 10
     sizes = list(map(len, names))
     assert max(sizes) - min(sizes) <= 1

@@ -41,7 +41,7 @@ def test_triplets(tmp_path: Path):
     named = {"text_column": "x", "text_pair_column": "y", "label_column": "z", "document_column": "topic"}
     (found,) = read(path, "triplet", **named)
     assert found.label == Triplet("yes", "no")
-    assert found.group is not None
+    assert found.part_of is not None
 
 
 def test_positives(tmp_path: Path):

@@ -46,7 +46,7 @@ def test_a_sample_is_of_what_the_limit_leaves():
 
 def test_the_parts_of_a_document_are_drawn_together():
     def part(place, group):
-        return Document(str(place), group=group)
+        return Document(str(place), part_of=group)
 
     groups = ["0", "0", "0", "1", "2", "2", None, None, "3", "0"]
     parts = [part(place, group) for place, group in enumerate(groups)]

@@ -15,11 +15,11 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning
 ROWS = [("the dog ran", "news"), ("a bird", "fiction"), ("stone", " news "), ("night and day", "")]
 
 
-def strata_of(path, column="genre", **options):
+def groups_of(path, column="genre", **options):
     documents = read_documents(Source(str(path), group_column=column, **options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttnprobeWarning)
-        return [(one.text, one.stratum) for one in keep_grouped(documents, column, path.name)]
+        return [(one.text, one.group) for one in keep_grouped(documents, column, path.name)]
 
 
 @pytest.mark.parametrize("name", ["it.csv", "it.jsonl", "it.parquet", "it.xlsx"])
@@ -36,9 +36,9 @@ def test_a_column_of_any_table(tmp_path, name):
         pytest.importorskip("openpyxl" if name.endswith("xlsx") else "pyarrow")
         frame = pandas.DataFrame(ROWS, columns=["text", "genre"])
         frame.to_excel(path, index=False) if name.endswith("xlsx") else frame.to_parquet(path)
-    assert strata_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
+    assert groups_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
     if ".csv" in name or ".tsv" in name:
-        assert strata_of(path, "2") == strata_of(path)  # by its number
+        assert groups_of(path, "2") == groups_of(path)  # by its number
 
 
 def sentence(word, *comments):
@@ -59,8 +59,8 @@ def test_comments_of_a_treebank(tmp_path):
         + sentence("seven", "newdoc id = c")
     )
     expected = [("one", "news"), ("two", "news"), ("three", "law"), ("four", "news")]
-    assert strata_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
-    assert strata_of(path, annotated=True) == strata_of(path)
+    assert groups_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
+    assert groups_of(path, annotated=True) == groups_of(path)
     assert Sentence((), (), ["# genre =", "#genre=poem"], None).find_comment("genre") == "poem"
     assert Sentence((), (), ["# Genre = news", "# genre: news"], None).find_comment("genre") is None
 
@@ -72,9 +72,9 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     row = ["1", text, "she", "17", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "u", "wiki"]
     header = [*names, "B-coref", "URL", "source"]
     gap.write_text("\n".join("\t".join(one) for one in (header, row)) + "\n")
-    assert strata_of(gap, "source", coreference=True) == [(text, "wiki")]
+    assert groups_of(gap, "source", coreference=True) == [(text, "wiki")]
     with pytest.raises(AttnprobeError, match="no column 'genre'"):
-        strata_of(gap, coreference=True)
+        groups_of(gap, coreference=True)
     corefud = tmp_path / "it.conllu"
     words = [("Ann", "(e1)"), ("met", ""), ("Eve", "(e2)"), (".", ""), ("She", "(e1)"), ("left", "")]
     lines = [
@@ -84,7 +84,7 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     ]
     said = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
     corefud.write_text("\n".join([*said, *lines]) + "\n\n")
-    assert [stratum for _, stratum in strata_of(corefud, coreference=True)] == ["news"]
+    assert [group for _, group in groups_of(corefud, coreference=True)] == ["news"]
 
 
 def test_folders_of_files(tmp_path):
@@ -97,12 +97,12 @@ def test_folders_of_files(tmp_path):
         path = tmp_path / "all" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{line}\n")
-    found = strata_of(tmp_path / "all", "folder")
+    found = groups_of(tmp_path / "all", "folder")
     assert sorted(found) == [("one", "news"), ("three", "law/old"), ("two", "news")]
     with pytest.raises(AttnprobeError, match="text without columns"):
-        strata_of(tmp_path / "all", "genre")
+        groups_of(tmp_path / "all", "genre")
     with pytest.raises(AttnprobeError, match=r"No document of news is in a group: 'folder'"):
-        strata_of(tmp_path / "all" / "news", "folder")
+        groups_of(tmp_path / "all" / "news", "folder")
 
 
 def test_files_by_their_names(tmp_path):
@@ -113,7 +113,7 @@ def test_files_by_their_names(tmp_path):
         (tmp_path / name / "dev.conllu").write_text(sentence(f"{name}word", f"sent_id = {name}"))
     files = [str(tmp_path / name / "dev.conllu") for name in "ab"]
     source = open_gold(files, GoldLinks.TREEBANK, {"by_group": "file"})
-    assert [one.stratum for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
+    assert [one.group for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
     alone = open_gold(files[0], GoldLinks.TREEBANK, {"by_group": "file"})
     with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
         list(keep_grouped(alone.documents, "file", alone.name))
@@ -131,16 +131,16 @@ def test_hostile_columns(tmp_path):
     with pytest.raises(
         AttnprobeError, match=f"'g' of it.jsonl has more than {MOST} values, such as '{MOST}'"
     ):
-        strata_of(path, "g")
+        groups_of(path, "g")
     write(["all groups"])
     with pytest.raises(AttnprobeError, match="give the group another name"):
-        strata_of(path, "g")
+        groups_of(path, "g")
     write([None, "", "  "])
     with pytest.raises(AttnprobeError, match=r"No document of it.jsonl is in a group: 'g' is empty"):
-        strata_of(path, "g")
+        groups_of(path, "g")
     write([["a", "b"]])
     with pytest.raises(AttnprobeError, match=r"has a list in column 'g'; choose .* with --by-group"):
-        strata_of(path, "g")
+        groups_of(path, "g")
     write(["a"])
     with pytest.raises(AttnprobeError, match="has no column 'h'"):
-        strata_of(path, "h")
+        groups_of(path, "h")
