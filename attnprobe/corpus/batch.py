@@ -63,17 +63,14 @@ class Batch:
 
     Attributes:
         inputs: What a model is given, each (batch, ...), by the names that transformers uses.
-        tokens: What is known about the tokens; None where only the model makes them.
+        tokens: What is known about the tokens; None where only the model makes them, see ``media``.
         members: Which sequences of the corpus these are, (batch,).
         targets: What is known about the tokens that a decoder beside an encoder reads.
-        media: What is known about tokens that only the model makes.
         documents: The documents they are of, by their numbers (batch,).
         names: What names the document of each, in whatever corpus it lies (batch,).
         clusters: The same, or -1 where it is the document's only one (batch,).
-        groups: The groups that the sequences count in; none where nobody asked for groups.
-        annotations: The words and gold links of each sequence; none where nobody gave any.
-        target_annotations: The same for what a decoder beside an encoder reads.
-        cross_annotations: The same for attention from that to the sequence.
+        target_annotations: Words and gold links of what a decoder beside an encoder reads.
+        cross_annotations: Those of attention from that to the sequence.
         baseline: The same sequences without what is looked for in them, such as a repetition, whose places
             are those of these; or the corrupted texts beside clean ones.
     """
