@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock as AttentionBlock
-    from attnprobe.commands.call.training import HeadCallback as HeadCallback
+    from attnprobe.commands._training import HeadCallback as HeadCallback
     from attnprobe.commands.census import census as census
     from attnprobe.commands.census import distance as distance
     from attnprobe.commands.census import entropy as entropy
@@ -52,7 +52,7 @@ _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",
     "AttnprobeError": "attnprobe.errors",
     "AttnprobeWarning": "attnprobe.errors",
-    "HeadCallback": "attnprobe.commands.call.training",
+    "HeadCallback": "attnprobe.commands._training",
     "HeadTable": "attnprobe.table.table",
     "Source": "attnprobe.corpus.source",
     "Statistic": "attnprobe.statistics.statistic",

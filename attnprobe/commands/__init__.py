@@ -30,8 +30,8 @@ def _find_commands() -> Iterator[Command]:
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg and not module.name.startswith("_"):
             for one in vars(import_module(f"{__name__}.{module.name}")).values():
-                if isinstance(found := getattr(one, "command", None), Command):
-                    yield found
+                if isinstance(command := getattr(one, "command", None), Command):
+                    yield command
 
 
 #: Every command that is a function of Python too, by its name.

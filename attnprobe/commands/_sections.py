@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.correlate import correlate, measure_domains
 from attnprobe.commands.intervene import importance
@@ -23,6 +22,7 @@ from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_f
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.session.checkpoints import make_state_key
+from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
 from attnprobe.session.survey import check_groups
 from attnprobe.session.texts import open_gold, open_texts, open_to_replay
@@ -86,7 +86,7 @@ class Sections:
         self.progress = PartProgress(self.call.progress)
         self.by_group = self.options["by_group"]
         self.options["by_group"] = None  # of one section alone
-        self.roles = RoleOptions.read(self.options | {"label_column": None})
+        self.roles = self.options | {"label_column": None}
 
     def check(self, wanted: Sequence[str]) -> None:
         """Refuse data that a later section would refuse, and keep what can be read once only."""
@@ -96,9 +96,8 @@ class Sections:
             check_labels(source, read_task(self.options, self.labels))
         else:
             read_first(source)
-        if "roles" in wanted and (self.picked or self.roles.files or self.roles.thresholds is not None):
-            self.roles.check()
-            open_sources(self.texts, self.roles, self.options)
+        if "roles" in wanted and (self.picked or list_gold(self.roles) or self.roles["thresholds"]):
+            open_sources(self.texts, self.roles)
         if self.by_group is not None:
             source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
             read_first(check_groups(source, self.by_group))
@@ -120,8 +119,9 @@ class Sections:
         sources = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
             sources.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
-        gold = self.roles.files.items()
-        return [*sources, *(open_gold(texts, kind, name_columns(kind, options)) for kind, texts in gold)]
+        for kind, texts in list_gold(self.roles).items():
+            sources.append(open_gold(texts, kind, name_columns(kind, self.roles)))
+        return sources
 
     def measure_all(
         self, wanted: Sequence[str], folder: "TableFolder"
@@ -137,22 +137,21 @@ class Sections:
         seen: Sequence[SequenceAttention] = ()
         chosen = ""
 
-        def keep(measured: Mapping[str, HeadTable]) -> None:
-            tables.update(measured)
-            for name, table in measured.items():
-                folder.save(name, table, self.progress)
-
-        shared = self.list_shared(wanted, tables)
+        shared, measured = self.list_shared(wanted, tables), dict[str, HeadTable]()
         if len(shared) > 1:
             with self.progress.part(join_names(shared)), suppress(AttnprobeError):  # each says why, alone
-                keep(self.measure_together(shared))
+                measured = self.measure_together(shared)
         for number, section in enumerate(wanted, start=1):
             with self.progress.part(f"{section} ({number} of {len(wanted)})"):
                 try:
+                    names = list_tables([section])
                     if section == "sentences":
                         seen, chosen = self.read_sentences()
-                    elif not set(list_tables([section])) <= tables.keys():
-                        keep(self.measure(section, tables))
+                    elif not set(names) <= {*tables, *measured}:
+                        measured |= self.measure(section, tables)
+                    for name in [name for name in names if name not in tables]:
+                        tables[name] = measured[name]
+                        folder.save(name, tables[name])
                 except Exception as error:
                     known = isinstance(error, AttnprobeError)
                     if known and not self.picked and section in _OPTIONAL:
@@ -193,7 +192,7 @@ class Sections:
 
         def request(name: str) -> "TableRequest":
             if name == "roles":
-                sources = open_sources(self.texts, self.roles, self.options)
+                sources = open_sources(self.texts, self.roles)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, self.roles)
             if name == "distance":
                 statistics, tabulation = select_statistics("distance"), BY_PAIR
@@ -263,7 +262,6 @@ class TableFolder:
     def __init__(self, path: Path | None, overwrite: bool) -> None:
         self.path, self._overwrite = path, overwrite
         self._digest = ""
-        self._unsaved: list[str] = []
 
     def open(self, names: Sequence[str], run: Sections) -> dict[str, HeadTable]:
         """Read the tables that are done, and refuse a folder in which the others can't be written."""
@@ -290,21 +288,17 @@ class TableFolder:
             raise UsageError(f"{record} already exists, and is of something else; choose another folder.")
         return tables
 
-    def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
-        """Save a table, and of what it was measured; a failure is said, as the page has the table too."""
+    def save(self, name: str, table: HeadTable) -> None:
+        """Save a table, and of what it was measured."""
         if self.path is None or not Ranks.detect().first:
             return
         path = self.path / f"{name}.csv"
-        try:
-            self.path.mkdir(exist_ok=True)
-            if self._overwrite:  # or a table of another report could pass for this one
-                path.unlink(missing_ok=True)
-            about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
-            write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
-            table.save(path, overwrite=self._overwrite)
-        except (AttnprobeError, OSError) as error:
-            self._unsaved.append(path.name)
-            progress.say(f"{path.name} could not be saved: {error}")
+        self.path.mkdir(exist_ok=True)
+        if self._overwrite:  # or a table of another report could pass for this one
+            path.unlink(missing_ok=True)
+        about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
+        write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
+        table.save(path, overwrite=self._overwrite)
 
     @property
     def _measured(self) -> Mapping[str, str]:
@@ -312,10 +306,3 @@ class TableFolder:
         about = {} if self.path is None else read_description(self.path / _RECORD)
         tables = about.get("tables") if about.get("what") == _WHAT else None
         return tables if isinstance(tables, dict) else {}
-
-    @property
-    def failure(self) -> str:
-        """What could not be saved, in a sentence; empty where everything was."""
-        if not self._unsaved:
-            return ""
-        return f"{join_names(self._unsaved)} could not be saved in {self.path}; the page holds all tables."

@@ -36,19 +36,12 @@ if TYPE_CHECKING:
     from attnprobe.corpus.tokens import Tokenizer
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.session.session import Call
-    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 #: What dynamics can follow: the command, and which of its options others have not.
 MEASURES: dict[str, tuple[Any, set[str]]] = {
     "importance": (importance, {"method", "objective", "force_head", "content_only"}),
-    "prune": (
-        prune,
-        {
-            *("objective", "force_head", "metric", "prune_by", "prune_step", "highest_first", "rerank"),
-            *("random_orders", "rank_texts"),
-        },
-    ),
+    "prune": (prune, {"objective", "force_head", "metric", "prune_by", "prune_step", "random_orders"}),
     "census": (census, {"weights", "layers", "content_only", "frequencies"}),
     "rank": (rank, {"layers", "content_only", "frequencies"}),
     "mixing": (mixing, {"layers", "content_only", "frequencies"}),
@@ -63,32 +56,17 @@ COLUMNS = {
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
 
 
-class CompareOptions(
-    ModelOptions,
-    TextOptions,
-    FrequencyOptions,
-    TokenOptions,
-    TargetOptions,
-    WeightOptions,
-    LayerOptions,
-    ResumeOptions,
-    total=False,
+class SeveralOptions(
+    ModelOptions, TextOptions, FrequencyOptions, TokenOptions, WeightOptions, LayerOptions, total=False
 ):
-    """A survey of several models."""
+    """A survey of several checkpoints."""
 
 
-class DynamicsOptions(
-    ModelOptions,
-    TextOptions,
-    FrequencyOptions,
-    TokenOptions,
-    TaskOptions,
-    MetricOptions,
-    WeightOptions,
-    LayerOptions,
-    ResumeOptions,
-    total=False,
-):
+class CompareOptions(SeveralOptions, TargetOptions, ResumeOptions, total=False):
+    """A survey of two."""
+
+
+class DynamicsOptions(SeveralOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
     """What the measures of a training run are asked with."""
 
 
@@ -236,7 +214,7 @@ def _name_pair(
     models: Any, revisions: str | Sequence[str] | None, revision: str | None
 ) -> Sequence[tuple[Any, str | None]]:
     """List two checkpoints, each with its revision."""
-    from attnprobe.run.training import pair_revisions, parse_revisions
+    from attnprobe.session.checkpoints import pair_revisions, parse_revisions
 
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
     names = parse_revisions(revisions, revision)
@@ -328,21 +306,8 @@ def dynamics(
         Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
     ] = "gradient",
     prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
-    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
     prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
-    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
     random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
-    rank_texts: Annotated[
-        "Texts",
-        Option(
-            "With prune: its --rank-data.",
-            name="rank_data",
-            metavar="DATA",
-            line=str | None,
-            reads="data",
-            hidden=True,
-        ),
-    ] = None,
     **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
     """How do heads change over a training run?
@@ -367,10 +332,6 @@ def dynamics(
     Returns:
         The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
 
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
-            checkpoint is wrong.
-
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
 
@@ -383,8 +344,14 @@ def dynamics(
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.run.record import record_versions
-    from attnprobe.run.training import list_run, parse_revisions, parse_steps
-    from attnprobe.session.checkpoints import Series, list_checkpoints, make_state_key
+    from attnprobe.session.checkpoints import (
+        list_models,
+        list_run,
+        make_state_key,
+        measure_steps,
+        parse_revisions,
+        parse_steps,
+    )
     from attnprobe.session.session import (
         check_labels,
         check_model,
@@ -399,13 +366,10 @@ def dynamics(
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
-    run = list_run(
-        list_checkpoints(models), parse_revisions(revisions, options["revision"]), parse_steps(steps)
-    )
-    check_standard_input(*(one for one in (texts, rank_texts) if isinstance(one, str)))
-    texts, labels, rank_texts = replay(texts), replay(labels), replay(rank_texts)
-    of_prune = {"prune_by": prune_by, "highest_first": highest_first, "prune_step": prune_step}
-    of_prune |= {"rerank": rerank, "random_orders": random_orders, "rank_texts": rank_texts}
+    run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
+    check_standard_input(texts if isinstance(texts, str) else None)
+    texts, labels = replay(texts), replay(labels)
+    of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
     given: dict[str, Any] = {"method": method, **of_prune, **options}
     with open_call(options) as call:
         for one in run:
@@ -415,9 +379,7 @@ def dynamics(
         function, taken = MEASURES[name]
         _check_unused(name, measure, given)
         parse_layers(options["layers"])
-        criterion = Criterion.parse(prune_by, highest_first=highest_first)
-        if rerank:
-            criterion.check_measured("--rerank")
+        Criterion.parse(prune_by)
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
@@ -425,40 +387,26 @@ def dynamics(
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
-        opened: list[Any] = [(texts, labels)]
-        if rank_texts is not None:
-            keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
-            opened.append((keywords["rank_texts"], None))
 
-        from attnprobe.model.locate import check_one_run
+        from attnprobe.model.locate import check_one_run, find_checkpoints
 
-        series = Series([(one.model, one.revision) for one in run], call)
-        check_one_run(series.checkpoints)
+        checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
+        check_one_run(checkpoints)
         key = {}
         if call.resume is not None:
             key = make_state_key(
                 measure,
                 given,
-                lambda: [open_to_replay(*one, options, find_labels=labelled)[1] for one in opened],  # type: ignore[misc]
+                lambda: [open_to_replay(texts, labels, options, find_labels=labelled)[1]],
                 [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
                 call,
             )
 
-        def measure_one(model: str, texts: Any, labels: Any, keywords: Any) -> "HeadTable":
-            table = function(model, texts, *([labels] if labelled else []), **keywords)
+        def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
+            table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = series.measure(
-            measure_one,
-            texts,
-            labels,
-            keywords,
-            key,
-            steps=run,
-            check=lambda first, ours, other, theirs: check_alike(
-                (first.number, ours), (other.number, theirs)
-            ),
-        )
+        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
     measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
     record = {
         "command": describe_call("dynamics"),

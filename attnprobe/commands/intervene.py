@@ -78,7 +78,7 @@ def importance(
         raise UsageError("--method confidence needs no task; leave out its options.")
     with open_task("importance", model, texts, labels, {**options, "content_only": content_only}) as session:
         if method == "confidence":
-            from attnprobe.commands.call.confidence import measure_confidence
+            from attnprobe.session.confidence import measure_confidence
 
             return measure_confidence(session)
         from attnprobe.intervention.importance import run_importance

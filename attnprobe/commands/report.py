@@ -136,14 +136,14 @@ def report(
     Report('demo': census, profile)
     """
     from attnprobe.commands._sections import Sections, TableFolder
-    from attnprobe.commands.call.assigning import check_role_name
     from attnprobe.reports.report.contents import OF_GOLD, Contents, read_folder, sort_tables
     from attnprobe.reports.report.report import Report
     from attnprobe.run.record import record_versions
+    from attnprobe.session.roles import check_role_options
     from attnprobe.session.session import check_model, describe_call, open_call
     from attnprobe.session.texts import check_standard_input, replay
 
-    check_role_name(options["links_name"], given=options["links"] is not None)
+    check_role_options(options)
     if from_tables is not None:
         named = {"model": model, "texts": texts, "labels": labels, "sections": sections}
         _check_nothing_else({**named, "out_domain": out_domain, "save_tables": save_tables, **options})
@@ -165,7 +165,7 @@ def report(
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite)
         tables, seen, chosen = run.measure_all(wanted, folder)
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(sort_tables(tables), seen, chosen, *about), folder.failure)
+    return Report(Contents(sort_tables(tables), seen, chosen, *about))
 
 
 def _list_files(given: Any) -> list[Any]:

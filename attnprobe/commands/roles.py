@@ -104,11 +104,7 @@ class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
 
 
 @command(TableOutput)
-def roles(
-    model: ModelArgument,
-    texts: TextsArgument = None,
-    **options: Unpack[RolesOptions],
-) -> "HeadTable":
+def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[RolesOptions]) -> "HeadTable":
     """What does each head do, in one word?
 
     A role holds where the whole interval of its evidence lies beyond its threshold. The first that
@@ -145,27 +141,23 @@ def roles(
     >>> list(table.data)[2:]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
-    from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
+    from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
     from attnprobe.session.session import check_model, load_model, open_call, parse_layers
     from attnprobe.session.texts import check_standard_input
 
-    own = RoleOptions.read(options)
-    own.check()
+    check_role_options(options)
     layers = parse_layers(options["layers"])
-    check_standard_input(texts, *own.files.values())
+    check_standard_input(texts, *list_gold(options).values())
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sources = open_sources(texts, own, options)
+        sources = open_sources(texts, options)
         from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, "text")
-        (found,) = survey_corpora(
-            checkpoint,
-            [request_roles(checkpoint, sources, call, own, layers)],
-            **call.run,
-        )
-        return found.table
+        request = request_roles(checkpoint, sources, call, options, layers)
+        (run,) = survey_corpora(checkpoint, [request], **call.run)
+        return run.table
 
 
 @command(TableOutput)
@@ -173,8 +165,7 @@ def induction(
     model: ModelArgument,
     *,
     length: Annotated[
-        int,
-        Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT),
+        int, Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT)
     ] = 50,
     sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
     seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,
@@ -237,10 +228,6 @@ def induction(
             statistics.remove(COPYING)
             facts["asked"] = {"no copying": reason}
         corpus = CorpusRequest(drawn, statistics, call.corpus)
-        (found,) = survey_corpora(
-            checkpoint,
-            [TableRequest([corpus], drawn.described["name"], facts, REPEATED, layers)],
-            as_far_as_possible=True,
-            **call.run,
-        )
-        return found.table
+        request = TableRequest([corpus], drawn.described["name"], facts, REPEATED, layers)
+        (run,) = survey_corpora(checkpoint, [request], as_far_as_possible=True, **call.run)
+        return run.table

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Where = Literal["text", "pair", "target"]
 #: What a text is in a search; nothing where none is looked for.
 Role = Literal["", "query", "document"]
+#: One label, as a file spells it.
+Value = str | int | float
 #: What parts several labels of one link.
 SEVERAL = "|"
 #: The label of a link that may be left out of an alignment, and is no mistake where it is there.
@@ -24,13 +26,7 @@ POSSIBLE = "possible"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a document's text.
-
-    Attributes:
-        start: Its first character, counted from 0 in Unicode code points.
-        stop: The character behind its last.
-        where: The text it lies in.
-    """
+    """A stretch of a text, from its first character to behind its last, in Unicode code points from 0."""
 
     start: int
     stop: int
@@ -42,8 +38,8 @@ class Link:
     """A gold link from one span to another.
 
     Attributes:
-        source: Where it begins, such as a dependent or a pronoun.
-        target: Where it ends, such as its head or its antecedent.
+        source: A dependent or a pronoun, say.
+        target: Its head or its antecedent.
         label: Its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine".
         candidates: The only spans that count as answers; every word where there are none.
         also: Other right answers, such as further antecedents.
@@ -71,8 +67,6 @@ class Annotation:
     """What is known of a document beside its text.
 
     Attributes:
-        words: Its words.
-        links: The links between them.
         tags: Words, joined by blanks to make the text, with a label each.
         answers: Where the second text answers the first, a question; None if the first is no question.
         numbered: Whether words are found by number in the tokens of another tokenizer too.
@@ -94,12 +88,6 @@ class Annotation:
         """Whether something is said of what only a decoder beside an encoder reads."""
         links = (span.where for link in self.links for span in (link.source, link.target))
         return "target" in {*(word.where for word in self.words), *links}
-
-
-#: So many parts of a document are waited for to name it.
-_NAMING_PARTS = 16
-
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +112,7 @@ class Pair:
     """Another text, and how alike they are, as the file spells it."""
 
     other: str
-    score: str | int | float
+    score: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +149,12 @@ class Contrast:
     """
 
     corrupted: str
-    answer: str | int | float | None = None
-    other: str | int | float | None = None
+    answer: Value | None = None
+    other: Value | None = None
 
 
 class Use(NamedTuple):
-    """What a text is in one example of a task about several texts.
-
-    Attributes:
-        example: The number of the example.
-        document: The number of the example's document.
-        place: The place of the text in the example.
-        number: Its score or relevance there.
-    """
+    """What a text is in one example of a task about several: its place, and its score or relevance there."""
 
     example: int
     document: int
@@ -191,22 +172,7 @@ class Uses:
 
 #: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
 #: a label for each word; the answer to a question; what other texts are to it; a text that it is set against.
-Label = (
-    str
-    | int
-    | float
-    | tuple[str | int | float, ...]
-    | Tagged
-    | Asked
-    | Pair
-    | Triplet
-    | Query
-    | Passage
-    | Uses
-    | Contrast
-)
-
-
+Label = Value | tuple[Value, ...] | Tagged | Asked | Pair | Triplet | Query | Passage | Uses | Contrast
 #: The kinds of labels that have a type of their own.
 _GOLD: dict[type, Gold] = {
     NoneType: Gold.NONE,
@@ -231,9 +197,9 @@ class Document:
 
     Attributes:
         text: The text, never empty or blank.
-        pair: The second text of a pair, or None.
-        label: The label as the file spells it, or None.
-        annotation: Its words and gold links, or None where nobody asked for them.
+        pair: The second text of a pair.
+        label: What a model is to say of it, as the file spells it.
+        annotation: Its words and gold links, where they are wanted.
         part_of: The name of the wider document that it is a part of; None where it is whole.
         group: The group of documents that it counts in, such as a genre.
         role: Whether it is a query or a passage.
@@ -245,8 +211,9 @@ class Document:
     label: Label | None = None
     annotation: Annotation | None = None
     part_of: str | None = None
+    # States go by what is written of a document.
     group: str | None = field(default=None, repr=False)
-    role: Role = field(default="", repr=False)  # states go by what is written of a document
+    role: Role = field(default="", repr=False)
     image: "Picture | None" = field(default=None, repr=False)
 
     @property
@@ -255,54 +222,62 @@ class Document:
 
         Parts of one document have one name too.
         """
-        whole = f"text\0{self.text}\0{self.pair or ''}" if self.part_of is None else f"group\0{self.part_of}"
-        if self.image is not None and self.part_of is None:
-            whole = f"{whole}\0{self.image.digest}"
-        found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
-        return int.from_bytes(found.digest(), "little")
+        content = f"group\0{self.part_of}"
+        if self.part_of is None:
+            content = f"text\0{self.text}\0{self.pair or ''}"
+            content += "" if self.image is None else f"\0{self.image.digest}"
+        return int.from_bytes(_hash(content, 8), "little")
+
+
+def _hash(content: str, size: int) -> bytes:
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
 class DocumentNumbers:
     """Numbers documents from 0 on as they come; parts of one need not follow each other."""
 
     def __init__(self) -> None:
-        self._groups: dict[Hashable, int] = {}
+        self._known: dict[Hashable, int] = {}
         self._next = 0
 
-    def number(self, group: Hashable | None) -> int:
-        """Give the number of the document that ``group`` names, or of one that is whole."""
-        found = self._next if group is None else self._groups.setdefault(group, self._next)
-        self._next += found == self._next
-        return found
+    def number(self, name: Hashable | None) -> int:
+        """Give the number of the document of that name, or of one that is whole."""
+        number = self._next if name is None else self._known.setdefault(name, self._next)
+        self._next += number == self._next
+        return number
+
+
+#: So many parts of a document are waited for to name it.
+_NAMING_PARTS = 16
+
+Part = TypeVar("Part")
 
 
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
     """Name the document that each part of a file belongs to, by its opening and its first 16 parts.
 
-    Args:
-        parts: For each, what opens a document with it (None: the last one goes on), its text, and itself.
+    ``parts``: what opens a document with it (None: the last one goes on), its text, and itself.
 
     Yields:
         The name, None before the first document, and the part.
     """
     opening: str | None = None
-    group: str | None = None
+    name: str | None = None
     waiting: list[tuple[str, Part]] = []
 
-    def name() -> str:
-        whole = "\0".join((opening or "", *(text for text, _ in waiting)))
-        return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    def name_waiting() -> str:
+        return _hash("\0".join((opening or "", *(text for text, _ in waiting))), 16).hex()
 
     for opens, text, part in parts:
         if opens is not None:
-            yield from ((name(), one) for _, one in waiting)
-            opening, group, waiting = opens, None, []
-        if opening is None or group is not None:
-            yield group, part
+            yield from ((name_waiting(), each) for _, each in waiting)
+            opening, name, waiting = opens, None, []
+        if opening is None or name is not None:
+            yield name, part
             continue
         waiting.append((text, part))
         if len(waiting) == _NAMING_PARTS:
-            group = name()
-            yield from ((group, one) for _, one in waiting)
+            name = name_waiting()
+            yield from ((name, each) for _, each in waiting)
             waiting = []
-    yield from ((name(), one) for _, one in waiting)
+    yield from ((name_waiting(), each) for _, each in waiting)

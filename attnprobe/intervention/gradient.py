@@ -19,8 +19,7 @@ from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, close_gates, collect_answers
 from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.relevance import Relevance
-from attnprobe.run.memory import Halving
-from attnprobe.run.passes import ThreadContext
+from attnprobe.run.passes import Halving, ThreadContext
 from attnprobe.sums.base import Sum, compute_digest
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered

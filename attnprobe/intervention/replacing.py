@@ -21,7 +21,7 @@ from attnprobe.intervention.task import TaskData
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.gates import check_replacements
 from attnprobe.model.reading.gates import Gates
-from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Constant, Sum, compute_digest
 
 Floats = NDArray[np.float64]

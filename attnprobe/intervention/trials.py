@@ -20,7 +20,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.reading.replay import BatchReplay
-from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Arrays, Sum, compute_digest
 
 #: Which heads are on (layer, head).
@@ -186,7 +186,7 @@ def collect_answers(
                     MaskedAnswers.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
-                    turn=place,
+                    shift=place,
                 )
             yield from data.run.add_up(mine, MaskedAnswers.from_arrays).iterate_masks()
 

@@ -20,7 +20,6 @@ from attnprobe.model.task_heads import (
     TOKEN_CLASSIFICATION,
     TaskHead,
     Weights,
-    lacks_encoder,
     read_model,
 )
 from attnprobe.table.cells import clean
@@ -65,12 +64,10 @@ def read_with_adapter(
             f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
         ) from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    head = _TASKS.get(adapter.task)
-    if head is None:
-        head = next((head for head in TASK_HEADS if adapter.trained_in.endswith(head.endings)), None)
+    head = _find_head(adapter.described)
     _take_labels(config, head, saved)
     base = read_model(folder, adapter.base, config, head, **options)
-    if base is None or lacks_encoder(base):
+    if base is None or base.needed:
         raise ModelError(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."
@@ -88,6 +85,14 @@ def read_with_adapter(
             "out --force-head."
         )
     return Weights(_merge(adapter, name, base.model, tensors), usable, missing, base.unused)
+
+
+def _find_head(described: dict[str, Any]) -> TaskHead | None:
+    """Find the head with which an adapter was trained: by its task, or by the class of its base."""
+    trained_in = described.get("auto_mapping")
+    name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
+    by_class = next((head for head in TASK_HEADS if name.endswith(head.endings)), None)
+    return _TASKS.get(str(described.get("task_type")), by_class)
 
 
 def _take_labels(config: PreTrainedConfig, head: TaskHead | None, saved: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """A model that comes loaded: unwrapped, asked by one thread at a time, and given back as it was found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from threading import RLock
@@ -28,36 +28,38 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     """Make a checkpoint of a loaded model, without its wrappers.
 
     Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name;
-    of a CrossEncoder, as ``predict`` does.
-
-    Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
-    adapters, as in "bert-base-uncased + lora default".
+    of a CrossEncoder, as ``predict`` does. Of a PeftModel, the base with its adapter in place is read; its
+    name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
     whole = model = _strip_wrappers(model)
     scores_pairs = False
     if parts := unwrap_sentence_transformer(whole):
         model, theirs, scores_pairs = parts
-        tokenizer = tokenizer or theirs
+        model, tokenizer = _strip_wrappers(model), tokenizer or theirs
     if parts is None or scores_pairs:
         choose_prompts({}, prompt, "the loaded model")
-    model, adapters = _unwrap(model)
+    adapters: list[str] = []
+    if getattr(model, "peft_config", None):
+        adapters, wrapped = _list_active_adapters(model), cast(Any, model)
+        # Without a base model, transformers put the adapter on.
+        model = wrapped.get_base_model() if hasattr(wrapped, "get_base_model") else wrapped
     config: Any = getattr(model, "config", None)
     if config is None or not hasattr(config, "model_type"):
         inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
         there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
         raise UsageError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
     base = getattr(config, "name_or_path", "") or type(model).__name__
-    loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
+    origin = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
     assert tokenizer is not None  # or it would have been refused
     with silence_packages(config):
-        unpack_model(model)  # as its own first pass would
+        unpack_model(model)  # as its first pass would
     if (quantisation := Quantisation.of(model)) is not None:
-        loaded |= {"quantisation": quantisation.name}
+        origin |= {"quantisation": quantisation.name}
     checkpoint = Checkpoint(
         " + ".join([base, *adapters]),
         cast(Any, model),
         tokenizer,
-        loaded,
+        origin,
         quantisation=quantisation,
         scores_pairs=scores_pairs,
     )
@@ -66,27 +68,17 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     embedding = Embedding.of(whole, checkpoint.name, tokenizer, config, prompt)
     return replace(
         checkpoint,
-        origin=loaded | {"embedding": embedding.record},
+        origin=origin | {"embedding": embedding.record},
         encoder_only=reads_encoder(config),
         embedding=embedding,
         remarks=embedding.remarks,
     )
 
 
-def _strip_wrappers(model: nn.Module) -> Any:
-    found = cast(Any, model)
-    while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
-        found = cast(Any, inner)
-    return found
-
-
-def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
-    found = _strip_wrappers(model)
-    if not getattr(found, "peft_config", None):
-        return found, []
-    # Without a base model, transformers put the adapter on.
-    get_base_model: Any = getattr(found, "get_base_model", lambda: found)
-    return get_base_model(), _list_active_adapters(found)
+def _strip_wrappers(model: nn.Module) -> nn.Module:
+    while (inner := model.module if isinstance(model, _TRAINING) else unwrap_compiled(model)) is not None:
+        model = inner
+    return model
 
 
 def _list_active_adapters(model: Any) -> list[str]:
@@ -102,13 +94,8 @@ def _list_active_adapters(model: Any) -> list[str]:
                 "model.get_base_model() to ask the base without it."
             )
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
-    if switched and all(switched):
-        return []
-    return [f"{kind.lower()} {name}" for name, kind in kinds.items()]
-
-
-#: Kinds of devices that torch computes on in mixed precision.
-_MIXED = ("cpu", "cuda", "mps", "xpu")
+    disabled = bool(switched) and all(switched)
+    return [] if disabled else [f"{kind.lower()} {name}" for name, kind in kinds.items()]
 
 
 #: Held while models are borrowed; the random state of torch is shared by all threads.
@@ -126,28 +113,18 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
     """
     with ExitStack() as undo:
         undo.enter_context(_lock)
-        undo.callback(_save_random_states())
+        undo.callback(torch.set_rng_state, torch.get_rng_state())
+        for devices in (torch.cuda, torch.xpu):
+            if devices.is_initialized():
+                undo.callback(devices.set_rng_state_all, devices.get_rng_state_all())
+        if torch.backends.mps.is_available():
+            undo.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
         for model in models:
             undo.enter_context(evaluation_mode(model))
             undo.enter_context(unwrap_forward(model))
-        for kind in _MIXED:
+        for kind in ("cpu", "cuda", "mps", "xpu"):
             if torch.is_autocast_enabled(kind):
                 undo.enter_context(torch.autocast(kind, enabled=False))
         if torch.is_inference_mode_enabled():
             undo.enter_context(torch.inference_mode(False))
         yield
-
-
-def _save_random_states() -> Callable[[], None]:
-    kept: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
-    for devices in (torch.cuda, torch.xpu):
-        if devices.is_initialized():
-            kept.append((devices.set_rng_state_all, devices.get_rng_state_all()))
-    if torch.backends.mps.is_available():
-        kept.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
-
-    def restore() -> None:
-        for put_back, state in kept:
-            put_back(state)
-
-    return restore

@@ -25,13 +25,26 @@ from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
 
+#: What models of each modality call their input.
+INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
+TEXT = "text"
+#: How what is read is called, and what to give of it.
+_DATA = {
+    TEXT: ("text", "a file of text"),
+    "image": ("images", "a folder of images"),
+    "sound": ("sound", "a folder of sound"),
+}
+#: Tokenizers without a limit of their own report an absurdly large number.
+NO_LIMIT = 1_000_000
+#: Where neither tokenizer nor configuration sets a limit, windows are this long by default.
+WITHOUT_LIMIT = 512
+
 
 def list_devices(model: nn.Module) -> list[str]:
     """List the devices that a model is spread over, the disk among them; none if it is on one."""
     placed = (getattr(model, "hf_device_map", None) or {}).values()
-    named = ("disk" if device == "disk" else str(torch.device(device)) for device in placed)
-    found = list(dict.fromkeys(named))
-    return found if len(found) > 1 or "disk" in found else []
+    devices = {"disk" if device == "disk" else str(torch.device(device)): None for device in placed}
+    return list(devices) if len(devices) > 1 or "disk" in devices else []
 
 
 def find_execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
@@ -39,12 +52,8 @@ def find_execution_device(module: nn.Module, otherwise: torch.device) -> torch.d
     if (device := next(list_execution_devices(module), None)) is not None:
         return device
     weight = next(module.parameters(), None)
-    found = otherwise if weight is None or weight.is_meta else weight.device
-    return torch.device("cpu") if found.type == "meta" else found
-
-
-#: For text, images and sound, how their input is called.
-INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
+    device = otherwise if weight is None or weight.is_meta else weight.device
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 @cache
@@ -58,34 +67,19 @@ def list_modalities(kind: type) -> list[str]:
     return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
-#: Tokenizers without a limit of their own report an absurdly large number.
-NO_LIMIT = 1_000_000
-#: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
-WITHOUT_LIMIT = 512
-
-
 @dataclass(frozen=True)
 class Checkpoint:
     """A model and its tokenizer.
 
     Attributes:
         name: What the user calls it; the ``model`` column of every table.
-        model: The checkpoint as it was loaded or handed over.
-        tokenizer: Its tokenizer.
         origin: Where the weights came from: folder, hub commit, hashes.
         unused: Weights that the model does not use, such as those of a trained head.
-        missing: Weights of the model that the checkpoint lacks.
-        folder: Where its files lie, or None for a model that was handed over.
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
-        target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
-            name inside the checkpoint.
-        encoder_only: Whether only the encoder of an encoder-decoder model is read.
+        target_tokenizer: That of targets, where they are spelled differently.
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
-        processor: Prepares images or sound for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
-        embedding: How an embedding model reads texts and makes vectors of them; None of any other.
-        quantisation: How its weights are quantised; None where they are plain numbers.
         scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
         sentences: The folder of sentence-transformers that it is the transformer of.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
@@ -150,12 +144,6 @@ class Checkpoint:
         return self.model.config.model_type
 
     @property
-    def masked(self) -> bool:
-        """Whether it is given a mask of ones, as a tokenizer gives; it would guess another from pad ids."""
-        named = self.tokenizer.model_input_names if self.processor is None else ()
-        return self.model_type in GUESS_PADDING and "attention_mask" in named
-
-    @property
     def longest(self) -> int | None:
         """Most tokens the model takes, or None without a limit."""
         return find_longest_input(self.model, self.tokenizer)
@@ -170,7 +158,8 @@ class Checkpoint:
         """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
         if self.embedding is None:
             return None
-        return min((one for one in (self.embedding.limit, self.longest) if one is not None), default=None)
+        limits = (self.embedding.limit, self.longest)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def longest_target(self) -> int | None:
@@ -205,49 +194,43 @@ class Checkpoint:
         return [target[-1] if self.start is None else self.start, *target[:-1]]
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Run the model on unpadded sequences.
-
-        Returns:
-            The last hidden state (batch, position, width).
-        """
+        """Run the model on unpadded sequences; returns the last hidden state (batch, position, width)."""
         with torch.inference_mode():
             return self.runner(**self.inputs(inputs))[0]
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
-        device = self.device
+        device, dtype = self.device, self.body.dtype
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
-        for name, tensor in inputs.items():  # not every model converts pixels and samples itself
-            inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
+        # Not every model converts pixels and samples itself.
+        inputs |= {name: tensor.to(dtype) for name, tensor in inputs.items() if tensor.is_floating_point()}
         if self.modality == BOTH:
-            return self._add_options(flatten_pairs(inputs))
-        types = inputs.pop("token_type_ids", None)
-        if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
-            self._check_types(types)
-            inputs["token_type_ids"] = types
-        if not self.decodes:
-            inputs.pop("decoder_input_ids", None)
-        if self.masked and "input_ids" in inputs:
-            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        takes = list_forward_parameters(type(self.body))
-        for name in takes & DEFAULTS.keys() - inputs.keys():
-            if (value := DEFAULTS[name](self.body, inputs)) is not None:
-                inputs[name] = value
-        return self._add_options(inputs)
-
-    def _add_options(self, inputs: dict[str, Any]) -> dict[str, Any]:
+            inputs = flatten_pairs(inputs)
+        else:
+            self._complete(inputs)
         if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
         return inputs
 
-    def _check_types(self, types: Tensor) -> None:
-        known = getattr(self.body.config, "type_vocab_size", None)
-        if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
-            return
-        if isinstance(known, int) and int(types.max()) >= known:
-            raise UsageError(
-                f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
-            )
+    def _complete(self, inputs: dict[str, Any]) -> None:
+        """Leave out what the model does not take, and add what it takes beside."""
+        types = inputs.pop("token_type_ids", None)
+        if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            known = getattr(self.body.config, "type_vocab_size", None)
+            # Models without types may be given them: separators part their pairs.
+            if isinstance(known, int) and 0 < known <= int(types.max()):
+                raise UsageError(
+                    f"{self.name} was not made for pairs: it knows {known} token type; leave out the second "
+                    "text."
+                )
+            inputs["token_type_ids"] = types
+        if not self.decodes:
+            inputs.pop("decoder_input_ids", None)
+        if self.model_type in GUESS_PADDING and "input_ids" in inputs:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        for name in list_forward_parameters(type(self.body)) & DEFAULTS.keys() - inputs.keys():
+            if (value := DEFAULTS[name](self.body, inputs)) is not None:
+                inputs[name] = value
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:
@@ -296,41 +279,33 @@ def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
     return requested is None and checkpoint.embedded_length is not None
 
 
-TEXT = "text"
-_PLURAL = {TEXT: "text", "image": "images", "sound": "sound"}
-_ADVICE = {one: f"a folder of {plural}" for one, plural in _PLURAL.items()} | {TEXT: "a file of text"}
-
-
 def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
     """Name the submodule that reads one modality only: "" where the whole model is read.
 
     Whether it really does is for the dry run to find out.
     """
     base = strip_head(model)
-    found = list_modalities(type(base))
-    if len(found) > 1 and not model.config.is_encoder_decoder:
+    modalities = list_modalities(type(base))
+    if len(modalities) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
             if path and isinstance(part, PreTrainedModel) and list_modalities(type(part)) == [modality]:
                 return path
-    _refuse_other(name, model.config.model_type, found, modality)
+    _refuse_other(name, model.config.model_type, modalities, modality)
     return ""
 
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
     """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
-    try:
-        kind: Any = MODEL_MAPPING[type(config)]
-    except KeyError:  # code that comes with the checkpoint
-        return
-    found = list_modalities(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
-    if found:
-        _refuse_other(name, config.model_type, found, modality)
+    kind: Any = MODEL_MAPPING.get(type(config), None)  # None of code that comes with the checkpoint
+    modalities = list_modalities(kind[0] if isinstance(kind, tuple) else kind) if kind else []
+    if modalities:
+        _refuse_other(name, config.model_type, modalities, modality)
 
 
-def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -> None:
-    if modality in found:
+def _refuse_other(name: str, model_type: str, modalities: list[str], modality: str) -> None:
+    if modality in modalities:
         return
-    if not found:
+    if not modalities:
         raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
-    read = " and ".join(_PLURAL[one] for one in found)
-    raise UsageError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")
+    read = " and ".join(_DATA[each][0] for each in modalities)
+    raise UsageError(f"{name} reads {read}; give {_DATA[modalities[0]][1]} with -d.")

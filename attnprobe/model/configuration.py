@@ -114,19 +114,17 @@ def find_placeholder(config: PreTrainedConfig) -> int | None:
 
 def reads_both(config: PreTrainedConfig) -> bool:
     """Tell whether a model reads an image and a text as one sequence, by its configuration."""
-    if config.is_encoder_decoder or config.model_type in NOT_TOGETHER or find_placeholder(config) is None:
+    if config.is_encoder_decoder or config.model_type in NOT_TOGETHER:
         return False
-    kind: Any = MODEL_MAPPING.get(type(config), None)
-    return kind is not None
+    return find_placeholder(config) is not None and MODEL_MAPPING.get(type(config), None) is not None
 
 
-def refuse_unseeing(name: str, config: PreTrainedConfig, _: str = "") -> None:
+def refuse_unseeing(name: str, config: PreTrainedConfig) -> None:
     """Refuse a model that does not read an image and a text as one sequence."""
-    if reads_both(config):
-        return
-    none = (
-        f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
-        "images"
-    )
-    usual = READS_ANOTHER_TEXT if config.is_encoder_decoder else none
-    raise UnsupportedModelError(config.model_type, NOT_TOGETHER.get(config.model_type, usual))
+    if not reads_both(config):
+        reason = (
+            f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder "
+            "of images"
+        )
+        reason = READS_ANOTHER_TEXT if config.is_encoder_decoder else reason
+        raise UnsupportedModelError(config.model_type, NOT_TOGETHER.get(config.model_type, reason))

@@ -7,7 +7,7 @@ import copy
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -20,20 +20,14 @@ from attnprobe.table.naming import join_names
 
 #: Where the classes of modules are from, and those that need nothing but the states of a text. Of the others,
 #: Router and Asym would import whatever classes their own files name.
-_HOME = "sentence_transformers."
-_KINDS = {"Pooling", "Dense", "Normalize", "LayerNorm", "Dropout"}
-#: Where the activation that the description of a Dense names is imported from.
-_ACTIVATIONS = "torch.nn.modules."
-#: What multiplied is how many weights a module has.
-_SIZES = ("in_features", "out_features", "dimension")
+_HOME, _KINDS = "sentence_transformers.", {"Pooling", "Dense", "Normalize", "LayerNorm", "Dropout"}
+#: What multiplied is how many weights a module has, and where the activation of a Dense is imported from.
+_SIZES, _ACTIVATIONS = ("in_features", "out_features", "dimension"), "torch.nn.modules."
 #: Settings of the transformer that change what it reads or gives, and their usual value.
 _USUAL_SETTINGS = {
     "transformer_task": "feature-extraction",
     "modality_config": {"method": "forward", "method_output_name": "last_hidden_state"},
     "processing_kwargs": {},
-    "query_expansion": None,
-    "query_length": None,
-    "document_length": None,
 }
 #: What tokenizers without a limit state is more.
 _NO_LIMIT = 1_000_000
@@ -93,48 +87,44 @@ class Embedding:
     Attributes:
         source: The folder of its modules, or the modules of a model that was handed over.
         kinds: The classes of its modules after the transformer.
-        settings: How the transformer reads texts, in the words of its folder.
-        described: What is said of the whole model.
-        prompt_name: The prompt that stands before texts, or None for none.
-        prompts: Its text, by the role of a text: "" for any, "query", or "document".
+        settings: How the transformer reads texts, and ``described`` what is said of the whole model.
         unread: Why the vector can't be made, a clause; "" where it can.
-        tokenizer: As it reads texts.
+        prompts: What stands before a text, by its role: "" for any, "query", or "document".
     """
 
     source: Any = field(repr=False)
     kinds: tuple[str, ...]
     settings: Mapping[str, Any]
     described: Mapping[str, Any]
-    prompt_name: str | None
-    prompts: Mapping[str, str]
     unread: str
     tokenizer: Any
+    prompt_name: str | None
+    prompts: Mapping[str, str]
 
     @classmethod
     def read(
         cls, folder: SentenceFolder, name: str, tokenizer: Any, config: Any, prompt: str | None
     ) -> "Embedding":
         """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
-        kinds = tuple(find_kind(kind) for kind, _ in folder.modules[1:])
-        unread = _find_unread(kinds, folder.settings, config) or _find_unsafe(folder)
+        kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in folder.modules[1:])
+        unread = _find_unsafe(folder) or _find_unread(kinds, folder.settings, config)
         if folder.settings.get("do_lower_case") is True:
             tokenizer = _lower_case(tokenizer)
         chosen = choose_prompts(folder.described, prompt, name)
-        return cls(folder, kinds, folder.settings, folder.described, *chosen, unread, tokenizer)
+        return cls(folder, kinds, folder.settings, folder.described, unread, tokenizer, *chosen)
 
     @classmethod
     def of(cls, model: Any, name: str, tokenizer: Any, config: Any, prompt: str | None) -> "Embedding":
         """Take over how a loaded SentenceTransformer embeds texts."""
         first, *modules = model.children()
-        kinds = tuple(find_kind(f"{type(one).__module__}.{type(one).__qualname__}") for one in modules)
-        settings = {
-            key: getattr(first, key, None) for key in ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
-        }
-        named = ("prompts", "default_prompt_name", "truncate_dim")
-        described = {key: getattr(model, key, None) for key in named}
-        unread = _find_unread(kinds, settings, config)
+        kinds = tuple(type(module).__qualname__ for module in modules)
+        names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+        settings = {key: getattr(first, key, None) for key in names}
+        names = ("prompts", "default_prompt_name", "truncate_dim")
+        described = {key: getattr(model, key, None) for key in names}
         chosen = choose_prompts(described, prompt, name)
-        return cls(modules, kinds, settings, described, *chosen, unread, tokenizer)
+        unread = _find_unread(kinds, settings, config)
+        return cls(modules, kinds, settings, described, unread, tokenizer, *chosen)
 
     @property
     def limit(self) -> int | None:
@@ -202,9 +192,13 @@ class Embedding:
     @property
     def record(self) -> dict[str, Any]:
         """What is on record of how texts are read, and of what is made of them."""
-        read = {"prompt": self.prompts[""], "prompt_name": self.prompt_name, "max_seq_length": self.limit}
-        made = {"unread": self.unread} if self.unread else {"modules": list(self.kinds)}
-        return {**read, "do_lower_case": self.settings.get("do_lower_case") is True, **made}
+        return {
+            "prompt": self.prompts[""],
+            "prompt_name": self.prompt_name,
+            "max_seq_length": self.limit,
+            "do_lower_case": self.settings.get("do_lower_case") is True,
+            **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
+        }
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -212,19 +206,12 @@ class Embedding:
         remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
         return (remark,) if self.unread else ()
 
-    def describe(self) -> Iterator[tuple[str, str]]:
-        """Say what was read: the thing, and how it is."""
-        if not self.unread:
-            yield "embedding", ", ".join(self.kinds)
-        prompts = _read_prompts(self.described)
-        if known := [f"{clean(name)} ({quote(text)})" for name, text in prompts.items() if text]:
-            used = f"{clean(self.prompt_name)} stands before each text" if self.prompt_name else "none is put"
-            yield "prompts", f"{join_names(known)}; {used}"
-
-
-def find_kind(kind: str) -> str:
-    """Find what sentence-transformers calls a class; of any other, its whole name."""
-    return kind.rpartition(".")[2] if kind.startswith(_HOME) else f"{clean(kind)} of its own code"
+    def describe(self) -> str:
+        """Say which modules make its vectors, and which prompts it knows."""
+        named = [f"{clean(name)} ({quote(text)})" for name, text in _read_prompts(self.described).items()]
+        used = f"{clean(self.prompt_name)} stands before each text" if self.prompt_name else "none is put"
+        prompts = f"; prompts {join_names(named)}, of which {used}" if named else ""
+        return f"{', '.join(map(clean, self.kinds))}{prompts}"
 
 
 def reads_encoder(config: Any) -> bool:
@@ -239,28 +226,19 @@ def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
 
     Returns:
         The transformer, its tokenizer, and whether it scores two texts.
-
-    Raises:
-        UsageError: When the first module is no transformer.
     """
     package = sys.modules.get("sentence_transformers")
     if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
         return None
     first = next(model.children(), None)
-    inner = getattr(first, "auto_model", None)
-    if inner is None:
-        raise UsageError(
-            f"The first module of the loaded {type(model).__name__} is no transformer, and has no attention; "
-            "give another model."
-        )
-    return inner, getattr(first, "tokenizer", None), isinstance(model, package.CrossEncoder)
+    scores_pairs = isinstance(model, package.CrossEncoder)
+    return getattr(first, "auto_model", model), getattr(first, "tokenizer", None), scores_pairs
 
 
 def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any) -> str:
     """Say why the states of a model can't be made its embeddings; "" where they can."""
-    for kind in kinds:
-        if kind not in _KINDS:
-            return f"attnprobe does not read its module {kind}"
+    if others := [kind for kind in kinds if kind not in _KINDS]:
+        return f"attnprobe does not read its module {clean(others[0])}"
     if "Pooling" not in kinds:
         return "it has no Pooling"
     for name, usual in _USUAL_SETTINGS.items():
@@ -275,16 +253,16 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any)
 
 
 def _find_unsafe(folder: SentenceFolder) -> str:
-    """Say what in the folders of modules is not to be opened; "" where all may be.
+    """Say what of the modules of a folder is not to be opened; "" where all may be.
 
-    Sentence-transformers opens pickles, makes weights as large as they are said to be, and imports
-    activations.
+    Sentence-transformers imports classes and activations, opens pickles, and makes weights as large as they
+    are said to be.
     """
-    for _, path in folder.modules[1:]:
+    for kind, path in folder.modules[1:]:
         place = folder.root / path
-        if not path:
-            continue
-        if not all(is_inside(folder.root, f"{path}/{file.name}") for file in place.glob("*")):
+        if not kind.startswith(_HOME):
+            return f"attnprobe does not read its module {clean(kind)}, which is code of its own"
+        if not all(is_inside(folder.root, file.relative_to(folder.root)) for file in place.glob("*")):
             return f"its {clean(path)} has a link that leads out of the folder"
         weights, described = place / "model.safetensors", read_object(place / CONFIG)
         if (place / "pytorch_model.bin").is_file() and not weights.is_file():

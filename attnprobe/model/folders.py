@@ -131,20 +131,6 @@ def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
         )
 
 
-def _choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
-    """Choose the folder of the adapter that is named, or else the folder itself."""
-    inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
-    named = join_names(list(map(clean, inside))) if inside else ""
-    if adapter is not None:
-        if adapter not in inside:
-            there = f"it holds {named or 'no named adapters'}"
-            raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
-        return folder / adapter
-    if inside and not (folder / ADAPTER).is_file() and not (folder / CONFIG).is_file():
-        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
-    return folder
-
-
 @dataclass(frozen=True)
 class SentenceFolder:
     """A folder of sentence-transformers.
@@ -193,7 +179,7 @@ class SentenceFolder:
             if place:
                 copies |= dict.fromkeys(sorted((self.root / place).glob("*")), target / place)
         for path, folder in copies.items():
-            inside = path.is_file() and is_inside(self.root, path.relative_to(self.root).as_posix())
+            inside = path.is_file() and is_inside(self.root, path.relative_to(self.root))
             if inside and not (folder / path.name).exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / path.name).write_bytes(path.read_bytes())
@@ -208,14 +194,12 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     if not (root / MODULES).is_file():
         return None
     listed = read_json(root / MODULES)
-    entries = listed if isinstance(listed, list) else []
-    if not entries or not all(
-        isinstance(entry, dict) and isinstance(entry.get(key), str)
-        for entry in entries
-        for key in ("type", "path")
-    ):
+    try:
+        modules = tuple((entry["type"], entry["path"]) for entry in listed)
+    except (TypeError, KeyError):
+        modules = ()
+    if not modules or not all(isinstance(text, str) for module in modules for text in module):
         raise damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
-    modules = tuple((entry["type"], entry["path"]) for entry in entries)
     for _, path in modules:
         if not is_inside(root, path):
             raise ModelError(
@@ -231,7 +215,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     return folder
 
 
-def is_inside(root: Path, path: str) -> bool:
+def is_inside(root: Path, path: str | Path) -> bool:
     """Tell whether a path in a folder stays inside it, links included.
 
     Of a snapshot in the hub's cache, files are links into the folder ``blobs`` beside all snapshots.
@@ -245,22 +229,29 @@ def is_inside(root: Path, path: str) -> bool:
 
 
 def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
-    """Find the folder of a checkpoint's transformer, or of its adapter: itself, or that of the first module.
+    """Find the folder of a checkpoint's transformer, or that of the adapter of a name.
 
     Raises:
-        ModelError: When the first module is not there, or is no transformer.
+        ModelError: When the first module of sentence-transformers is not there, or is no transformer.
+        UsageError: When there is no adapter of that name, or one of several has to be chosen.
     """
     sentences = read_sentence_folder(root, name)
-    if sentences is None:
-        return _choose_adapter(root, name, adapter)
-    (kind, place), folder = sentences.modules[0], sentences.transformer
-    if not any((folder / file).is_file() for file in (CONFIG, ADAPTER)):
+    folder = root if sentences is None else sentences.transformer
+    described = any((folder / file).is_file() for file in (CONFIG, ADAPTER))
+    if sentences is not None and not described:
+        kind, place = sentences.modules[0]
         raise ModelError(
             f"{name} is a folder of sentence-transformers, and its first module, {clean(kind)} in "
             f"{clean(place) or 'the folder itself'}, is no transformer that is there; download all of it, "
             "or give another model."
         )
-    return folder if adapter is None else _choose_adapter(folder, name, adapter)
+    inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
+    named = join_names(list(map(clean, inside))) if inside else "no named adapters"
+    if adapter is None and inside and not described:
+        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
+    if adapter is not None and adapter not in inside:
+        raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; it holds {named}.")
+    return folder if adapter is None else folder / adapter
 
 
 def _list_settings_files(folder: Path) -> list[Path]:

@@ -72,7 +72,10 @@ def load_checkpoint(
     if kept is not None and (files.adapter is not None or spread):
         reason = "fits no adapter" if files.adapter is not None else "can't be spread over devices"
         raise UsageError(f"{name} is physically pruned, and {reason}; take the model before pruning.")
-    (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
+    if modality == BOTH:
+        refuse_unseeing(name, config)
+    else:
+        check_modality(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, files.tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
     embedding = None

@@ -64,22 +64,17 @@ class LoadOptions:
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter without its weights.
-
-    Attributes:
-        folder: Where it lies.
-        kind: Its method, such as "LORA".
-        base: What it was trained on, and which ``revision`` of that.
-        task: What peft calls its task.
-        trained_in: The class of models that it was trained in.
-    """
+    """An adapter without its weights: its folder, what is said of it, and what it was trained on."""
 
     folder: Path
-    kind: str
+    described: dict[str, Any]
     base: str
     revision: str | None
-    task: str
-    trained_in: str
+
+    @property
+    def kind(self) -> str:
+        """Its method, such as "LORA"."""
+        return clean(str(self.described.get("peft_type")))
 
 
 @dataclass(frozen=True)
@@ -132,23 +127,22 @@ class CheckpointFiles:
     @cached_property
     def identity(self) -> str:
         """What tells it from any other: the commit on the hub, or the SHA-256 of its files."""
-        on_base = "" if self.base is None else self.base.identity
+        on_base = "" if self.base is None else f" on {self.base.identity}"
         if self.commit:
-            return f"{self.name} {self.commit}{on_base and f' on {on_base}'}"
-        paths = {path.name: path for path in (*self.weights, *list_descriptions(self.folder))} | self.modules
-        listed = "".join(f"{name} {hash_file(path)}\n" for name, path in paths.items())
-        return hashlib.sha256(f"{listed}{on_base}".encode()).hexdigest()
+            return f"{self.name} {self.commit}{on_base}"
+        return hashlib.sha256(f"{self.hashes}{on_base}".encode()).hexdigest()
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, for the record."""
-        described = {
-            path.relative_to(self.folder).as_posix(): path for path in list_descriptions(self.folder)
+        kinds = {"weights": self.weights, "files": list_descriptions(self.folder)}
+        paths = {
+            kind: {file.relative_to(self.folder).as_posix(): file for file in files}
+            for kind, files in kinds.items()
         }
-        kinds = {"weights": {path.name: path for path in self.weights}, "files": described}
-        kinds |= {"modules": self.modules} if self.modules else {}
+        paths |= {"modules": self.modules} if self.modules else {}
         return {
-            kind: {name: hash_file(path) for name, path in paths.items()} for kind, paths in kinds.items()
+            kind: {name: hash_file(path) for name, path in files.items()} for kind, files in paths.items()
         }
 
     @property
@@ -168,21 +162,13 @@ class CheckpointFiles:
         transformers.logging.set_verbosity_error()
         return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
 
-    def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
-        return self._hash_tokenizer() == other._hash_tokenizer() or self.vocabulary == other.vocabulary
-
-    def _hash_tokenizer(self) -> dict[str, str]:
-        paths = list_tokenizer_files(self.tokenizer_folder)
-        return {path.name: hash_file(path) for path in paths if path.is_file()}
-
     @cached_property
     def vocabulary(self) -> dict[str, int]:
         from attnprobe.model.load import load_tokenizers
 
-        shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
-        tokenizer: Any = load_tokenizers(
-            self.tokenizer_folder, self.full_name, self.config.model_type, **shared
-        )[0]
+        trust = self.options.trust_remote_code
+        place = (self.tokenizer_folder, self.full_name, self.config.model_type)
+        tokenizer: Any = load_tokenizers(*place, trust_remote_code=trust, local_files_only=True)[0]
         return tokenizer.get_vocab()
 
 
@@ -250,7 +236,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
                     f"{first.full_name} and {other.full_name} differ in their {words} ({ours} and {theirs}); "
                     "give checkpoints of one training run."
                 )
-        if not other.shares_tokenizer(first):
+        if other.vocabulary != first.vocabulary:
             raise UsageError(
                 f"{first.full_name} and {other.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
@@ -284,15 +270,7 @@ def _find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ad
                 f"{trained_on}, and a folder here has this name, too; name its base with --base."
             )
     revision = described.get("revision") if base is None else None
-    trained_in = described.get("auto_mapping")
-    return Adapter(
-        folder,
-        clean(str(described.get("peft_type"))),
-        named,
-        revision if isinstance(revision, str) else None,
-        str(described.get("task_type")),
-        str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else "",
-    )
+    return Adapter(folder, described, named, revision if isinstance(revision, str) else None)
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:

@@ -1,8 +1,4 @@
-"""Every name of transformers that is not documented, and those of the libraries around it; nothing else.
-
-The next major version of transformers may move them, so that it is a change of this file alone. Beside them
-stand the undocumented names of torch, accelerate and huggingface_hub that belong to the same work.
-"""
+"""Every undocumented name of transformers, and of torch, accelerate and huggingface_hub around it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,61 +15,23 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 
-#: For each library, the versions that the tests were run with.
-WORKING = {"transformers": "5.23", "huggingface_hub": "2.4", "accelerate": "1.15", "torch": "2.13"}
-
-
-class MovedNameError(AttnprobeError):
-    """A version of a library no longer has what attnprobe needs of it."""
-
-    def __init__(self, library: str, error: Exception) -> None:
-        known = WORKING[library]
-        super().__init__(
-            f"attnprobe does not work with {library} {version(library)} ({first_line(error)}); install a "
-            f"version that it was tried with: pip install '{library}=={known}.*'."
-        )
-
-
-try:
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-    from transformers.masking_utils import sdpa_mask
-    from transformers.pytorch_utils import Conv1D
+try:  # all of these are for others
+    from huggingface_hub.constants import HF_HUB_CACHE  # noqa: F401
+    from huggingface_hub.file_download import repo_folder_name  # noqa: F401
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: F401
+    from transformers.masking_utils import sdpa_mask  # noqa: F401
+    from transformers.pytorch_utils import Conv1D  # noqa: F401
 except ImportError as error:
-    raise MovedNameError("transformers", error) from error
-
-try:
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.file_download import repo_folder_name
-except ImportError as error:
-    raise MovedNameError("huggingface_hub", error) from error
-
-__all__ = [
-    "HF_HUB_CACHE",
-    "Conv1D",
-    "MovedNameError",
-    "build_processor",
-    "count_writes",
-    "find_auto_class",
-    "find_compressor",
-    "find_processor_class",
-    "get_attn_implementation",
-    "keep_children",
-    "list_execution_devices",
-    "list_tied_weights",
-    "repo_folder_name",
-    "sdpa_attention_forward",
-    "sdpa_mask",
-    "unwrap_compiled",
-    "unwrap_forward",
-]
+    raise AttnprobeError(
+        f"attnprobe does not work with transformers {version('transformers')} and huggingface_hub "
+        f"{version('huggingface_hub')} ({first_line(error)}); install versions that it was tried with: "
+        "pip install 'transformers==5.23.*' 'huggingface_hub==2.4.*'."
+    ) from error
 
 
 def get_attn_implementation(model: PreTrainedModel) -> str | None:
     """Get the name of a model's attention function, as ``set_attn_implementation`` takes it."""
-    try:
-        return model.config._attn_implementation
-    except AttributeError as error:
-        raise MovedNameError("transformers", error) from error
+    return model.config._attn_implementation
 
 
 def find_auto_class(kind: Any, config: PreTrainedConfig) -> Any:
@@ -89,35 +47,29 @@ def find_compressor(model: nn.Module) -> Any:
 
 def list_tied_weights(model: PreTrainedModel) -> set[str]:
     """List the weights that are tied to another, and that other; they are stored once, under either name."""
-    try:
-        return {path for pair in model.all_tied_weights_keys.items() for path in pair}
-    except AttributeError as error:
-        raise MovedNameError("transformers", error) from error
+    return {path for pair in model.all_tied_weights_keys.items() for path in pair}
 
 
 def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
     """List where accelerate lets a module compute, wherever its weights lie; nothing without accelerate."""
     hook: Any = getattr(module, "_hf_hook", None)
-    for one in getattr(hook, "hooks", (hook,)):
-        device = getattr(one, "execution_device", None)
-        if device is not None:
-            yield torch.device(device)
+    devices = (getattr(part, "execution_device", None) for part in getattr(hook, "hooks", (hook,)))
+    yield from (torch.device(device) for device in devices if device is not None)
 
 
 @contextmanager
 def unwrap_forward(model: nn.Module) -> Iterator[None]:
     """Take off what accelerate's mixed precision, and so that of a Trainer, puts around ``forward``."""
-    own = vars(model)
-    wrapped: Callable[..., Any] | None = own.get("forward")
-    plain: Callable[..., Any] | None = own.get("_original_forward")
+    attributes = vars(model)
+    wrapped, plain = attributes.get("forward"), attributes.get("_original_forward")
     if wrapped is None or plain is None:
         yield
         return
-    own["forward"] = plain
+    attributes["forward"] = plain
     try:
         yield
     finally:
-        own["forward"] = wrapped
+        attributes["forward"] = wrapped
 
 
 def unwrap_compiled(module: nn.Module) -> nn.Module | None:
@@ -143,11 +95,9 @@ def count_writes(tensor: Tensor) -> int | None:
 
 def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:
     """Find the class of a processor by its name, or else the usual one of a model."""
-    try:
-        from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
-        from transformers.processing_utils import ProcessorMixin
-    except ImportError as error:
-        raise MovedNameError("transformers", error) from error
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+    from transformers.processing_utils import ProcessorMixin
+
     kind = getattr(transformers, name, None) if name else None
     if isinstance(kind, type) and issubclass(kind, ProcessorMixin):
         return kind
@@ -158,14 +108,9 @@ def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:
 
 
 def build_processor(kind: Any, parts: dict[str, Any], folder: Path) -> Any:
-    """Build a processor of some of its parts, without those that read video or sound.
-
-    ``from_pretrained`` wants all of them, and torchvision for video.
-    """
+    """Build a processor of some of its parts: ``from_pretrained`` wants all, and torchvision."""
 
     class Partial(kind):
-        """A processor without some of its parts."""
-
         def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
             return None if argument is None else super().check_argument_for_proper_class(name, argument)
 

@@ -10,24 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import (
-    AutoFeatureExtractor,
-    AutoImageProcessor,
-    PreTrainedConfig,
-)
+from transformers import AutoFeatureExtractor, AutoImageProcessor, PreTrainedConfig
 
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokens import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
-from attnprobe.errors import AttnprobeError, UsageError, first_line
+from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder
 from attnprobe.model.embedding import quote
 from attnprobe.model.folders import read_object
 from attnprobe.model.private import build_processor, find_processor_class
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound_window
 
-#: What is said of each kind of data, and the package that it needs.
-_NEEDS = {"image": ("images", "Images need Pillow: pip install pillow."), "sound": ("sound", "")}
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30
@@ -35,13 +29,13 @@ SECONDS = 30
 
 @dataclass(frozen=True)
 class Processor:
-    """A checkpoint's processor of images or of sound.
+    """A checkpoint's processor of images or of sound, around that of transformers.
 
     Of sound, ``rate`` is in samples a second, and ``window`` the most samples in a sequence.
     """
 
     kind: str
-    own: Any
+    inner: Any
     rate: int = 0
     window: int = 0
 
@@ -52,21 +46,16 @@ class Processor:
         Raises:
             UnsupportedModelError: When there is none for what is to be read.
         """
-        plural, needed = _NEEDS[kind]
-        if needed and find_spec("PIL") is None:
-            raise UsageError(needed)
+        if kind == "image" and find_spec("PIL") is None:
+            raise UsageError("Images need Pillow: pip install pillow.")
         try:
             if kind == "image":
-                # Without torchvision, which few have and which rounds otherwise, the result is the same
-                # on every machine.
-                return cls(kind, AutoImageProcessor.from_pretrained(folder, backend="pil", **options))
-            own: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
-            return cls(
-                kind, own, int(own.sampling_rate), find_sound_window(own) or SECONDS * int(own.sampling_rate)
-            )
-        except AttnprobeError:
-            raise
+                return cls(kind, _load_eye(folder, **options))
+            extractor: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
+            rate = int(extractor.sampling_rate)
+            return cls(kind, extractor, rate, find_sound_window(extractor) or SECONDS * rate)
         except Exception as error:
+            plural = "images" if kind == "image" else kind
             reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
             raise UnsupportedModelError(folder.name or str(folder), reason) from error
 
@@ -77,9 +66,9 @@ class Processor:
             Tensors (1, ...).
         """
         if self.kind == "image":
-            inputs = _prepare(self.own, images=given)
+            inputs = _prepare(self.inner, images=given)
         else:
-            inputs = _prepare(self.own, given, sampling_rate=self.rate)
+            inputs = _prepare(self.inner, given, sampling_rate=self.rate)
         for name in [name for name in inputs if "mask" in name]:
             inputs = _strip_padding(inputs, name)
         return inputs
@@ -87,29 +76,36 @@ class Processor:
     @property
     def fixed(self) -> bool:
         """Whether everything it prepares has one shape, whatever it is given."""
-        sizes = ((40, 64), (64, 40)) if self.kind != "sound" else ((self.rate,), (self.rate // 2,))
-        inputs = [self(self._draw_noise(number, size)) for number, size in enumerate(sizes)]
-        one, other = ({name: value.shape for name, value in found.items()} for found in inputs)
-        return one == other
+        sizes = ((40, 64), (64, 40)) if self.kind == "image" else ((self.rate,), (self.rate // 2,))
+        inputs = [self(_draw_noise(number, size)) for number, size in enumerate(sizes)]
+        first, second = ({name: value.shape for name, value in each.items()} for each in inputs)
+        return first == second
 
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise, drawn from a seed."""
-        return self(self._draw_noise(number, (48, 64) if self.kind != "sound" else (self.rate,)))
-
-    def _draw_noise(self, number: int, size: tuple[int, ...]) -> NDArray[Any]:
-        draw = np.random.default_rng(number)
-        if self.kind == "sound":
-            return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
-        return draw.integers(0, 256, (*size, 3), np.uint8)
+        return self(_draw_noise(number, _SIZE if self.kind == "image" else (self.rate,)))
 
 
-def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
+def _load_eye(folder: Path, **options: Any) -> Any:
+    # Without torchvision, which few have and which rounds otherwise, the result is the same on every machine.
+    return AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
+
+
+def _draw_noise(number: int, size: tuple[int, ...]) -> NDArray[Any]:
+    """Draw an image (height, width, 3), or sound (sample,)."""
+    draw = np.random.default_rng(number)
+    if len(size) == 1:
+        return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
+    return draw.integers(0, 256, (*size, 3), np.uint8)
+
+
+def _prepare(processor: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     """Give something to a processor of transformers, and take the tensors that it makes."""
     try:
-        found = own(*given, return_tensors="pt", **options)
+        made = processor(*given, return_tensors="pt", **options)
     except Exception as error:
-        raise UsageError(f"The checkpoint's processor fails: {first_line(error)}.") from error
-    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        raise ModelError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+    return {name: value for name, value in made.items() if isinstance(value, Tensor)}
 
 
 def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -119,7 +115,7 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         return inputs
     length = int(mask.sum())
     if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise UsageError(_PADS)
+        raise ModelError(_PADS)
     return {
         key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
         for key, value in inputs.items()
@@ -130,6 +126,8 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
 _NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
 #: A text that any tokenizer knows, and how many more tokens are drawn behind it.
 _TEXT, _DRAWN = "a", 8
+#: Rows and columns of an image of noise.
+_SIZE = (48, 64)
 
 
 @dataclass(frozen=True)
@@ -137,14 +135,13 @@ class SeeingProcessor:
     """A checkpoint's processor of an image and a text.
 
     Attributes:
-        own: That of transformers.
+        inner: That of transformers.
         placeholder: The id of the token in whose place the image is put.
         mark: What stands for the image in front of a text that has no such mark itself; nothing where the
             processor puts it there.
-        kind: What it is given.
     """
 
-    own: Any
+    inner: Any
     placeholder: int
     mark: str = ""
     kind: str = BOTH
@@ -160,26 +157,23 @@ class SeeingProcessor:
         """
         try:
             stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
-            named = next((one for one in stated if isinstance(one, str)), None)
+            named = next((kind for kind in stated if isinstance(kind, str)), None)
             kind = find_processor_class(named, config)
-            # Without torchvision, which rounds otherwise, the result is the same on every machine.
-            eye = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
-            own = build_processor(kind, {"image_processor": eye, "tokenizer": tokenizer}, folder)
+            parts = {"image_processor": _load_eye(folder, **options), "tokenizer": tokenizer}
+            inner = build_processor(kind, parts, folder)
         except Exception as error:
             reason = f"it holds no processor of images and text that loads ({first_line(error)})"
             raise UnsupportedModelError(name, reason) from error
         placeholder = find_placeholder(config)
         assert placeholder is not None
-        found, reason = cls(own, placeholder), ""
-        for mark in ("", *found._list_marks(config)):
-            found = cls(own, placeholder, mark)
+        reason = "its processor puts no image into a text"
+        for mark in ("", *_list_marks(inner, placeholder, config)):
+            processor = cls(inner, placeholder, mark)
             try:
-                if found.is_image(found(found._draw_noise(0), _TEXT)["input_ids"]).any():
-                    return found
+                if processor.is_image(processor(_draw_noise(0, _SIZE), _TEXT)["input_ids"]).any():
+                    return processor
             except AttnprobeError as error:
                 reason = first_line(error)
-            else:
-                reason = "its processor puts no image into a text"
         raise UnsupportedModelError(name, reason)
 
     @property
@@ -189,17 +183,9 @@ class SeeingProcessor:
             return "it stands where the checkpoint's processor puts it"
         return f"it stands in front, as {quote(self.mark)}, unless the text itself says where"
 
-    def _list_marks(self, config: PreTrainedConfig) -> list[str]:
-        """List what may stand for an image in a text, what the model was trained with first."""
-        names = self.own.tokenizer.convert_ids_to_tokens
-        own = str(getattr(self.own, "image_token", names(self.placeholder)))
-        ends = [getattr(config, name, None) for name in IMAGE_ENDS]
-        around = [f"{names(ends[0])}{own}{names(ends[1])}"] if None not in ends else []
-        return [*around, own]
-
     @property
     def tokenizer(self) -> Tokenizer:
-        return self.own.tokenizer
+        return self.inner.tokenizer
 
     def is_image(self, ids: Any) -> Any:
         """Mark the tokens that stand for the image, of the shape of the ids."""
@@ -208,11 +194,11 @@ class SeeingProcessor:
     def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
         """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
         whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
-        inputs = _prepare(self.own, images=image, text=whole)
+        inputs = _prepare(self.inner, images=image, text=whole)
         inputs.pop("labels", None)
         for name in ("attention_mask", "pixel_mask"):
             if name in inputs and not bool(inputs[name].all()):
-                raise UsageError(_PADS)
+                raise ModelError(_PADS)
         inputs.pop("attention_mask", None)
         return inputs
 
@@ -227,7 +213,7 @@ class SeeingProcessor:
 
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise with a text of a few tokens, drawn from a seed."""
-        inputs = self(self._draw_noise(number), _TEXT)
+        inputs = self(_draw_noise(number, _SIZE), _TEXT)
         ordinary = list_ordinary_ids(self.tokenizer, len(self.tokenizer))
         drawn = torch.from_numpy(np.random.default_rng(number).choice(ordinary, _DRAWN))[None]
         whole = inputs["input_ids"].shape
@@ -237,8 +223,14 @@ class SeeingProcessor:
                 inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
         return inputs
 
-    def _draw_noise(self, number: int) -> NDArray[Any]:
-        return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
+
+def _list_marks(processor: Any, placeholder: int, config: PreTrainedConfig) -> list[str]:
+    """List what may stand for an image in a text, what the model was trained with first."""
+    names = processor.tokenizer.convert_ids_to_tokens
+    mark = str(getattr(processor, "image_token", names(placeholder)))
+    begin, end = (getattr(config, name, None) for name in IMAGE_ENDS)
+    around = [] if begin is None or end is None else [f"{names(begin)}{mark}{names(end)}"]
+    return [*around, mark]
 
 
 def load_processor(
@@ -256,8 +248,7 @@ def load_processor(
 def find_sight(image: Tensor) -> Tensor:
     """Find the last position that each token sees where the tokens of an image see each other.
 
-    Args:
-        image: The tokens of images, boolean (batch, position); those side by side are of one image.
+    Those of an ``image`` (batch, position) are side by side.
 
     >>> find_sight(torch.tensor([[False, True, True, False, True]]))
     tensor([[0, 2, 2, 3, 4]])

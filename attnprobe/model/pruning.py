@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, ModelError, UsageError
-from attnprobe.files import held, name_unfinished, tidy
+from attnprobe.files import name_unfinished
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, check_free, read_object, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
@@ -266,16 +266,14 @@ def save_pruned(
     overwrite: bool = False,
     lacking: Collection[tuple[int, int]] = (),
 ) -> None:
-    """Write a pruned checkpoint with its tokenizer and a record of what was removed, whole or not at all.
+    """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
 
-    Of an embedding model or a cross-encoder, what is beside the transformer is copied, as
-    sentence-transformers expects it.
-
-    Weights are stored in the type in which the original's are, unless that would round them. What was
-    written is read back and compared before it gets its name.
+    Of a model of sentence-transformers, what is beside the transformer is copied. Weights are stored in the
+    type in which the original's are, unless that would round them. What was written is read back and compared
+    before it gets its name.
 
     Args:
-        checkpoint: From ``remove_heads``.
+        checkpoint: What is written.
         original: The checkpoint it was made from.
         keep: Which heads stayed (layer, head).
         folder: Where to; its parents are made.
@@ -293,7 +291,7 @@ def save_pruned(
     text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"
     model: Any = copy.deepcopy(checkpoint.model)
     model.to(_find_lossless_dtype(checkpoint.model, original.folder))
-    preparing = checkpoint.processor.own if checkpoint.processor else checkpoint.tokenizer
+    preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
         with silence_transformers(), _stage_folder(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
@@ -317,22 +315,20 @@ def save_pruned(
 def _stage_folder(target: Path) -> Iterator[Path]:
     """Make a folder that takes the target's place once it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    tidy(target.parent)
     staged = name_unfinished(target)
     staged.mkdir()
     try:
-        with held(staged):
-            yield staged
-            if not target.exists():
-                staged.rename(target)
-                return
-            before = target.rename(staged.with_suffix(".old"))
-            try:
-                staged.rename(target)
-            except BaseException:
-                before.rename(target)
-                raise
-            shutil.rmtree(before, ignore_errors=True)
+        yield staged
+        if not target.exists():
+            staged.rename(target)
+            return
+        before = target.rename(staged.with_suffix(".old"))
+        try:
+            staged.rename(target)
+        except BaseException:
+            before.rename(target)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

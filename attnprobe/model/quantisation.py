@@ -64,8 +64,7 @@ def is_packed(module: nn.Module) -> bool:
     """Tell whether a module is a projection whose weight is no plain matrix."""
     if _find_sizes(module) is None or next(module.children(), None) is not None:  # adapters are around one
         return False
-    weight = getattr(module, "weight", None)
-    return not isinstance(weight, Tensor) or bool(find_packing(weight))
+    return bool(describe_packing(module))
 
 
 def describe_packing(module: nn.Module) -> str:
@@ -91,8 +90,7 @@ def read_weight(module: Any) -> Tensor | None:
     if not find_packing(weight):
         return weight.detach().T if isinstance(module, Conv1D) else weight.detach()
     try:
-        with torch.no_grad():
-            plain = weight.dequantize()
+        plain = weight.detach().dequantize()
     except Exception:  # whatever a package does with a weight of its own
         return None
     return plain.detach() if plain.shape == _find_sizes(module) and not find_packing(plain) else None
@@ -124,11 +122,8 @@ class Quantisation:
         return ", ".join(filter(None, (self.method, self.packing)))
 
     def describe(self) -> str:
-        """Say in a sentence what is read of it."""
-        return (
-            f"{self.name}: its attention is read as it runs, its weights dequantised or not at all; it gives "
-            "no gradients (of importance and lrp), and its heads can't be removed"
-        )
+        """Say what is read of it."""
+        return f"{self.name}: weights are read dequantised or not at all; no gradients, no heads removed"
 
     def check_gradients(self, model_type: str) -> None:
         """Refuse derivatives, which projections that round pass on wrongly or not at all."""

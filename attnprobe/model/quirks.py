@@ -8,6 +8,7 @@ the code that acts on it imports the table. Undocumented names are in ``attnprob
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -45,22 +46,10 @@ REFUSED = {
     ),
     "lilt": "each of its layers takes two softmaxes, of the text and of its layout on a page",
     **dict.fromkeys(
-        (
-            "clap_audio_model",
-            "donut-swin",
-            "hiera",
-            "maskformer-swin",
-            "mobilevit",
-            "swin",
-            "swin2sr",
-            "swinv2",
-        ),
-        "its layers part an image into windows",
+        ("clap_audio_model", "hiera", "maskformer-swin", "mobilevit"),
+        "its layers part an image into windows, and it does not give the maps of each",
     ),
-    **dict.fromkeys(
-        ("timesformer", "videomae", "vivit", "vjepa2"),
-        "it reads videos; give another model",
-    ),
+    **dict.fromkeys(("timesformer", "videomae", "vivit", "vjepa2"), "it reads videos; give another model"),
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
 
@@ -246,6 +235,8 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
             put_back_children()
 
 
+#: Types whose windows go through the registry, as if they were sequences; eager attention is tapped.
+EAGER = frozenset({"swin"})
 #: Where configurations list what each of their layers is.
 LAYER_KINDS = ("layer_types", "layers_block_type")
 #: What is called attention and has no map: it keeps a state from token to token.
@@ -270,6 +261,13 @@ def count_stated_layers(config: Any, part: str = "") -> int:
         names = [f"{part}_layers", f"num_{part}_layers", f"{part}_num_hidden_layers", *reversed(names)]
     stated = next((value for name in names if (value := getattr(config, name, None))), 0)
     return stated if part else stated * (getattr(config, "inner_group_num", 1) or 1)
+
+
+def pick_shown(config: Any, maps: list[Tensor], number: int) -> list[Tensor]:
+    """Pick the maps of which a model gives its own: Swin, of the last layer of each stage."""
+    depths = getattr(config, "depths", ())
+    staged = number == len(depths) < len(maps) == sum(depths)
+    return [maps[layer - 1] for layer in accumulate(depths)] if staged else maps
 
 
 def take_outputs(given: Any) -> Any:

@@ -1,7 +1,7 @@
 """Task heads, and loading a model with the first whose weights the checkpoint holds in full."""
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +20,38 @@ from attnprobe.table.cells import clean
 #: Seed of heads that are made up on demand.
 _SEED = 0
 #: Weights of the base model that no attention depends on and many checkpoints lack.
-_OPTIONAL_WEIGHTS = ("pooler",)
+_OPTIONAL_WEIGHTS = "pooler"
 
 
 @dataclass(frozen=True)
 class TaskHead:
-    """A kind of head: the class of transformers that loads it, and how the names of such models end."""
+    """A kind of head: what transformers calls its task, and how else the names of its classes end."""
 
     name: str
-    auto: str
-    endings: tuple[str, ...]
+    task: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def auto(self) -> str:
+        """The class of transformers that loads it for all types of models."""
+        return f"AutoModelFor{self.task}"
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return f"For{self.task}", *self.others
 
 
-_LM = ("ForMaskedLM", *MASKED_CLASSES)
-_SEQ2SEQ = ("ForConditionalGeneration", *TRANSLATION_CLASSES, "ForSeq2SeqLM")
-_QA = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
-_AUDIO = ("ForAudioClassification", "ForSequenceClassification")
-
-MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", _LM)
-CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
-CLASSIFICATION = TaskHead(
-    "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
-)
-TOKEN_CLASSIFICATION = TaskHead(
-    "token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)
-)
-QUESTION_ANSWERING = TaskHead("question answering", "AutoModelForQuestionAnswering", _QA)
-SEQ2SEQ = TaskHead("sequence to sequence", "AutoModelForSeq2SeqLM", _SEQ2SEQ)
-IMAGE_CLASSIFICATION = TaskHead(
-    "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
-)
-SOUND_CLASSIFICATION = TaskHead("sound classification", "AutoModelForAudioClassification", _AUDIO)
-IMAGE_TEXT = TaskHead("image and text to text", "AutoModelForImageTextToText", ("ForConditionalGeneration",))
-SPEECH = TaskHead(
-    "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
-)
+_GENERATION = "ForConditionalGeneration"
+MASKED_LM = TaskHead("masked language model", "MaskedLM", MASKED_CLASSES)
+CAUSAL_LM = TaskHead("causal language model", "CausalLM", ("LMHeadModel",))
+CLASSIFICATION = TaskHead("sequence classification", "SequenceClassification")
+TOKEN_CLASSIFICATION = TaskHead("token classification", "TokenClassification")
+QUESTION_ANSWERING = TaskHead("question answering", "QuestionAnswering", ("ForQuestionAnsweringSimple",))
+SEQ2SEQ = TaskHead("sequence to sequence", "Seq2SeqLM", (_GENERATION, *TRANSLATION_CLASSES))
+IMAGE_CLASSIFICATION = TaskHead("image classification", "ImageClassification")
+SOUND_CLASSIFICATION = TaskHead("sound classification", "AudioClassification", ("ForSequenceClassification",))
+IMAGE_TEXT = TaskHead("image and text to text", "ImageTextToText", (_GENERATION,))
+SPEECH = TaskHead("speech to text", "SpeechSeq2Seq", (_GENERATION, "ForSpeechToText"))
 TASK_HEADS = (
     *(MASKED_LM, CAUSAL_LM, CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, SEQ2SEQ),
     *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, IMAGE_TEXT),
@@ -73,6 +70,12 @@ class Weights:
     missing: tuple[str, ...]
     unused: tuple[str, ...]
 
+    @property
+    def needed(self) -> list[str]:
+        """The weights of the encoder that are missing."""
+        prefix = f"{self.model.base_model_prefix}." if self.head else ""
+        return [key for key in self.missing if key.startswith(prefix) and _OPTIONAL_WEIGHTS not in key]
+
 
 def read_weights(
     folder: Path,
@@ -89,73 +92,60 @@ def read_weights(
     The encoder alone is read if there is none of them. With ``force``, a first head that is not there is made
     up, from a fixed seed. ``options`` are those of ``from_pretrained``.
     """
-    for head in wanted:
-        if not force and _has_another_head(config, head):
-            continue
-        found = read_model(folder, name, config, head, **options)
-        if found is not None and (not found.missing or (force and not lacks_encoder(found))):
-            return found
-    base = read_model(folder, name, config, None, **options)
+    read, stated = partial(read_model, folder, name, config, **options), _list_stated(config)
+    for head in wanted if force or not stated else [head for head in wanted if head in stated]:
+        weights = read(head)
+        if weights is not None and (not weights.missing or (force and not weights.needed)):
+            return weights
+    base = read(None)
     assert base is not None  # without a head, what goes wrong is raised
-    needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
-    if needed and (untrained := _find_untrained(base.model, needed)):
-        reseeded = read_model(folder, name, config, None, seed=_SEED + 1, **options)
-        needed = [key for key in needed if key not in untrained or not _is_computed(key, base, reseeded)]
-    if needed and (tied := _read_tied(folder, name, config, base, needed, **options)):
-        return tied
-    if needed:
-        noun = "weight" if len(needed) == 1 else "weights"
-        raise ModelError(
-            f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}), and numbers from "
-            f"freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
-        )
-    return base
+    needed = base.needed
+    if untrained := _list_untrained(base.model) & {*needed}:
+        other = read(None, seed=_SEED + 1)
+        needed = [key for key in needed if key not in untrained or not _is_computed(key, base, other)]
+    if not needed:
+        return base
+    for head in dict.fromkeys((*stated, CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
+        weights = read(head)
+        if weights is not None and not weights.needed and _are_tied(needed, weights.model):
+            body: Any = weights.model.base_model
+            return Weights(body, None, (), weights.unused)
+    raise ModelError(
+        f"{name} lacks {len(needed)} weight{'s' * (len(needed) > 1)} of its encoder (such as {needed[0]}), "
+        f"and numbers from freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
+    )
 
 
-def _describe_stored(needed: Sequence[str], found: Weights) -> str:
+def _describe_stored(needed: list[str], base: Weights) -> str:
     """Name what is stored in place of a missing weight: the same behind a prefix, if there is such."""
     for key in needed:
-        if stored := next((one for one in found.unused if one.endswith(f".{key}")), None):
-            prefix = stored.removesuffix(key).removesuffix(f"{found.model.base_model_prefix}.")
-            return f"; {key} is stored as {clean(stored)}: save the weights without {clean(prefix)} before it"
-    return f"; its files hold others, such as {clean(found.unused[0])}" if found.unused else ""
+        if stored := next((other for other in base.unused if other.endswith(f".{key}")), None):
+            prefix = clean(stored.removesuffix(key).removesuffix(f"{base.model.base_model_prefix}."))
+            return f"; {key} is stored as {clean(stored)}: save the weights without {prefix} before it"
+    return f"; its files hold others, such as {clean(base.unused[0])}" if base.unused else ""
 
 
-def _read_tied(
-    folder: Path, name: str, config: PreTrainedConfig, base: Weights, needed: Sequence[str], **options: Any
-) -> Weights | None:
-    for head in dict.fromkeys((*_list_stated(config), CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
-        found = read_model(folder, name, config, head, **options)
-        if found is None or lacks_encoder(found):
-            continue
-        tied, prefix = list_tied_weights(found.model), found.model.base_model_prefix
-        if tied & {*base.unused} and all({key, f"{prefix}.{key}"} & tied for key in needed):
-            body: Any = found.model.base_model
-            return Weights(body, None, (), found.unused)
-    return None
-
-
-def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
-    """Tell which of some weights a model makes so that training leaves them alone; loading forgets it."""
+def _list_untrained(model: PreTrainedModel) -> set[str]:
+    """List the weights that a model makes so that training leaves them alone; loading forgets it."""
     with torch.device("meta"):
         new = type(model)(model.config)
-    return {key for key, weight in new.named_parameters() if key in keys and not weight.requires_grad}
+    return {key for key, weight in new.named_parameters() if not weight.requires_grad}
 
 
-def _is_computed(key: str, found: Weights, reseeded: Weights | None) -> bool:
+def _is_computed(key: str, base: Weights, other: Weights | None) -> bool:
     """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
 
     Zeros and ones are not: they are what training begins with.
     """
-    one = found.model.get_parameter(key)
-    same = reseeded is not None and torch.equal(one, reseeded.model.get_parameter(key))
-    return same and bool((one != one.flatten()[0]).any())
+    weight = base.model.get_parameter(key)
+    same = other is not None and torch.equal(weight, other.model.get_parameter(key))
+    return same and bool((weight != weight.flatten()[0]).any())
 
 
-def _has_another_head(config: PreTrainedConfig, head: TaskHead) -> bool:
-    """Whether a checkpoint says that it was trained with another head: the weights may look alike."""
-    known = _list_stated(config)
-    return bool(known) and head not in known
+def _are_tied(keys: list[str], model: PreTrainedModel) -> bool:
+    """Tell whether weights of an encoder may be stored as those of the head that they are one with."""
+    tied = list_tied_weights(model)
+    return all({key, f"{model.base_model_prefix}.{key}"} & tied for key in keys)
 
 
 def find_stated_head(config: Any) -> TaskHead | None:
@@ -168,12 +158,9 @@ def _list_stated(config: Any) -> list[TaskHead]:
     return [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
 
 
-def lacks_encoder(found: Weights) -> bool:
-    """Tell whether weights are missing that are not the head's."""
-    prefix = f"{found.model.base_model_prefix}." if found.head else ""
-    return any(
-        key.startswith(prefix) and not any(part in key for part in _OPTIONAL_WEIGHTS) for key in found.missing
-    )
+def infer_head(model: PreTrainedModel) -> TaskHead | None:
+    """Infer the head of a model from the name of its class."""
+    return next((head for head in TASK_HEADS if type(model).__name__.endswith(head.endings)), None)
 
 
 def read_model(
@@ -186,16 +173,18 @@ def read_model(
     **options: Any,
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
-    auto = getattr(transformers, head.auto if head else _name_body(config))
+    stated = [str(kind) for kind in config.architectures or ()]
+    body = "AutoModelForTextEncoding" if {*stated[:1]} & LONE_ENCODERS else "AutoModel"
+    kind = getattr(transformers, head.auto if head else body)
     if head is None and find_method(config):  # what is said of modules goes by their names in that class
-        auto = find_class(config) or auto
+        kind = find_class(config) or kind
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
             if getattr(config, "pruned_heads", None):
-                model, info = load_removed(auto, folder, config, **options)
+                model, info = load_removed(kind, folder, config, **options)
             else:
-                model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+                model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
             unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
@@ -203,12 +192,6 @@ def read_model(
         raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
-
-
-def _name_body(config: Any) -> str:
-    """Name the class that loads a model without a head: of an encoder that was saved without its decoder."""
-    stated = getattr(config, "architectures", None) or ("",)
-    return "AutoModelForTextEncoding" if str(stated[0]) in LONE_ENCODERS else "AutoModel"
 
 
 def find_trained_heads(folder: Path | None) -> list[str]:
@@ -221,11 +204,6 @@ def find_trained_heads(folder: Path | None) -> list[str]:
     except Exception:
         return []
     options |= place_weights(config, torch.device("cpu"))
-    possible = [head for head in TASK_HEADS if not _has_another_head(config, head)]
-    found = ((head, read_model(folder, folder.name, config, head, **options)) for head in possible)
-    return [head.name for head, weights in found if weights is not None and not weights.missing]
-
-
-def infer_head(model: PreTrainedModel) -> TaskHead | None:
-    """Infer the head of a model from the name of its class."""
-    return next((head for head in TASK_HEADS if type(model).__name__.endswith(head.endings)), None)
+    heads = _list_stated(config) or TASK_HEADS
+    read = {head.name: read_model(folder, folder.name, config, head, **options) for head in heads}
+    return [name for name, weights in read.items() if weights is not None and not weights.missing]

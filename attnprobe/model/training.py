@@ -14,15 +14,11 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 
 
 class StepCallback(TrainerCallback, ABC):
-    """Measures the model before training, after every so many steps, and after the last one.
+    """Measures the model before training, after ``every`` so many steps, and after the last one.
 
     Training goes on bit for bit as without it. What can't be measured before training is refused, and the
-    training does not begin; what fails later is a warning, and the training goes on.
-
-    Args:
-        every: Steps between two measurements.
-        tokenizer: Needed where the trainer has none.
-        trainer: The trainer, for what it reports to; without it, numbers only go into its ``log_history``.
+    training does not begin; what fails later is a warning, and the training goes on. A ``tokenizer`` is
+    needed where the trainer has none; without the ``trainer``, numbers only go into its ``log_history``.
     """
 
     def __init__(self, every: int, tokenizer: Tokenizer | None, trainer: Any) -> None:
@@ -38,8 +34,12 @@ class StepCallback(TrainerCallback, ABC):
         """Measure a model after a step, and give the numbers to log."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        model = given["model"]
-        _check_whole(model)
+        weights = given["model"].parameters()
+        if any(weight.numel() == 0 or hasattr(weight, "full_tensor") for weight in weights):
+            raise UsageError(
+                "The weights are in parts on several processes (FSDP or ZeRO-3), and can't be measured "
+                "between steps; measure the saved checkpoints with attnprobe dynamics."
+            )
         if self.begin(state.global_step):
             self._measured = state.global_step
         else:
@@ -52,15 +52,19 @@ class StepCallback(TrainerCallback, ABC):
         try:
             self._measure_step(state, control, given)
         except Exception as error:  # of any kind: a run of days is worth more than what is measured of it
-            said = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
-            warnings.warn(f"Step {state.global_step} is not measured: {said}", AttnprobeWarning, stacklevel=2)
+            reason = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"Step {state.global_step} is not measured: {reason}", AttnprobeWarning, stacklevel=2
+            )
 
     def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
         step = state.global_step
         if step == self._measured:
             return
         started = time.perf_counter()
-        numbers = self.measure(given["model"], self._tokenizer or _find_tokenizer(given), step)
+        processing = given.get("processing_class")
+        tokenizer = self._tokenizer or getattr(processing, "tokenizer", processing)
+        numbers = self.measure(given["model"], tokenizer, step)
         self._measured = step
         logged = {f"heads/{name}": value for name, value in numbers.items()}
         self._log({**logged, "heads/seconds": time.perf_counter() - started}, state, control)
@@ -72,17 +76,3 @@ class StepCallback(TrainerCallback, ABC):
         due = control.should_log  # which logging takes back, and then the loss of this step would be missing
         self._trainer.log(numbers)
         self._trainer.control.should_log = control.should_log = due
-
-
-def _find_tokenizer(given: Mapping[str, Any]) -> Any:
-    found = given.get("processing_class")
-    return getattr(found, "tokenizer", found)
-
-
-def _check_whole(model: nn.Module) -> None:
-    """Refuse a model of whose weights each process holds a part."""
-    if any(weight.numel() == 0 or hasattr(weight, "full_tensor") for weight in model.parameters()):
-        raise UsageError(
-            "The weights are in parts on several processes (FSDP or ZeRO-3), and can't be measured between "
-            "steps; measure the saved checkpoints with attnprobe dynamics."
-        )

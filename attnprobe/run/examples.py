@@ -240,8 +240,8 @@ def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Docum
         for place, (text, score) in enumerate(_list_parts(document)):
             uses = texts.setdefault(text, (document.part_of, []))[1]
             uses.append(Use(example, number, place, score))
-    for text, (group, uses) in texts.items():
-        yield Document(text, label=Uses(tuple(uses)), part_of=group)
+    for text, (part_of, uses) in texts.items():
+        yield Document(text, label=Uses(tuple(uses)), part_of=part_of)
 
 
 def _list_parts(document: Document) -> Sequence[tuple[str, float]]:

@@ -2,7 +2,8 @@
 
 Torch and the compiled loops let go of Python's lock while they compute, so threads share the work of one
 process. With as many workers as threads, each batch is computed by a single thread, and results are taken in
-the order of the batches: they are the same, bit for bit, on however many cores.
+the order of the batches: they are the same, bit for bit, on however many cores. A batch that does not fit the
+memory is halved.
 """
 
 import contextvars
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -22,7 +24,7 @@ import torch
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, DataError, out_of_memory
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -34,6 +36,9 @@ from attnprobe.sums.base import Arrays
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Work = Callable[[Batch], Any]
+Restore = Callable[[Arrays], Any]
+ThreadContext = Callable[[], AbstractContextManager[object]]
 
 #: More batches in flight than this take memory and give little: further cores share each batch.
 MOST = 8
@@ -67,37 +72,32 @@ class Workers:
         self,
         work: Callable[[Item], Result],
         items: Iterable[Item],
-        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
+        thread_context: ThreadContext = nullcontext,
     ) -> Generator[Result]:
-        """Do the work on every item, and yield the results in the order of the items.
+        """Do the work on every item in threads, and yield the results in the order of the items.
 
-        One more item than there are workers is in flight, so that none waits while results are taken.
-
-        Args:
-            work: Is called by any of the workers' threads.
-            items: Are read by the calling thread.
-            thread_context: What a thread enters before its first work, and stays in until it ends.
+        One more item than there are workers is in flight, so that none waits while results are taken. A
+        thread enters ``thread_context`` before its first work, and stays in until it ends.
         """
         if self.number == 1:
             yield from map(work, items)
             return
-        own = local()
+        entered = local()
 
         def run(item: Item) -> Result:
-            if not hasattr(own, "context"):
+            if not hasattr(entered, "context"):
                 torch.set_num_threads(self.threads)
-                entered = thread_context()
-                entered.__enter__()
-                own.context = entered  # kept, as a context may end when nothing refers to it
+                context = thread_context()
+                context.__enter__()
+                entered.context = context  # kept, as a context may end when nothing refers to it
             return work(item)
 
         waiting: deque[Future[Result]] = deque()
         pool = ThreadPoolExecutor(self.number, thread_name_prefix="attnprobe-worker")
         try:
             for item in items:
-                # The memory limit of the calling thread holds for the workers too.
-                context = contextvars.copy_context()
-                waiting.append(pool.submit(context.run, run, item))
+                # Whom to tell of halved batches is known in the workers too.
+                waiting.append(pool.submit(contextvars.copy_context().run, run, item))
                 if len(waiting) > self.number:
                     yield waiting.popleft().result()
             while waiting:
@@ -108,21 +108,9 @@ class Workers:
             torch.set_num_threads(torch.get_num_threads())
 
 
-Work = Callable[[Batch], Any]
-Restore = Callable[[Arrays], Any]
-ThreadContext = Callable[[], AbstractContextManager[object]]
-
-
 @dataclass(frozen=True)
 class Run:
-    """Everything that the passes of a command share.
-
-    Attributes:
-        processes: The processes of the run.
-        state: What is kept on disk.
-        progress: Who is told how far it is.
-        device: Where the model runs, for the state.
-    """
+    """Everything that the passes of a command share; ``device`` is where the model runs, for the state."""
 
     processes: ProcessGroup
     state: State
@@ -146,7 +134,7 @@ class Run:
         workers: Workers = Workers(),
         thread_context: ThreadContext = nullcontext,
         question: Mapping[str, str] | None = None,
-        turn: int = 0,
+        shift: int = 0,
     ) -> Any:
         """Add up what the batches of this process give; None where there are none for it.
 
@@ -158,10 +146,10 @@ class Run:
             workers: How many threads.
             thread_context: What another thread enters before it calls ``work``.
             question: What the numbers depend on beside the batches, each by its name.
-            turn: Moves the shares on, so that several rounds of few batches keep every process busy.
+            shift: Moves the shares on, so that several rounds of few batches keep every process busy.
         """
         ranks = self.processes.ranks
-        mine = batches.take_share((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
+        mine = batches.take_share((ranks.rank + shift * len(batches)) % ranks.size, ranks.size)
         workers = workers.for_batches(len(mine))
         key = {
             "dataset": batches.digest,
@@ -170,8 +158,8 @@ class Run:
             **(question or {}),
             "device or number of threads": f"{self.device} {workers.threads}",
         }
-        stage = self.state.stage(f"{name} {turn}" if turn else name, key)
-        found = restore(stage.arrays) if stage.done else None
+        stage = self.state.stage(f"{name} {shift}" if shift else name, key)
+        total = restore(stage.arrays) if stage.done else None
         self.progress.stage(name, mine.tokens)
         rest = mine.skip(stage.done)
         if stage.done:
@@ -179,13 +167,12 @@ class Run:
             self.progress.say(
                 f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done."
             )
-
         with closing(workers.map_in_order(work, rest, thread_context)) as results:
-            for size, one in zip(rest.sizes, results, strict=True):
-                found = one if found is None else found + one
-                stage.mark_batch_done(found.arrays)
+            for size, result in zip(rest.sizes, results, strict=True):
+                total = result if total is None else total + result
+                stage.mark_batch_done(total.arrays)
                 self.progress.advance(size)
-        return found
+        return total
 
     def add_up(self, mine: Any, restore: Restore) -> Any:
         """Add up what all processes have, in their order; every process gets the whole."""
@@ -194,7 +181,7 @@ class Run:
             gathered = self.processes.gather(None if mine is None else mine.arrays())
             parts = [restore(arrays) for arrays in gathered if arrays is not None]
         if not parts:
-            raise AttnprobeError("There is not a single sequence to measure.")
+            raise DataError("There is not a single sequence to measure.")
         return reduce(add, parts)
 
 
@@ -216,10 +203,8 @@ def open_run(
     ``question`` holds what the numbers depend on beside model and options, each by its name. Without
     ``resume``, no state is kept.
     """
-    # What the memory changes is the plan of batches, or nothing that a state depends on; and how precise a
-    # table is to be decides at which look it ends, not what is read up to there.
-    free = {"memory", "until"}
-    settings = {name: str(value) for name, value in options.settings.items() if name not in free}
+    # How precise a table is to be decides at which look it ends, not what is read up to there.
+    settings = {name: str(value) for name, value in options.settings.items() if name != "until"}
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "setting": json.dumps(settings),
@@ -229,3 +214,66 @@ def open_run(
     state = open_state(resume, key)
     with state.save_on_exit(), Ranks.detect().join() as processes:
         yield Run(processes, state, progress, checkpoint.devices)
+
+
+# Batches that do not fit the memory
+
+#: Whole maps of a batch that may be kept for it, in probabilities.
+WHOLE_MAPS = 67_108_864
+
+_say: ContextVar[Callable[[str], None] | None] = ContextVar("attnprobe_halving", default=None)
+
+
+def limit_cells(maps: int) -> int | None:
+    """Limit the query-key cells of a batch of which so many whole maps are kept; None where none is."""
+    return max(1, WHOLE_MAPS // maps) if maps else None
+
+
+@contextmanager
+def report_halving(say: Callable[[str], None]) -> Iterator[None]:
+    """Tell the user of every batch that is halved inside."""
+    token = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(token)
+
+
+class Halving:
+    """Runs work on batches, and on their halves where the memory does not hold them whole.
+
+    After a failure, batches with more tokens than a half of the failed one are halved before they are tried.
+    Results do not depend on it, since sequences of a batch have nothing to do with each other.
+    """
+
+    def __init__(self) -> None:
+        self._most: int | None = None
+
+    def run(self, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
+        """Do the work, whole or in parts, and list the results in the order of the sequences.
+
+        Work that runs out of memory is done again from the start on either half.
+        """
+        sequences, length = len(batch), batch.length
+        if self._most is None or sequences == 1 or sequences * length <= self._most:
+            try:
+                return [work(batch)]
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                if sequences == 1:
+                    raise AttnprobeError(
+                        f"A single sequence of {length:,} tokens does not fit the memory; give a smaller "
+                        "--max-length, a smaller --batch-tokens, or --dtype bfloat16."
+                    ) from error
+                # The error is let go of first: with its frames, it holds what the failed batch had.
+            self._most = -(-sequences // 2) * length
+            if (say := _say.get()) is not None:
+                say(
+                    f"batch of {sequences} sequences of {length:,} tokens does not fit the memory; going on "
+                    "with half of it."
+                )
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        first, second = batch.halves()
+        return [*self.run(first, work), *self.run(second, work)]

@@ -19,9 +19,8 @@ from attnprobe.run.contrasts import Reads, read_contrasts
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import Documents, build_decoder_sequences
 from attnprobe.run.media import choose_decoder_targets, read_media, read_pictures, refuse_text_options
-from attnprobe.run.memory import report_halving
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Workers
+from attnprobe.run.passes import Workers, report_halving
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 
@@ -61,7 +60,7 @@ def tokenise(
         if isinstance(documents, RepeatedTokens):
             yield _read_text(reader, documents)
             return
-        documents = select(documents, options.limit, options.sample, options.seed, options.turn)
+        documents = select(documents, options.limit, options.sample, options.seed, options.chosen_part)
         if isinstance(documents, MediaFolder):
             yield read_media(reader, documents)
         elif contrasts is not None:

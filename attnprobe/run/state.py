@@ -2,9 +2,7 @@
 
 A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly.
 Batches come in a fixed order and sums are made in that order, so a run that goes on gives, bit for bit, what
-an undisturbed one gives on the same machine. A run in parts (checkpoints, steps of training, sections of a
-report) keeps the table of each part that is done; what the part in progress has reached lies in a state of
-its own, in a file beside that of the run.
+an undisturbed one gives on the same machine.
 """
 
 import hashlib
@@ -18,11 +16,10 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +27,6 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError, first_
 from attnprobe.files import lock, reason, try_writing, write_together
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, select_prefix
-from attnprobe.table.formats.json import to_json
-from attnprobe.table.table import Column, HeadTable
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"
@@ -45,8 +40,7 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came: the process is to end, and can still save its state."""
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(NamedTuple):
     """What is kept of a stage: what it depends on, how many batches are done, and what they gave."""
 
     key: Mapping[str, str]
@@ -58,19 +52,15 @@ class State:
     """A state file. A run that passes over its corpus more than once keeps a stage for each pass."""
 
     def __init__(self, path: Path | None, key: Mapping[str, str], every: float = EVERY) -> None:
-        """Load the state at ``path`` if there is one.
+        """Load the state at ``path`` if there is one; without a path, nothing is kept.
 
-        Args:
-            path: The file, or None to keep nothing.
-            key: What the state depends on, each by a name that a person understands.
-            every: Seconds between two writings.
+        ``key`` is what the state depends on, each by a name that a person understands, and ``every`` the
+        seconds between two writings.
         """
         self.path, self._key, self._every = path, dict(key), every
-        self._stages: dict[str, _Kept] = {}
         self._changed = False
         self._written, self._pause = time.monotonic(), every
-        if path is not None:
-            self._load(path)
+        self._stages = {} if path is None else self._load(path)
 
     def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
         """Restore a stage, or begin it; ``key`` is what it depends on, beside what the whole run does."""
@@ -132,33 +122,32 @@ class State:
             stack.callback(self.write)
             yield
 
-    def _load(self, path: Path) -> None:
+    def _load(self, path: Path) -> dict[str, _Kept]:
         check_state(path)
         if not path.exists():
-            return
+            return {}
         try:
             content = path.read_bytes()
-        except OSError as error:
-            raise DataError(f"The state {path} can't be read: {error.strerror}.") from error
-        digest, body = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
-        if hashlib.sha256(body).digest() != digest:
-            raise DataError(f"The state {path} is damaged; delete it to start over.")
-        head, _, numbers = body.partition(b"\n")
-        try:
-            found = json.loads(head)
-            key = dict(found["key"])
+            digest, body = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
+            if hashlib.sha256(body).digest() != digest:
+                raise ValueError("of another content")
+            head, _, numbers = body.partition(b"\n")
+            about = json.loads(head)
             with np.load(io.BytesIO(numbers), allow_pickle=False) as loaded:
                 arrays = dict(loaded)
             stages = {
-                str(one["name"]): _Kept(
-                    dict(one["key"]), int(one["done"]), partial(select_prefix, arrays, str(place))
+                stage["name"]: _Kept(
+                    dict(stage["key"]), stage["done"], partial(select_prefix, arrays, str(place))
                 )
-                for place, one in enumerate(found["stages"])
+                for place, stage in enumerate(about["stages"])
             }
-        except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
+            key = dict(about["key"])
+        except OSError as error:
+            raise DataError(f"The state {path} can't be read: {reason(error)}.") from error
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise DataError(f"The state {path} is damaged; delete it to start over.") from error
         self._check_key(key, self._key)
-        self._stages = stages
+        return stages
 
     def _check_key(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
         for name, mine in ours.items():
@@ -190,33 +179,24 @@ def check_state(path: Path) -> None:
         raise DataError(f"The state {path} can't be written: {reason(error)}.") from error
 
 
-#: The states that this process holds.
-_held: set[Path] = set()
-
-
 @contextmanager
 def hold_state(path: Path) -> Iterator[None]:
     """Hold a state while a run goes on, so that no other run writes over it.
 
     Raises:
-        DataError: When a run of another process holds it.
+        DataError: When another run holds it.
     """
-    path = path.resolve()
-    beside = path.with_name(f"{path.name}.lock")
-    if path in _held:
-        yield
-        return
+    file = path.resolve()
+    beside = file.with_name(f"{file.name}.lock")
     beside.touch()
     descriptor = lock(beside)
     if descriptor is None and sys.platform != "win32":
         raise DataError(
             f"Another run holds the state {path}; wait until it ends, or give another name to --resume."
         )
-    _held.add(path)
     try:
         yield
     finally:
-        _held.discard(path)
         beside.unlink(missing_ok=True)
         if descriptor is not None:
             os.close(descriptor)
@@ -248,85 +228,6 @@ def open_state(path: Path | None, key: Mapping[str, str]) -> State:
     if path is not None and ranks.size > 1:
         key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
     return State(None if path is None else name_process_file(path), key)
-
-
-class TableStore:
-    """The tables of the parts of a run that are done, each in a stage of the run's state.
-
-    ``path`` is the file that the user named, None to keep nothing; ``noun`` says in one word what a part is.
-    """
-
-    def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:
-        """Load the state at ``path`` if there is one; ``key`` is what all tables depend on."""
-        self.path, self.noun = path, noun
-        self._state = open_state(path, key)
-
-    def save_on_exit(self) -> AbstractContextManager[None]:
-        """Write the state however the work inside ends."""
-        return self._state.save_on_exit()
-
-    def part_file(self, number: int) -> Path | None:
-        """Name the file in which a part keeps what it has reached."""
-        return None if self.path is None else self.path.with_name(f"{self.path.name}.{self.noun}{number}")
-
-    def load(self, checkpoints: Mapping[int, str]) -> dict[int, HeadTable]:
-        """Load the tables of the parts that are done in every process, by number.
-
-        ``checkpoints`` holds for each part what tells its checkpoint from any other.
-        """
-        if self.path is None:
-            return {}
-        found: dict[int, HeadTable] = {}
-        for number, checkpoint in checkpoints.items():
-            stage = self._state.stage(*self._stage(number, checkpoint))
-            if stage.done:
-                try:
-                    found[number] = decode_table(stage.arrays["table"].tobytes())
-                except (ValueError, KeyError, TypeError) as error:
-                    raise DataError(f"The state {self.path} is damaged; delete it to start over.") from error
-        with Ranks.detect().join() as processes:  # one may have been stopped before it wrote its own
-            done = set.intersection(*processes.gather(set(found)))
-        return {number: found[number] for number in sorted(done)}
-
-    def keep(self, number: int, checkpoint: str, table: HeadTable) -> None:
-        """Write the table of a part, and drop what the part has kept on the way."""
-        content = np.frombuffer(encode_table(table), np.uint8)
-        self._state.keep(*self._stage(number, checkpoint), 1, lambda: {"table": content})
-        self._state.write()
-        self.tidy(number)
-
-    def tidy(self, number: int) -> None:
-        """Drop what a part that is done has kept on the way."""
-        path = self.part_file(number)
-        if path is not None:
-            name_process_file(path).unlink(missing_ok=True)
-
-    def _stage(self, number: int, checkpoint: str) -> tuple[str, dict[str, str]]:
-        name = f"{self.noun} {number}"
-        return name, {name if self.noun == "checkpoint" else f"checkpoint of {name}": checkpoint}
-
-
-def encode_table(table: HeadTable) -> bytes:
-    """Encode a table so that ``decode_table`` gives the same numbers, to the last bit."""
-    content = {
-        "title": table.title,
-        "columns": [asdict(column) for column in table.columns],
-        "data": {name: list(cells) for name, cells in table.data.items()},
-        "notes": list(table.notes),
-        "provenance": to_json(table.provenance),
-    }
-    return json.dumps(content).encode()
-
-
-def decode_table(content: bytes) -> HeadTable:
-    """Decode what ``encode_table`` gives.
-
-    Raises:
-        ValueError: When it is nothing of the kind; or a KeyError, or a TypeError.
-    """
-    found = json.loads(content)
-    columns = [Column(**column) for column in found["columns"]]
-    return HeadTable(found["title"], columns, found["data"], found["notes"], found["provenance"])
 
 
 def _terminate(*_: object) -> None:

@@ -19,9 +19,8 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.run.examples import Documents
-from attnprobe.run.memory import limit_cells_of_maps
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Workers, open_run
+from attnprobe.run.passes import Workers, limit_cells, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance, record_versions
@@ -91,7 +90,7 @@ def compare_checkpoints(
     prepare = partial(
         prepare_corpus,
         options=options,
-        cells=limit_cells_of_maps(sum(of.layers * of.heads for _, of in models)),
+        cells=limit_cells(sum(of.layers * of.heads for _, of in models)),
         labelled=labelled,
         workers=min(Workers.of(*model, workers).number for model in models),
         progress=progress,
@@ -208,7 +207,7 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
                     f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two "
                     "models can't be compared map by map; measure each with census, or both with dynamics."
                 )
-            how = checkpoint.processor and checkpoint.processor.own.to_dict()
+            how = checkpoint.processor and checkpoint.processor.inner.to_dict()
             prepared.append((of.positions, of.grid, how))
         if prepared[0] != prepared[1]:
             raise AttnprobeError(

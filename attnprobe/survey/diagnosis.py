@@ -69,8 +69,8 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding("adapter", "ok", f"{method}, merged into its base {base}")
     for remark in checkpoint.remarks:
         yield Finding("checkpoint", "warning", remark)
-    for thing, detail in checkpoint.embedding.describe() if checkpoint.embedding is not None else ():
-        yield Finding(thing, "ok", detail)
+    if checkpoint.embedding is not None:
+        yield Finding("embedding", "ok", checkpoint.embedding.describe())
     if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 

@@ -28,8 +28,8 @@ from attnprobe.model.check.unembedding import find_unembedding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.run.examples import Documents
-from attnprobe.run.memory import Halving
 from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Halving
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Constant, Measurement, Sum
 from attnprobe.sums.blocked import Blocked

@@ -16,9 +16,8 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import Documents, LabelledExamples
-from attnprobe.run.memory import limit_cells
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, open_run
+from attnprobe.run.passes import Run, limit_cells, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import NOT_COUNTED, add_corpora, record_provenance
@@ -133,8 +132,8 @@ class TableRun:
         rarity = None if corpus is None else corpus.rarity
         self.notes += write_notes(self.measured[name], rarity, checkpoint.model.dtype)
         if name == first.name:
-            if first.options.turn:
-                number, of = first.options.turn
+            if first.options.chosen_part:
+                number, of = first.options.chosen_part
                 self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{remark[0].upper()}{remark[1:]}." for remark in checkpoint.remarks]
         self.notes += explain_empty(checkpoint, self.architecture, self.measured[name])
@@ -221,12 +220,13 @@ def _measure_corpus(
     if look is not None:  # what is read is chosen round by round
         options = replace(options, limit=None, sample=None, until=None)
     passes: list[Measurement] = []
+    whole = len({one.weights for one in statistics if one.scope == "model"})  # maps kept of a head
     with prepare_corpus(
         checkpoint,
         architecture,
         corpus.documents,
         options,
-        cells=limit_cells(architecture, statistics),
+        cells=limit_cells(whole * architecture.layers * architecture.heads),
         labelled=corpus.labelled,
         describe=look is None,
         workers=workers,

@@ -49,8 +49,9 @@ KILLED = """
 import os, signal
 from attnprobe.__main__ import main
 from attnprobe.run import state
+from attnprobe.session import checkpoints
 
-kept, keep, reached = [], state.TableStore.keep, state.Stage.mark_batch_done
+kept, keep, reached = [], checkpoints.TableStore.keep, state.Stage.mark_batch_done
 
 def noted(self, number, *rest):
     keep(self, number, *rest)
@@ -61,7 +62,7 @@ def struck(self, snapshot):
     if kept:
         os.kill(os.getpid(), signal.SIGKILL)
 
-state.TableStore.keep, state.Stage.mark_batch_done = noted, struck
+checkpoints.TableStore.keep, state.Stage.mark_batch_done = noted, struck
 main()
 """
 

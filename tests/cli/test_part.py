@@ -33,26 +33,6 @@ def test_a_part_is_as_a_file_of_its_documents(invoke, corpus):
     pd.testing.assert_frame_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("said", "complaint"),
-    [
-        ("0/3", "--part counts from 1, so there is no '0/3': the first part is 1/3."),
-        ("4/3", "--part names part 4, but there are 3; the last is 3/3."),
-        ("1/0", "--part needs at least one part"),
-        ("a/b", "--part must be the number of a part and how many there are, such as 3/100, not 'a/b'."),
-        ("3", "--part must be the number of a part"),
-        ("1/1000001", "--part takes at most 1,000,000 parts"),
-        ("13/13", "Part 13/13 holds nothing: there are only 12 documents; give fewer parts."),
-    ],
-)
-def test_no_such_part(invoke, corpus, said, complaint):
-    code, out, err = invoke("entropy", "demo", "-d", "text.txt", "--part", said, "-o", "x.csv")
-    assert (code, out) == (2, "")
-    assert complaint in err
-    assert len(err.strip().splitlines()) == 1
-    assert not (corpus / "x.csv").exists()
-
-
 def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):
     code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2", "--until", "0.1")
     assert code == 2

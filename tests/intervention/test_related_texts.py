@@ -1,7 +1,6 @@
 """Tasks about several texts against embeddings of single texts, plain formulas and finite differences."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -294,7 +293,9 @@ def test_some_cuts_at_a_time(headed: Any, benched: Any, monkeypatch: pytest.Monk
 
 def test_errors_are_over_documents(headed: Any, benched: Any):
     """Pairs of one document are one cluster."""
-    grouped = [replace(one, part_of=str(place // 3)) for place, one in enumerate(PAIRS)]
+    grouped = [
+        Document(one.text, label=one.label, part_of=str(place // 3)) for place, one in enumerate(PAIRS)
+    ]
     with benched(headed("bert", "representation"), grouped, "similarity") as bench:
         outcome = run_trials(bench, [], NEEDS["similarity"]).untouched
         error = build_metric("mse", bench, 0).standard_error(outcome)

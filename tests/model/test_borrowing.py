@@ -85,38 +85,23 @@ def test_random_numbers_of_a_named_model():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-class TestThreads:
-    def test_two_threads_on_one_model(self, tiny):
-        """Both get the table that one thread alone gets, and the model is left as it was found."""
-        model, tokenizer = tiny("bert")
-        before = model.config._attn_implementation
-        alone = [_importance(model, tokenizer), _entropy(model, tokenizer)]
-        meeting = Barrier(2)
+def test_two_threads_on_one_model(tiny):
+    """Both get the table that one thread alone gets, and the model is left as it was found."""
+    model, tokenizer = tiny("bert")
+    before = model.config._attn_implementation
+    alone = [_importance(model, tokenizer), _entropy(model, tokenizer)]
+    meeting = Barrier(2)
 
-        def work(command):
-            meeting.wait()
-            return [command(model, tokenizer) for _ in range(2)]
+    def work(command):
+        meeting.wait()
+        return [command(model, tokenizer) for _ in range(2)]
 
-        with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(work, [_importance, _entropy]))
-        for each, expected in zip(found, alone, strict=True):
-            for one in each:
-                np.testing.assert_array_equal(one, expected)
-        assert model.config._attn_implementation == before
-
-    def test_opposite_orders(self, tiny):
-        """Two threads that compare the same two models, each the other way round, both end."""
-        (one, words), (other, _) = tiny("bert"), tiny("ernie")
-        meeting = Barrier(2)
-
-        def work(models):
-            meeting.wait()
-            found = attnprobe.compare(models, TEXTS, measure="entropy", tokenizers=[words, words])
-            return np.sort(found["jsd"])
-
-        with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(work, [[one, other], [other, one]]))
-        np.testing.assert_allclose(found[0], found[1], atol=1e-7)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(work, [_importance, _entropy]))
+    for each, expected in zip(found, alone, strict=True):
+        for one in each:
+            np.testing.assert_array_equal(one, expected)
+    assert model.config._attn_implementation == before
 
 
 def _importance(model, tokenizer):

@@ -1,15 +1,17 @@
-"""What a loaded checkpoint says of its inputs: what a decoder reads, and how long a text may be."""
+"""What a loaded checkpoint says of its inputs: what a decoder reads, how long a text may be, its towers."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import every_type
 import pytest
 import torch
 from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.models.mbart.modeling_mbart import shift_tokens_right as put_last_first
 
-from attnprobe.model.checkpoint import Checkpoint, find_longest_input
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint, find_longest_input, find_tower
 
 TARGET = [5, 9, 7, 2]
 
@@ -33,3 +35,36 @@ def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any]
     model(input_ids=torch.full((1, longest), 5))
     with pytest.raises((IndexError, RuntimeError)):
         model(input_ids=torch.full((1, longest + 1), 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "modality", "tower"),
+    [
+        ("bert", "text", ""),
+        ("vit", "image", ""),
+        ("wav2vec2", "sound", ""),
+        ("whisper", "sound", ""),
+        ("clip", "text", "text_model"),
+        ("clip", "image", "vision_model"),
+        ("siglip", "image", "vision_model"),
+        ("flava", "image", "image_model"),
+        ("dinov3_vit", "image", ""),
+    ],
+)
+def test_towers(name: str, modality: str, tower: str):
+    assert find_tower("x", every_type.build(name), modality) == tower
+
+
+@pytest.mark.parametrize(
+    ("name", "modality", "says"),
+    [
+        ("bert", "image", "reads text; give a file of text"),
+        ("vit", "text", "reads images; give a folder of images with -d"),
+        ("vit", "sound", "reads images; give a folder of images with -d"),
+        ("wav2vec2", "image", "reads sound; give a folder of sound with -d"),
+        ("clip", "sound", "reads text and images; give a file of text"),
+    ],
+)
+def test_another_modality_is_refused(name: str, modality: str, says: str):
+    with pytest.raises(AttnprobeError, match=says):
+        find_tower("x", every_type.build(name), modality)

@@ -270,7 +270,7 @@ def _bring_code(folder):
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (_bring_code, "does not read its module evil.Pooling of its own code"),
+        (_bring_code, "does not read its module evil.Pooling, which is code of its own"),
         (lambda f: list_modules(f, "Pooling", "Router"), "does not read its module Router"),
         (list_modules, "it has no Pooling"),
         (lambda f: change(f, "2_Dense/config.json", activation_function="os.system"), "activation os.system"),

@@ -59,7 +59,7 @@ def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_
     maps = []
     for line in data.read_text().splitlines():
         row = json.loads(line)
-        given = found.own(
+        given = found.inner(
             images=read_image(data.parent / row["image"]), text=f"{found.mark}{row['text']}",
             return_tensors="pt",
         )  # fmt: skip
@@ -68,7 +68,7 @@ def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_
             output = model(**given, output_attentions=True, use_cache=False)
         layers = output.get("language_model_outputs", output).attentions
         ids = given["input_ids"][0].numpy()
-        special = np.isin(ids, found.own.tokenizer.all_special_ids)
+        special = np.isin(ids, found.inner.tokenizer.all_special_ids)
         sorts = np.where(ids == found.placeholder, "image", np.where(special, "special", "text"))
         maps.append((torch.cat(layers).double().numpy(), sorts))
     return maps

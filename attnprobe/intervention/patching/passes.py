@@ -18,7 +18,7 @@ from attnprobe.intervention.objectives.objective import upcast
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.reading.gates import Gates
 from attnprobe.model.reading.replay import BatchReplay
-from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Sum, compute_digest
 
 Floats = NDArray[np.float64]

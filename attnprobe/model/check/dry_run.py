@@ -37,6 +37,7 @@ from attnprobe.model.quirks import (
     count_stated_layers,
     force_full_attention,
     list_reading_warnings,
+    pick_shown,
     refuse_by_name,
 )
 from attnprobe.model.reading.gates import gate_attention
@@ -118,7 +119,10 @@ def _inspect_way(
         _check_hidden_states(name, trace.hidden, known, tolerance),
         check_row_sums(name, maps, tolerance),
     ]
-    uneven = checkpoint.modality == "image" and len({rows.shape[2:] for rows in maps}) > 1
+    shapes = {rows.shape[2:] for rows in maps}
+    uneven = checkpoint.modality == "image" and (
+        len(shapes) > 1 or any(len({*shape}) > 1 for shape in shapes)
+    )
     sight = Sight((Kind.ENCODER,) * len(maps))
     if not uneven:
         sight = _find_sight(checkpoint, inputs, maps)
@@ -130,7 +134,7 @@ def _inspect_way(
     if known.absence == OTHER_STATES:
         warnings += (OTHER_STATES,)
     else:
-        evidence.append(_check_against_own(name, known, maps, sight.kinds, tolerance))
+        evidence.append(_check_against_own(checkpoint, known, maps, sight.kinds))
     if way is Way.TAP:
         evidence.append(_check_mixing(checkpoint, inputs, known, maps))
     evidence += sight.evidence
@@ -195,7 +199,7 @@ def check_row_sums(name: str, maps: Iterable[Tensor], tolerance: float) -> str:
 
 
 def _check_head_counts(name: str, counts: list[int], kept: NDArray[np.bool_] | None) -> None:
-    if kept is not None and counts != kept.sum(1).clip(1).tolist():
+    if kept is not None and counts != np.maximum(kept.sum(1), 1).tolist():
         reason = f"its layers have {counts} heads, which is not what its record says"
         raise UnsupportedModelError(name, reason)
     if kept is None and len(set(counts)) > 1:
@@ -270,34 +274,31 @@ def _check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
 
 
 def _check_against_own(
-    name: str, known: Reference, maps: list[Tensor], kinds: Sequence[Kind], tolerance: float
+    checkpoint: Checkpoint, known: Reference, maps: list[Tensor], kinds: Sequence[Kind]
 ) -> str:
     """Compare with the maps that the model itself returns under eager attention."""
     if not known.maps:
         return known.absence
+    name, config = checkpoint.model_type, checkpoint.body.config
     differences: list[Tensor] = []
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
+        read = pick_shown(config, read, len(layers))
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
-            given, tapped = _format_shapes(layers), _format_shapes(read)
+            given, tapped = ([*dict.fromkeys(map(tuple, (m.shape for m in side)))] for side in (layers, read))
             raise UnsupportedModelError(name, f"it gives maps of its own of {given}, and {tapped} were found")
         for expected, rows in zip(layers, read, strict=True):
             precise = rows.cpu().double()
             precise = precise.mean(1, keepdim=True) if known.averaged else precise
             differences.append((expected.cpu().double() - precise).abs().max())
     difference = find_largest(differences)
-    if not difference <= tolerance:
+    if not difference <= find_tolerance(checkpoint):
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {difference:.1e}")
     source = "model's own eager maps"
     if known.scored or known.averaged:
         what = "mean over heads" if known.averaged else "softmax of the scores"
         source = f"{what} that the model gives as its own"
     return f"maps equal the {source} (largest difference {difference:.1e})"
-
-
-def _format_shapes(maps: Iterable[Tensor]) -> str:
-    counts = Counter(tuple(rows.shape) for rows in maps)
-    return ", ".join(f"{count} x {shape}" for shape, count in counts.items())
 
 
 def _check_numbers(checkpoint: Checkpoint, sites: Sequence[str]) -> tuple[int, ...]:

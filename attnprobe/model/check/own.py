@@ -19,7 +19,7 @@ from attnprobe.model.private import count_writes, get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import UnsupportedModelError, is_stretched, take_outputs
 from attnprobe.model.reading.blocks import spread_maps
-from attnprobe.model.reading.ways import switch_attention
+from attnprobe.model.reading.ways import Form, switch_attention
 
 #: What is said of a model whose eager attention is another than that which it runs by itself.
 OTHER_STATES = (
@@ -79,7 +79,9 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     def convert(change: Callable[[Tensor], Tensor]) -> _Maps:
         return {kind: tuple(map(change, layers)) for kind, layers in maps.items()}
 
+    batch = len(next(iter(inputs.values())))
     maps = convert(lambda rows: spread_maps(checkpoint.body, rows))
+    maps = convert(lambda rows: Form(batch, windows=len(rows) // batch).by_head(rows))
     if all(map(_has_sinks, chain(*maps.values()))):
         maps = convert(lambda rows: rows / rows.sum(-1, keepdim=True))
     if measure_row_sum_error(chain(*maps.values())) <= tolerance:

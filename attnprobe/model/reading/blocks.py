@@ -167,17 +167,19 @@ def attend_in_blocks(
     return output
 
 
-def attend_at_once(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-) -> Tensor:
-    """Attend as sdpa does, or in blocks where it can't: (batch, query, head, width)."""
+#: What a module may ask of its scores, as ``attend_in_blocks`` takes it.
+CHANGES = ("scaling", "position_bias", "softcap")
+
+
+def attend_at_once(module: Any, *given: Any, **options: Any) -> Tensor:
+    """Attend as sdpa does, or in blocks where it can't; given queries, keys, values and a mask."""
     sinks = options.get(SINKS)
     if options.get("softcap") is None and sinks is None:
         # Without a mask sdpa would take what its module calls causal for that, also across sequences.
         options["is_causal"] = bool(options.get("is_causal"))
-        return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
-    known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
-    return attend_in_blocks(query, key, value, mask, sinks=sinks, **known)  # type: ignore[arg-type]
+        return sdpa_attention_forward(module, *given, **options)[0]
+    known = {name: options.get(name) for name in CHANGES}
+    return attend_in_blocks(*given, sinks=sinks, **known)
 
 
 def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.quirks import SINKS, AttentionSinkError, force_full_attention
-from attnprobe.model.reading.blocks import attend_in_blocks, iterate_blocks, spread_band
+from attnprobe.model.reading.blocks import CHANGES, attend_in_blocks, iterate_blocks, spread_band
 from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention
 
 
@@ -87,37 +87,18 @@ class _Showing(Reader):
     def __init__(self, sites: Sites, observer: Observer, observe: Collection[str]) -> None:
         self.sites, self._observer, self._observe = sites, observer, observe
 
-    def attend(
-        self,
-        layer: int,
-        module: nn.Module | None,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        scaling: float | None = None,
-        position_bias: Tensor | None = None,
-        softcap: float | None = None,
-        **options: Any,
-    ) -> Tensor:
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
         sinks = options.get(SINKS)
         if sinks is None and getattr(module, "sinks", None) is not None:
             raise AttentionSinkError(type(module).__name__)
         self.sites.sunk = self.sites.sunk or sinks is not None
-        return attend_in_blocks(
-            query,
-            key,
-            value,
-            mask,
-            scaling=scaling,
-            position_bias=position_bias,
-            softcap=softcap,
-            sinks=sinks,
-            observe=self._observe,
-            show=lambda sequence, start, rows, seen: self._observer(
-                Piece(layer, sequence, start, query.shape[2], rows, seen)
-            ),
-        )
+        queries = given[0].shape[2]
+
+        def show(sequence: int, start: int, rows: Tensor, seen: Observed) -> None:
+            self._observer(Piece(layer, sequence, start, queries, rows, seen))
+
+        known = {name: options.get(name) for name in CHANGES}
+        return attend_in_blocks(*given, sinks=sinks, observe=self._observe, show=show, **known)
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
         probabilities = form.by_head(given.detach())

@@ -191,19 +191,10 @@ class _Gating(Reader):
     def __init__(self, sites: Sites) -> None:
         self.sites, self._awaited = sites, _Awaited()
 
-    def attend(
-        self,
-        layer: int,
-        module: nn.Module | None,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **options: Any,
-    ) -> Tensor:
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
         output = self.gates.replayed.get(layer)
         if output is None:
-            output = attend_at_once(module, query, key, value, mask, **options)
+            output = attend_at_once(module, *given, **options)
         return self.gates.pass_output(layer, output)
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:

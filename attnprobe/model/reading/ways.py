@@ -18,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from attnprobe.errors import first_line
 from attnprobe.model.private import get_attn_implementation, sdpa_mask
-from attnprobe.model.quirks import UnsupportedModelError, find_window
+from attnprobe.model.quirks import EAGER, UnsupportedModelError, find_window
 from attnprobe.model.reading.blocks import attend_at_once, multi_head_attention
 
 #: The name under which our function is registered.
@@ -87,22 +87,29 @@ class Form:
         batch: Sequences in it.
         joined: (batch * head, query, key), as in the older translation models; not a tensor of four axes.
         band: (batch, query, head, window), as in Longformer: the keys within a window around the query.
+        windows: How many windows an image is parted into, (batch * window, head, query, key), as in Swin; a
+            query of each is followed by the same of the next, and the places of none are known.
     """
 
     batch: int
     joined: bool = False
     band: bool = False
+    windows: int = 1
 
     def by_head(self, given: Tensor) -> Tensor:
         """Turn what a module holds into (batch, head, query, key or window)."""
         if self.band:
             return given.transpose(1, 2)
+        if self.windows > 1:
+            return given.unflatten(0, (self.batch, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
         return given.unflatten(0, (self.batch, -1)) if self.joined else given
 
     def as_given(self, probabilities: Tensor) -> Tensor:
         """Undo ``by_head``."""
         if self.band:
             return probabilities.transpose(1, 2)
+        if self.windows > 1:
+            return probabilities.unflatten(2, (-1, self.windows)).permute(0, 3, 1, 2, 4).flatten(0, 1)
         return probabilities.flatten(0, 1) if self.joined else probabilities
 
 
@@ -111,17 +118,11 @@ class Reader:
 
     sites: Sites
 
-    def attend(
-        self,
-        layer: int,
-        module: nn.Module | None,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **options: Any,
-    ) -> Tensor:
-        """Attend for a module, (batch, query, head, width); the tap, which catches sdpa, knows no module."""
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Attend for a module, given queries, keys, values and a mask: (batch, query, head, width).
+
+        The tap, which catches sdpa, knows no module.
+        """
         raise NotImplementedError
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
@@ -163,6 +164,9 @@ def read_attention(
             switch_attention(model, IMPLEMENTATION)
             yield nullcontext
             return
+        if getattr(getattr(model, "config", None), "model_type", "") in EAGER:
+            undo.callback(switch_attention, model, get_attn_implementation(model))
+            switch_attention(model, "eager")
         tap = _Tap(reader, undo.enter_context(_Tracker().track(model)))
         for module in _list_attention_modules(model):
             undo.callback(module.register_forward_hook(reader.leave).remove)
@@ -215,20 +219,15 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 
 
 def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
+    module: nn.Module, *given: Any, attention_mask: Tensor | None = None, **options: Any
 ) -> tuple[Tensor, None]:
     """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
+    given = given if len(given) > 3 else (*given, attention_mask)
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
-        return attend_at_once(module, query, key, value, attention_mask, **options), None
-    layer = reader.sites.enter(module)
-    return reader.attend(layer, module, query, key, value, attention_mask, **options), None
+        return attend_at_once(module, *given, **options), None
+    return reader.attend(reader.sites.enter(module), module, *given, **options), None
 
 
 def _build_mask(*arguments: Any, **options: Any) -> Tensor | None:
@@ -324,9 +323,10 @@ class _Tracker(local):
         known = self.length is not None  # of an image, layers may attend to fewer tokens
         if known and queries != keys and (queries, keys) != (self.targets, self.length):
             return None
-        if scores.ndim == 3:
-            return None if scores.shape[0] % self.batch else Form(self.batch, joined=True)
-        return Form(self.batch) if scores.shape[0] == self.batch else None
+        parts, rest = divmod(scores.shape[0], self.batch)
+        if rest or (scores.ndim == 4 and parts > 1 and known):
+            return None
+        return Form(self.batch, joined=True) if scores.ndim == 3 else Form(self.batch, windows=parts)
 
 
 class _Tap(TorchFunctionMode):

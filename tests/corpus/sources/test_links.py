@@ -90,6 +90,14 @@ class TestFiles:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
         assert list(read_documents(Source("-", annotated=True))) == [EXPECTED]
 
+    def test_a_treebank_on_standard_input(self, monkeypatch):
+        rows = ["1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_", "2\tdog\t_\t_\t_\t_\t0\t_\t_\t_"]
+        for begin in ("", "\n# text = the dog\n"):
+            said = io.BytesIO((begin + "\n".join(rows) + "\n\n").encode())
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=said))
+            (found,) = read_documents(Source("-", annotated=True))
+            assert (found.text, found.annotation.links) == ("the dog", (Link(Span(0, 3), Span(4, 7), "det"),))
+
     def test_without_links(self, tmp_path):
         for name in ("a.txt", "a.csv"):
             with pytest.raises(AttnprobeError, match="holds no gold links"):
@@ -181,8 +189,9 @@ class TestInPython:
         bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,)), part_of="4")
         (found,) = read_linked_rows([bare])
         words = (Span(0, 7), Span(0, 1, "target"), Span(1, 2, "target"))
-        named = Annotation(words, (link,))
-        assert found == Document("the old dog", label="ab", annotation=named, part_of="4")
+        assert found == Document(
+            "the old dog", label="ab", annotation=Annotation(words, (link,)), part_of="4"
+        )
         plain = [Document("a dog"), Document("a dog", annotation=Annotation())]
         assert list(read_linked_rows(plain)) == plain
 
@@ -192,6 +201,17 @@ class TestInPython:
     def test_refused(self, row):
         with pytest.raises(AttnprobeError, match=r"^text 0"):
             list(read_linked_rows([row]))
+
+    def test_a_key_that_says_nothing(self):
+        """Parquet gives every link the keys of all links."""
+        link = {"source": [0, 1], "target": [1, 2], "note": None}
+        (found,) = read_linked_rows([{"text": "ab", "links": [link]}])
+        assert len(found.annotation.links) == 1
+
+    def test_labels(self):
+        rows = [{"text": "ab", "links": [{"source": [0, 1], "target": [1, 2], "label": 7}]}]
+        (found,) = read_linked_rows(rows)
+        assert found.annotation.links[0].label == "7"
 
 
 ANY = st.recursive(
@@ -251,6 +271,11 @@ def left(**how):
     return [link.label for link in found.annotation.links]
 
 
+def test_all_of_them():
+    assert left() == list(LABELS)
+    assert left(fold=True) == [*LABELS[:2], "nsubj|old", ""]
+
+
 def test_labels_that_are_not_there():
     with pytest.raises(AttnprobeError, match="no link called 'noun'; it has feminine, masculine, nsubj:pass"):
         left(labels=["noun"])
@@ -298,6 +323,14 @@ def test_rules_guess_by_kind_head_word_and_all_words():
             assert guesses[:1] == [one.head for one in some[:1]], rule
             checked += bool(some)
     assert checked > 500
+
+
+def test_nothing_to_choose_from():
+    assert link_antecedent(mention(9, "a"), [mention(0, "a")], "") is None
+    assert (
+        link_antecedent(mention(9, "a"), [mention(0, "a"), mention(0, "b")], "") is None
+    )  # one head word for both
+    assert link_antecedent(mention(9, "a"), [mention(0, "b"), mention(4, "c")], "") is None
 
 
 def test_links_are_those_of_plain_rules():
