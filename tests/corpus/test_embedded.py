@@ -95,39 +95,6 @@ def test_the_sentences_are_the_first_of_each_file_of_the_package():
         assert sentences == plain[name][: len(sentences)]
 
 
-def test_forms_spell_the_text():
-    for sentence in SENTENCES:
-        covered, spelled = 0, ""
-        for token in sentence:
-            if isinstance(token["id"], int):
-                if token["id"] <= covered:
-                    continue
-            else:
-                covered = token["id"][2]
-                parts = [word["form"] for word in words(sentence)[token["id"][0] - 1 : covered]]
-                assert "".join(parts) == token["form"]
-            blank = "" if token["misc"] == {"SpaceAfter": "No"} else " "
-            spelled += token["form"] + blank
-        assert spelled.rstrip() == sentence.metadata["text"]
-
-
-def test_every_sentence_is_one_tree():
-    for sentence in SENTENCES:
-        its = words(sentence)
-        assert [word["id"] for word in its] == list(range(1, len(its) + 1))
-        assert [word["head"] for word in its].count(0) == 1
-        assert all((word["head"] == 0) == (word["deprel"] == "root") for word in its)
-        assert all(above(sentence, word)[-1] == 0 for word in its)
-
-
-def above(sentence, word):
-    """List the heads of a word up to 0; a circle is as long as the sentence at most."""
-    its, path = words(sentence), [word["head"]]
-    while path[-1] and len(path) <= len(its):
-        path.append(its[path[-1] - 1]["head"])
-    return path
-
-
 def test_the_reader_finds_every_link():
     documents = list(read_embedded(Embedded.TREEBANK))
     assert [document.text for document in documents] == [one.metadata["text"] for one in SENTENCES]
