@@ -370,7 +370,3 @@ class TestRunning:
             run.state.stage("measuring").mark_batch_done(lambda: {})
         assert [*tmp_path.iterdir()] == []
         assert run.processes.ranks == Ranks()
-
-    def test_no_folder(self, checkpoint: Loaded, tmp_path: Path):
-        with pytest.raises(AttnprobeError, match=r"There is no folder .*lost to keep the state state in"):
-            self.run(checkpoint("bert"), tmp_path / "lost" / "state")
