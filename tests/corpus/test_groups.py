@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning
 ROWS = [("the dog ran", "news"), ("a bird", "fiction"), ("stone", " news "), ("night and day", "")]
 
 
-def strata_of(path, column="genre", **options):
+def groups_of(path, column="genre", **options):
     documents = read_documents(Source(str(path), group_column=column, **options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttnprobeWarning)
@@ -30,8 +30,8 @@ def test_a_column_of_any_table(tmp_path, name):
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_csv(path, index=False) if name == "it.csv" else frame.to_parquet(path)
-    assert strata_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
-    assert strata_of(path, "2") == strata_of(path)  # by its number
+    assert groups_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
+    assert groups_of(path, "2") == groups_of(path)  # by its number
 
 
 def sentence(word, *comments):
@@ -52,8 +52,8 @@ def test_comments_of_a_treebank(tmp_path):
         + sentence("seven", "newdoc id = c")
     )
     expected = [("one", "news"), ("two", "news"), ("three", "law"), ("four", "news")]
-    assert strata_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
-    assert strata_of(path, annotated=True) == strata_of(path)
+    assert groups_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
+    assert groups_of(path, annotated=True) == groups_of(path)
     assert Sentence((), (), ["# genre =", "#genre=poem"], None).find_comment("genre") == "poem"
     assert Sentence((), (), ["# Genre = news", "# genre: news"], None).find_comment("genre") is None
 
@@ -65,9 +65,9 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     row = ["1", text, "she", "17", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "u", "wiki"]
     header = [*names, "B-coref", "URL", "source"]
     gap.write_text("\n".join("\t".join(one) for one in (header, row)) + "\n")
-    assert strata_of(gap, "source", coreference=True) == [(text, "wiki")]
+    assert groups_of(gap, "source", coreference=True) == [(text, "wiki")]
     with pytest.raises(AttnprobeError, match="no column 'genre'"):
-        strata_of(gap, coreference=True)
+        groups_of(gap, coreference=True)
     corefud = tmp_path / "it.conllu"
     words = [("Ann", "(e1)"), ("met", ""), ("Eve", "(e2)"), (".", ""), ("She", "(e1)"), ("left", "")]
     lines = [
@@ -77,7 +77,7 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     ]
     said = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
     corefud.write_text("\n".join([*said, *lines]) + "\n\n")
-    assert [stratum for _, stratum in strata_of(corefud, coreference=True)] == ["news"]
+    assert [group for _, group in groups_of(corefud, coreference=True)] == ["news"]
 
 
 def test_folders_of_files(tmp_path):
@@ -90,12 +90,12 @@ def test_folders_of_files(tmp_path):
         path = tmp_path / "all" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{line}\n")
-    found = strata_of(tmp_path / "all", "folder")
+    found = groups_of(tmp_path / "all", "folder")
     assert sorted(found) == [("one", "news"), ("three", "law/old"), ("two", "news")]
     with pytest.raises(AttnprobeError, match="text without columns"):
-        strata_of(tmp_path / "all", "genre")
+        groups_of(tmp_path / "all", "genre")
     with pytest.raises(AttnprobeError, match=r"No document of news is in a group: 'folder'"):
-        strata_of(tmp_path / "all" / "news", "folder")
+        groups_of(tmp_path / "all" / "news", "folder")
 
 
 def test_files_by_their_names(tmp_path):
@@ -125,7 +125,7 @@ def test_hostile_columns(tmp_path, cells, says):
     path = tmp_path / "it.jsonl"
     path.write_text("".join(json.dumps({"text": f"dog {n}", "g": one}) + "\n" for n, one in enumerate(cells)))
     with pytest.raises(AttnprobeError, match=says):
-        strata_of(path, "g")
+        groups_of(path, "g")
 
 
 def trees(tmp_path, name, *words):
