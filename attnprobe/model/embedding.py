@@ -173,7 +173,7 @@ class Embedding:
         """
         import torch
 
-        from attnprobe.corpus.tokens import count_prompt_tokens
+        from attnprobe.corpus.tokenizer import count_prompt_tokens
 
         if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
