@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.store import Spool
 from attnprobe.errors import DataError
 
-#: Documents that are written to disk at a time.
-_CHUNK = 256
 #: Rows of a hub dataset that a stream holds, and draws the next one from.
 SHUFFLE_BUFFER = 10_000
 #: Which part of the documents, counted from 1, and of how many.
@@ -44,33 +42,20 @@ def select(
     documents: Iterable[Document], limit: int | None, sample: int | None, seed: int, part: Part | None = None
 ) -> Iterator[Document]: ...
 def select(
-    documents: Iterable[Document] | MediaFolder,
-    limit: int | None,
-    sample: int | None,
-    seed: int,
-    part: Part | None = None,
+    documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None
 ) -> Iterator[Document] | MediaFolder:
     """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
     ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
     """
-    if isinstance(documents, MediaFolder):
-        return replace(documents, items=tuple(_select(documents.items, limit, sample, seed, part, _whole)))
-    return _select(documents, limit, sample, seed, part, attrgetter("part_of"))
-
-
-def _select(
-    items: Iterable[Drawn],
-    limit: int | None,
-    sample: int | None,
-    seed: int,
-    part: Part | None,
-    group: Callable[[Drawn], str | None],
-) -> Iterator[Drawn]:
-    first = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    chosen = first if sample is None else iter(draw_documents(first, sample, seed, group))
-    return chosen if part is None else take_part(chosen, part, group)
+    folder = isinstance(documents, MediaFolder)
+    items: Iterable[Any] = documents.items if folder else documents
+    name = _whole if folder else attrgetter("part_of")
+    chosen = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
+    chosen = chosen if sample is None else draw_documents(chosen, sample, seed, name)
+    chosen = chosen if part is None else take_part(chosen, part, name)
+    return replace(documents, items=tuple(chosen)) if folder else iter(chosen)
 
 
 def take_part(
@@ -100,12 +85,10 @@ def draw_documents(
 ) -> list[Drawn]:
     """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
 
-    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win. A document that
-    is not in the draw can't come back later, so the draw holds what it gives and no more, wherever the parts
-    of a document stand. It depends on nothing but the seed and the names, and a larger number adds documents
-    to those of a smaller one.
+    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win; so the draw
+    holds what it gives and no more, wherever the parts of a document stand, and a larger number adds
+    documents to those of a smaller one.
 
-    ``items``: read once, and held only as long as they are in the draw.
     ``document``: names the document that an item is a part of; None of one that is whole, which is named by
     its place.
 
@@ -172,19 +155,14 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
         return
     keys, starts, pictures = array("Q"), array("Q", [0]), {}
     with Spool("The text") as spool:
-        chunk: list[bytes] = []
         for place, document in enumerate(chain(first, documents)):
             keys.append(_draw_key(order.seed, _name(document.part_of, place)))
             if document.image is not None:  # which may hold an open file
                 pictures[place] = document.image
                 document = replace(document, image=None)  # noqa: PLW2901 - it is the same text
             # Our own objects in a file without a name: nobody else can write to it.
-            chunk.append(pickle.dumps(document, pickle.HIGHEST_PROTOCOL))
-            starts.append(starts[-1] + len(chunk[-1]))
-            if len(chunk) == _CHUNK:
-                spool.append(b"".join(chunk))
-                chunk = []
-        spool.append(b"".join(chunk))
+            content = pickle.dumps(document, pickle.HIGHEST_PROTOCOL)
+            starts.append(spool.append(content) + len(content))
         drawn = np.array(keys, np.uint64)
         by_key = np.argsort(drawn, kind="stable")  # parts of a document keep their order
         parts = np.split(by_key, np.flatnonzero(np.diff(drawn[by_key])) + 1)

@@ -22,7 +22,8 @@ from attnprobe.corpus.media import (
     read_image_size,
 )
 from attnprobe.corpus.store import Spool
-from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.check.places import catch_tokens, find_grid
@@ -199,7 +200,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
             ids = inputs["input_ids"][0].tolist()
-            yield TokenSequence(ids, document=number, name=name, stratum=document.group)
+            yield TokenSequence(ids, document=number, name=name, group=document.group)
 
     store.extend(reader.check(read_sequences()))
     if not pairs:

@@ -2,8 +2,8 @@
 
 import hashlib
 import io
-from itertools import pairwise
 
+import conllu
 import pandas as pd
 import pytest
 
@@ -28,9 +28,6 @@ def test_each_part_has_its_documents_and_its_hash(part):
     assert opened.described["bytes"] == len(content)
 
 
-FEMININE, MASCULINE = {"she", "her", "hers"}, {"he", "him", "his"}
-
-
 @pytest.fixture(scope="module")
 def rows():
     content = b"".join(stream.read() for stream, _ in open_embedded(Embedded.COREFERENCE))
@@ -42,20 +39,6 @@ def right(row):
     return "A" if row["A-coref"] else "B"
 
 
-def test_offsets_fit(rows):
-    for row in rows:
-        spans = []
-        for column in ("Pronoun", "A", "B"):
-            start = row[f"{column}-offset"]
-            assert row["Text"][start : start + len(row[column])] == row[column]
-            around = row["Text"][max(start - 1, 0) : start] + row["Text"][start + len(row[column]) :][:1]
-            assert not any(map(str.isalnum, around)), row  # whole words
-            spans.append((start, start + len(row[column])))
-        spans.sort()
-        assert all(before[1] <= after[0] for before, after in pairwise(spans))
-        assert row["A-offset"] < row["B-offset"]
-
-
 def test_the_reader_takes_every_row(rows):
     documents = list(read_embedded(Embedded.COREFERENCE))
     assert [document.text for document in documents] == [row["Text"] for row in rows]
@@ -65,3 +48,40 @@ def test_the_reader_takes_every_row(rows):
         answer = document.text[link.target.start : link.target.stop]
         assert answer == row[right(row)].split()[-1]
         assert len(link.candidates) == 2
+
+
+def words(sentence):
+    return [token for token in sentence if isinstance(token["id"], int)]
+
+
+def read():
+    text = "".join(stream.read().decode() for stream, _ in open_embedded(Embedded.TREEBANK))
+    return conllu.parse(text)
+
+
+SENTENCES = read()
+
+
+def test_the_sentences_are_the_first_of_each_file_of_the_package():
+    plain = {
+        name.removesuffix(".txt"): stream.read().decode().splitlines()
+        for stream, name in open_embedded(Embedded.SENTENCES)
+    }
+    found = {name: [] for name in plain}
+    for sentence in SENTENCES:
+        name, _, number = sentence.metadata["sent_id"].rpartition("-")
+        found[name].append(sentence.metadata["text"])
+        assert int(number) == len(found[name])
+    for name, sentences in found.items():
+        assert len(sentences) >= 60
+        assert sentences == plain[name][: len(sentences)]
+
+
+def test_the_reader_finds_every_link():
+    documents = list(read_embedded(Embedded.TREEBANK))
+    assert [document.text for document in documents] == [one.metadata["text"] for one in SENTENCES]
+    for document, sentence in zip(documents, SENTENCES, strict=True):
+        assert document.part_of is None  # each sentence is a document of its own
+        inside = sum(token["id"][2] - token["id"][0] for token in sentence if token not in words(sentence))
+        assert len(document.annotation.words) == len(words(sentence)) - inside  # "I'm" is one
+        assert len(document.annotation.links) == len(words(sentence)) - 1
